@@ -1,0 +1,44 @@
+# Targets set up what they need; a second run does so in seconds and downloads nothing.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo soak test bench lint system
+SHELL := /bin/sh
+ARGS ?=
+STAGES ?=
+
+# The first Python that our dependencies are built for.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+  $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && { echo $$p; break; }; done)
+UV := $(shell command -v uv 2>/dev/null || echo .cache/uv/bin/uv)
+READY := .venv/.ready
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: system $(READY) ## everything that the other targets need, and nothing else
+	@.venv/bin/python -m clienthealth.jars
+
+demo: setup ## the whole product on this machine, with clients that really fail; ARGS="--for 300"
+	@exec .venv/bin/kafka-health demo $(ARGS)
+
+soak: setup ## 30 minutes of clients that are fine while brokers restart and groups rebalance: nobody must be paged
+	@exec .venv/bin/kafka-health demo --for 1800 --expect none --clients healthy,restless,idle,connector-per-topic $(ARGS)
+
+test: setup ## lint, types, laws, unit, alert rules, Spark, broker, end to end; STAGES="unit spark" chooses
+	@exec .venv/bin/python -m tests.stages $(STAGES)
+
+bench: setup ## measure the pipeline; takes about half an hour on two cores
+	@for file in tests/bench/bench_*.py; do \
+	  echo "== $$file"; .venv/bin/python -m "tests.bench.$$(basename "$$file" .py)" || exit 1; done
+
+lint: setup ## format and lint, repairing what can be repaired
+	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
+
+system:
+	@PYTHON="$(PYTHON)" sh deploy/demo/system.sh
+
+$(READY): uv.lock pyproject.toml | system
+	@test -x "$$(command -v $(UV))" || { \
+	  $(PYTHON) -m venv .cache/uv && .cache/uv/bin/python -m pip install --quiet --disable-pip-version-check uv; }
+	@echo "installing Python packages into .venv (a minute)"
+	@$(UV) sync --quiet --frozen --all-extras --compile-bytecode --python $(PYTHON)
+	@touch $@
