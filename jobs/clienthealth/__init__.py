@@ -1,0 +1,1 @@
+"""Kafka Client Health: watches Kafka clients through the metrics and logs that they write to topics."""

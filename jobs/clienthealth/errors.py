@@ -1,0 +1,34 @@
+"""Every error that this package raises on purpose.
+
+HealthError
+├── SettingsError      a setting is unknown, missing or has a wrong value
+├── InputError         something that the user gave cannot be read
+│   └── RecordError    a record of the topic client-health is no state of a client (exporters)
+├── DependencyError    a program, jar or Python extra is missing; the text says how to get it
+└── ServiceError       a broker, Prometheus, Grafana or mail server did not do what was asked
+    └── JolokiaError   an agent in a JVM did not (exporters)
+
+The command line prints the message alone and exits with `exit_code`; a traceback means a defect of ours.
+"""
+
+
+class HealthError(Exception):
+    """Base of all errors with a message for the user."""
+
+    exit_code = 2
+
+
+class SettingsError(HealthError):
+    """A setting is unknown, missing or has a wrong value."""
+
+
+class InputError(HealthError):
+    """Something that the user gave cannot be read."""
+
+
+class DependencyError(HealthError):
+    """A program, jar or Python extra is missing."""
+
+
+class ServiceError(HealthError):
+    """A service did not do what was asked of it."""

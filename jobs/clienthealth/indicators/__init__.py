@@ -1,0 +1,1 @@
+"""The four measurements: buffer exhaustion, callback latency, per-topic queue saturation and lag."""

@@ -1,0 +1,75 @@
+"""The times in a record of any format, read and moved without decoding it: for replays.
+
+A record's own time stands in a field that is named for it, or at the beginning of a line. Times are epoch numbers (10
+digits for seconds, 13, 16 or 19 for milliseconds to nanoseconds) and dates as people and ISO 8601 write them.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+EPOCH = rb"(?<![\w.+-])(?:\d{10}\.\d+|\d{10}(?:\d{3}|\d{6}|\d{9})?)(?![\w.]|-\d)"
+DATE = rb"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?"
+ANY = re.compile(rb"(?P<epoch>%s)|(?P<date>%s)" % (EPOCH, DATE))
+#: Fields that hold a record's own time; the first of them that is there tells it. librdkafka's `ts` is no time of day.
+OWN = tuple(
+    re.compile(rb'"%s"\s*:\s*"?(?P<time>%s|%s)' % (name, EPOCH, DATE))
+    for name in (b"ts_ms", b"timeUnixNano", b"epochSecond", b"@timestamp", b"timestamp", b"time", b"asctime", b"ts")
+)
+LINE = re.compile(rb"(?:\[|%%\d\|)?(?P<time>%s|%s)" % (DATE, EPOCH))
+PARTS = re.compile(rb"(\d{4}-\d{2}-\d{2})([T ])(\d{2}:\d{2}:\d{2})([.,]?)(\d*)(.*)")
+#: Only times so near to the record's own are moved with it: what else looks like a time may be a count.
+NEAR_MS = 86_400_000
+
+
+def time_of(value: bytes) -> int | None:
+    """The record's own time as epoch ms; None where it tells none. A date without a zone is taken as UTC."""
+    found = LINE.match(value) or next((match for field in OWN if (match := field.search(value))), None)
+    return None if found is None else _millis(found["time"])
+
+
+def moved(value: bytes, shift_ms: int) -> bytes:
+    """The record with its own time, and all times near it, moved by `shift_ms`. Their notation stays."""
+    own = time_of(value)
+    if own is None:
+        return value
+
+    def replaced(found: re.Match[bytes]) -> bytes:
+        time = _millis(found[0])
+        if time is None or abs(time - own) > NEAR_MS:
+            return found[0]
+        return _epoch(found[0], shift_ms) if found["epoch"] else _date(found[0], shift_ms)
+
+    return ANY.sub(replaced, value)
+
+
+def _millis(text: bytes) -> int | None:
+    """A time as epoch ms, None for a date that does not exist."""
+    if b"-" not in text:
+        return int(Decimal(text.decode()).scaleb(13 - _digits(text)))
+    try:
+        moment = datetime.fromisoformat(text.decode())
+    except ValueError:
+        return None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _digits(epoch: bytes) -> int:
+    return len(epoch.partition(b".")[0])
+
+
+def _epoch(text: bytes, shift_ms: int) -> bytes:
+    number = Decimal(text.decode())
+    return str((number + Decimal(shift_ms).scaleb(_digits(text) - 13)).quantize(number)).encode()
+
+
+def _date(text: bytes, shift_ms: int) -> bytes:
+    found = PARTS.fullmatch(text)
+    assert found is not None
+    day, between, clock, point, fraction, zone = (part.decode() for part in found.groups())
+    shift = timedelta(milliseconds=shift_ms) if fraction else timedelta(seconds=round(shift_ms / 1000))
+    moment = datetime.fromisoformat(f"{day}T{clock}{point}{fraction[:6]}") + shift
+    digits = f"{moment.microsecond:06d}"[: len(fraction)] + fraction[6:]
+    return f"{moment:%Y-%m-%d}{between}{moment:%H:%M:%S}{point}{digits}{zone}".encode()

@@ -1,0 +1,141 @@
+"""The monitor watches itself: what it reads, how far behind it is, how long its batches take.
+
+Served on the monitor's own port, because it must be seen when all else fails. A registry of its own, no globals.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from typing import Any, Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, start_http_server
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from clienthealth.errors import ServiceError
+from clienthealth.incidents import Transition
+
+log = logging.getLogger(__name__)
+PREFIX = "kafka_client_health"
+LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
+
+
+class Counted(Protocol):
+    """How many records of one topic and reason arrived in one minute (`reason` is None for good ones)."""
+
+    source_topic: str
+    reason: str | None
+    records: int
+    newest: Any
+
+
+class SelfMetrics:
+    """The metrics of the monitor itself (DESIGN 4.5, `kafka_client_health_*`)."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+
+        self.input_lag = gauge("input_lag_records", "Records of an input topic not yet read.", "source_topic")
+        self.newest = gauge(
+            "newest_event_timestamp_seconds", "Time of the newest record that was read.", "source_topic"
+        )
+        self.read = counter("records_read", "Records read.", "source_topic")
+        self.rejected = counter("records_rejected", "Records that could not be read.", "reason", "source_topic")
+        self.late = counter("late_records", "Records that came after the watermark and were left out.", "query")
+        self.duration = gauge("batch_duration_seconds", "How long the last batch took.", "query")
+        self.last_batch = gauge("last_batch_timestamp_seconds", "When the last batch ended.", "query")
+        self.state_rows = gauge("state_rows", "Rows that the query keeps as state.", "query")
+        self.up = gauge("query_up", "1 while the streaming query runs.", "query")
+        self.changes = counter("incident_changes", "Changes of incidents.", "mode", "change")
+        self.latency = Histogram(
+            f"{PREFIX}_verdict_latency_seconds",
+            "From the onset of a fault to its verdict.",
+            registry=self.registry,
+            buckets=LATENCY_BUCKETS,
+        )
+        Info(f"{PREFIX}_build", "Version of the monitor.", registry=self.registry).info(
+            {"version": version("kafka-client-health")}
+        )
+
+    def serve(self, host: str, port: int) -> None:
+        """Serve /metrics. Raises ServiceError where the port is taken."""
+        try:
+            start_http_server(port, addr=host, registry=self.registry)
+        except OSError as error:
+            raise ServiceError(
+                f"the monitor's metrics cannot be served on {host}:{port}: {error.strerror}; "
+                "choose another [monitor] metrics_port, or 0 for none"
+            ) from error
+
+    def changed(self, change: Transition, now: float) -> None:
+        """Count the change of an incident, and how long its discovery took."""
+        self.changes.labels(change.verdict.mode, change.change).inc()
+        if change.change == "opened" and change.verdict.since_ms is not None:
+            self.latency.observe(max(0.0, now - change.verdict.since_ms / 1000))
+
+    def counted(self, counts: Iterable[Counted]) -> None:
+        """Count the records of a batch, good and bad."""
+        for row in counts:
+            self.read.labels(row.source_topic).inc(row.records)
+            if row.reason is not None:
+                self.rejected.labels(row.reason, row.source_topic).inc(row.records)
+            elif row.newest is not None:
+                self.newest.labels(row.source_topic).set(row.newest.timestamp())
+
+    def progressed(self, progress: Mapping[str, Any]) -> None:
+        """Take in the progress of a query, as Spark reports it in JSON."""
+        query = progress["name"]
+        operators = progress.get("stateOperators", [])
+        self.duration.labels(query).set(progress["durationMs"].get("triggerExecution", 0) / 1000)
+        self.last_batch.labels(query).set(time.time())
+        self.state_rows.labels(query).set(sum(op["numRowsTotal"] for op in operators))
+        self.late.labels(query).inc(sum(op["numRowsDroppedByWatermark"] for op in operators))
+        for source in progress.get("sources", []):
+            latest, end = source.get("latestOffset") or {}, source.get("endOffset") or {}
+            if isinstance(latest, dict) and isinstance(end, dict):
+                for topic, partitions in latest.items():
+                    behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
+                    self.input_lag.labels(topic).set(max(0, behind))
+
+
+class Listener(StreamingQueryListener):
+    """Feeds Spark's reports on the streaming queries into the metrics."""
+
+    def __init__(self, metrics: SelfMetrics) -> None:
+        self._metrics = metrics
+        self._names: dict[str, str] = {}
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        self._names[str(event.runId)] = event.name or ""
+        self._metrics.up.labels(event.name or "").set(1)
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        progress = json.loads(event.progress.json)
+        if progress["name"] in ("clients", "rejects"):
+            log.debug("batch %s of %s took %s ms", progress["batchId"], progress["name"], progress["durationMs"])
+        self._metrics.progressed(progress)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        name = self._names.get(str(event.runId))
+        if name:
+            self._metrics.last_batch.labels(name).set(time.time())
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        name = self._names.pop(str(event.runId), None)
+        if name is not None:
+            self._metrics.up.labels(name).set(0)

@@ -1,0 +1,112 @@
+"""The Spark session: the only place that knows how Spark is configured.
+
+Under spark-submit (or a platform that submits) the given master and jars win; elsewhere Spark runs in this process
+on all cores, with jars from our own cache. What the state of a query depends on is the same everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from clienthealth import jars
+from clienthealth.java import java
+from clienthealth.settings import Settings
+
+_LOG4J = Path(__file__).with_name("spark-log4j2.properties")
+_STATE = "spark.sql.streaming.stateStore"
+
+
+def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
+    """The session of this process, started if there is none. `batch`: for one computation over files, no queries.
+
+    Raises DependencyError where Java or the jars are missing and cannot be fetched.
+    """
+    builder = SparkSession.builder.appName(name)
+    options = _everywhere(settings)
+    if not submitted():
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        os.environ["JAVA_HOME"] = str(Path(java()).resolve().parent.parent)
+        options = {**options, **_on_this_machine(batch)}
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def submitted() -> bool:
+    """Was this program started by spark-submit, so that a JVM and its configuration exist already."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+#: Rules that look for what our plans do not have (or would save less than they cost): each batch of a stream is planned
+#: anew. Measured on the first batches of the query `clients`: 29 instead of 48 s of CPU.
+NOT_WORTH_THEIR_TIME = (
+    *(
+        f"org.apache.spark.sql.catalyst.optimizer.{rule}"
+        for rule in (
+            "FoldablePropagation",
+            "OptimizeCsvJsonExprs",
+            "PruneFilters",
+            "PushFoldableIntoBranches",
+            "RemoveRedundantAliases",
+            "ReorderAssociativeOperator",
+            "SimplifyBinaryComparison",
+            "SimplifyConditionals",
+        )
+    ),
+    "org.apache.spark.sql.delta.optimizer.RangePartitionIdRewrite",
+)
+
+
+def _everywhere(settings: Settings) -> Mapping[str, str]:
+    return {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(settings.monitor.shuffle_partitions),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "2",
+        f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+        # Counting rows costs a read for every write.
+        f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
+        # Compiled as one, our operators become methods too large for the JVM to optimise (over 8,000 bytes); compiled
+        # each by itself, they are split. Measured on decoding: 47 instead of 65 microseconds of CPU per record.
+        "spark.sql.codegen.wholeStage": "false",
+        # They are then more than the 100 that Spark keeps compiled by default. (Sampled in the demo's first minutes:
+        # half of the time of tasks went into generating and compiling code.)
+        "spark.sql.codegen.cache.maxEntries": "2000",
+        "spark.sql.optimizer.excludedRules": ",".join(NOT_WORTH_THEIR_TIME),
+        # Where in Python each column came from costs more calls into the JVM than building it.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # Our plans are large; in full they fill log lines and cost seconds for each query.
+        "spark.sql.maxPlanStringLength": "4096",
+        "spark.sql.ui.explainMode": "simple",
+        "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas",
+        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas",
+    }
+
+
+def _on_this_machine(batch: bool) -> Mapping[str, str]:
+    options = {
+        "spark.master": "local[*]",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars.classpath("spark"))),
+        # Spark searches the message of a failed foreachBatch with an expression that recurses for each character.
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J.as_uri()} -XX:+UseSerialGC -Xss16m",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # What a user interface would show is kept in memory without one too.
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "200",
+        "spark.sql.ui.retainedExecutions": "5",
+        "spark.sql.warehouse.dir": str(jars.cache() / "warehouse"),
+    }
+    return {**options, "spark.sql.adaptive.enabled": "false"} if batch else options

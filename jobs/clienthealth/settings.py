@@ -1,0 +1,263 @@
+"""All settings: frozen, typed, each with its default and its reason.
+
+Read from a TOML file (`--config` or $KAFKA_HEALTH_CONFIG) and from the environment
+(`KAFKA_HEALTH_<SECTION>_<KEY>`, which wins). A key that is not known is an error in both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tomllib
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clienthealth.errors import SettingsError
+
+PREFIX = "KAFKA_HEALTH_"
+#: Variables with the prefix that are no settings: the file to read; where jars are kept and come from (jars.py).
+NOT_SETTINGS = frozenset({"KAFKA_HEALTH_CONFIG", "KAFKA_HEALTH_CACHE", "KAFKA_HEALTH_MAVEN_URL"})
+
+
+def setting(default: Any, reason: str) -> Any:
+    """A setting: its default and one line that says what it is for."""
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata={"reason": reason})
+    return field(default=default, metadata={"reason": reason})
+
+
+@dataclass(frozen=True)
+class KafkaSettings:
+    bootstrap_servers: str = setting("127.0.0.1:9092", "brokers, host:port, comma separated")
+    options: dict[str, str] = setting({}, "security options as Kafka's Java clients name them (security.protocol, …)")
+
+
+@dataclass(frozen=True)
+class TopicSettings:
+    metrics: tuple[str, ...] = setting(("client-metrics",), "topics with client metrics in any known format")
+    logs: tuple[str, ...] = setting(("client-logs",), "topics with client logs and thread dumps in any known format")
+    health: str = setting("client-health", "output: the newest state of every client (compacted)")
+    rejects: str = setting("client-rejects", "output: what could not be read, with the reason")
+
+
+@dataclass(frozen=True)
+class MonitorSettings:
+    checkpoint: str = setting("state/checkpoints", "folder or URL of the checkpoints; keep it over restarts")
+    history: str = setting("state/history", "folder or URL of the Delta tables of the history")
+    window_seconds: int = setting(60, "length of a window of readings: six readings at the usual 10 s")
+    slide_seconds: int = setting(30, "a new window begins this often; a fault shows in the first that begins after it")
+    watermark_seconds: int = setting(120, "how late a record may be and still count")
+    trigger_seconds: int = setting(5, "how often a batch starts")
+    start_seconds_back: int = setting(900, "how far back a new checkpoint starts reading")
+    max_offsets_per_trigger: int = setting(200_000, "upper bound of a batch, so that a backlog is worked off in steps")
+    shuffle_partitions: int = setting(2, "state partitions; about the number of cores; fixed with the checkpoint")
+    future_seconds: int = setting(300, "a record further ahead of the clock is a reject: it would move the watermark")
+    max_record_bytes: int = setting(4_194_304, "a larger record is a reject")
+    metrics_host: str = setting("127.0.0.1", "address of the monitor's own metrics")
+    metrics_port: int = setting(9308, "port of the monitor's own metrics; 0 switches them off")
+
+
+@dataclass(frozen=True)
+class AbsenceSettings:
+    min_gap_seconds: int = setting(45, "a client silent for this long (or 3 of its intervals) has departed")
+    watermark_seconds: int = setting(20, "how late a record may be before its client counts as gone")
+
+
+@dataclass(frozen=True)
+class LagSettings:
+    window_seconds: int = setting(900, "how far back commits are looked at")
+    slide_seconds: int = setting(300, "a new lag window begins this often; the longest running one is judged")
+    trigger_seconds: int = setting(5, "how often lag is computed")
+    min_commits: int = setting(3, "with fewer commits in the window the state is UNKNOWN")
+    stop_min_seconds: int = setting(60, "a group counts as stopped after this long, or stop_gaps of its commit gaps")
+    stop_gaps: float = setting(3.0, "commit gaps without a commit after which a group counts as stopped")
+    dead_band_per_second: float = setting(1.0, "a slower rise of the lag is not a rise")
+    max_extrapolation_seconds: int = setting(600, "a lag in seconds is never extrapolated further than this")
+    allowed_lag: dict[str, int] = setting(
+        {}, "records of lag that are fine, by glob on 'group' or 'group/topic'; the first that matches counts"
+    )
+
+
+@dataclass(frozen=True)
+class IdentitySettings:
+    otlp_client_id: tuple[str, ...] = setting(
+        ("client_id", "client.id", "client-id", "kafka_client_id", "kafka.client.id", "messaging.client.id"),
+        "OTLP attributes that name the client, first found wins",
+    )
+    otlp_service: tuple[str, ...] = setting(("service.name", "service_name"), "OTLP attributes that name the service")
+    otlp_instance: tuple[str, ...] = setting(
+        ("service.instance.id", "client_instance_id", "k8s.pod.uid", "container.id"),
+        "OTLP attributes that name the process",
+    )
+    otlp_host: tuple[str, ...] = setting(
+        ("host.name", "k8s.pod.name", "client_source_address"), "OTLP attributes that name the host"
+    )
+
+
+@dataclass(frozen=True)
+class PrometheusSettings:
+    host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 for all")
+    port: int = setting(9309, "port of /metrics, /healthz and the status page")
+    ttl_seconds: int = setting(900, "a client that is silent for this long loses its series")
+    max_series_per_metric: int = setting(50_000, "cap on the series of one metric; what is left out is counted")
+    tls_cert: str = setting("", "PEM file of the certificate; empty: no TLS")
+    tls_key: str = setting("", "PEM file of the key")
+    basic_auth_file: str = setting("", "file with user:password; empty: no authentication")
+    cluster_name: str = setting("default", "label cluster_name of the consumer group metrics")
+
+
+@dataclass(frozen=True)
+class JvmSettings:
+    targets: tuple[str, ...] = setting((), "Jolokia agents: URLs, or service=URL")
+    interval_seconds: float = setting(10.0, "time between two readings of a JVM")
+    timeout_seconds: float = setting(5.0, "a JVM that does not answer in this time is reported as silent")
+    thread_dumps: bool = setting(True, "take a thread dump when a client looks suspicious")
+    dump_min_seconds: float = setting(30.0, "least time between two dumps of one JVM")
+    user: str = setting("", "user for Jolokia agents with authentication")
+    password_file: str = setting("", "file that holds that user's password")
+
+
+@dataclass(frozen=True)
+class GroupSettings:
+    include: str = setting(".*", "groups to read: a regular expression on the whole name")
+    exclude: str = setting("", "groups to leave out: a regular expression on the whole name")
+    interval_seconds: float = setting(10.0, "time between two readings")
+    groups_per_request: int = setting(200, "committed offsets of so many groups are asked for at once")
+    concurrency: int = setting(4, "requests at the same time")
+    timeout_seconds: float = setting(10.0, "a request that takes longer has failed; the others go on")
+    members_interval_seconds: float = setting(30.0, "who is in a group is asked this often, and when its state changes")
+    service: str = setting("consumer-groups", "the service under which groups without a known service appear")
+
+
+@dataclass(frozen=True)
+class LinkSettings:
+    runbooks: str = setting("", "URL under which the runbooks are; empty: the status page's own /runbooks")
+    dashboards: str = setting("", "URL of Grafana; empty: no links to dashboards")
+    status_page: str = setting("http://127.0.0.1:9309", "URL of the status page")
+
+
+@dataclass(frozen=True)
+class ReviewSettings:
+    out: str = setting("reports", "folder of the weekly reviews, with actions.toml beside them")
+    slo_target: float = setting(0.995, "share of healthy client-minutes that each service should reach")
+    retention_days: int = setting(400, "history older than this is deleted by maintenance")
+    prometheus_url: str = setting("", "Prometheus to cross-check the alerts with; empty: no cross-check")
+    smtp_host: str = setting("", "mail server; empty: no mail")
+    smtp_port: int = setting(587, "port of the mail server")
+    smtp_user: str = setting("", "user on the mail server")
+    smtp_password_file: str = setting("", "file that holds that user's password")
+    smtp_tls: str = setting("starttls", "starttls, tls or none")
+    mail_from: str = setting("", "sender of the review")
+    mail_to: tuple[str, ...] = setting((), "who gets the review")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that can be set; one attribute per section of the file."""
+
+    kafka: KafkaSettings = field(default_factory=KafkaSettings)
+    topics: TopicSettings = field(default_factory=TopicSettings)
+    monitor: MonitorSettings = field(default_factory=MonitorSettings)
+    absence: AbsenceSettings = field(default_factory=AbsenceSettings)
+    lag: LagSettings = field(default_factory=LagSettings)
+    identity: IdentitySettings = field(default_factory=IdentitySettings)
+    prometheus: PrometheusSettings = field(default_factory=PrometheusSettings)
+    jvm: JvmSettings = field(default_factory=JvmSettings)
+    groups: GroupSettings = field(default_factory=GroupSettings)
+    links: LinkSettings = field(default_factory=LinkSettings)
+    review: ReviewSettings = field(default_factory=ReviewSettings)
+    modes: Mapping[str, Mapping[str, float]] = field(
+        default_factory=dict, metadata={"reason": "thresholds of failure modes that differ from the defaults"}
+    )
+
+
+def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings in force: defaults, then the file, then the environment. Raises SettingsError."""
+    chosen = path or environ.get(f"{PREFIX}CONFIG")
+    tables: dict[str, dict[str, Any]] = {}
+    if chosen:
+        try:
+            tables = tomllib.loads(Path(chosen).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise SettingsError(f"{chosen}: cannot be read: {error.strerror}") from error
+        except tomllib.TOMLDecodeError as error:
+            raise SettingsError(f"{chosen}: not valid TOML: {error}") from error
+    sections = {f.name: f for f in dataclasses.fields(Settings)}
+    for name, table in tables.items():
+        if name not in sections:
+            raise SettingsError(f"{chosen}: unknown section [{name}]; known are {', '.join(sections)}")
+        if not isinstance(table, dict):
+            raise SettingsError(f"{chosen}: {name} must be a section, written [{name}]")
+    values: dict[str, dict[str, Any]] = {name: dict(table) for name, table in tables.items()}
+    for variable, text in environ.items():
+        if not variable.startswith(PREFIX) or variable in NOT_SETTINGS:
+            continue
+        section, _, key = variable.removeprefix(PREFIX).lower().partition("_")
+        if section not in sections or section == "modes":
+            raise SettingsError(f"environment: {variable}: there is no section '{section}'")
+        values.setdefault(section, {})[key] = _parse(section, key, text, variable)
+    built: dict[str, Any] = {}
+    for name, section_values in values.items():
+        built[name] = _modes(section_values) if name == "modes" else _section(name, section_values, chosen)
+    return Settings(**built)
+
+
+def _types(section: str) -> dict[str, Any]:
+    return typing.get_type_hints(typing.get_type_hints(Settings)[section])
+
+
+def _parse(section: str, key: str, text: str, variable: str) -> Any:
+    kind = _types(section).get(key)
+    if kind is None:
+        raise SettingsError(f"environment: {variable}: [{section}] has no key '{key}'")
+    if typing.get_origin(kind) is tuple:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if kind is str:
+        return text
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"environment: {variable}: '{text}' is not a {kind}") from error
+
+
+def _section(name: str, values: Mapping[str, Any], path: str | None) -> Any:
+    kinds = _types(name)
+    where = path or "environment"
+    checked: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in kinds:
+            raise SettingsError(f"{where}: [{name}] has no key '{key}'; known are {', '.join(kinds)}")
+        checked[key] = _checked(value, kinds[key], f"{where}: [{name}] {key}")
+    return typing.get_type_hints(Settings)[name](**checked)
+
+
+def _checked(value: Any, kind: Any, where: str) -> Any:
+    origin = typing.get_origin(kind)
+    if origin is tuple and isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    if origin is dict and isinstance(value, dict):
+        inner = typing.get_args(kind)[1]
+        return {str(key): _checked(item, inner, f"{where}.{key}") for key, item in value.items()}
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if kind in (int, str, bool) and type(value) is kind:
+        return value
+    wanted = "a list of strings" if origin is tuple else getattr(kind, "__name__", str(kind))
+    raise SettingsError(f"{where}: {value!r} is not {wanted}")
+
+
+def _modes(tables: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    from clienthealth.modes import modes
+
+    known = modes()
+    for mode, overrides in tables.items():
+        if mode not in known:
+            raise SettingsError(f"[modes.{mode}]: unknown mode; known are {', '.join(known)}")
+        names = {f.name for f in dataclasses.fields(known[mode].thresholds)}
+        for key in overrides:
+            if key not in names:
+                raise SettingsError(f"[modes.{mode}] has no threshold '{key}'; known are {', '.join(sorted(names))}")
+    return {mode: dict(overrides) for mode, overrides in tables.items()}

@@ -1,0 +1,342 @@
+"""Log lines of Kafka's own client libraries that a judgement rests on, as data.
+
+A signature is a regular expression that is found in a line's message or in the exception below it. Only what
+the client library itself says counts: how an application words its own errors never does. The texts are those
+of the Java clients 0.8.2 to 4.1, of librdkafka and of kafka-python 2 and 3.
+
+Patterns mean the same to Java and to Python, but for named groups, which are written as Java wants them
+(`(?<name>…)`, letters and digits only); `compiled` translates. Every repetition is bounded or cannot overlap
+what follows it, so none backtracks catastrophically: log text is hostile.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from clienthealth.records import Kind
+
+LOOP, DEADLOCK, METADATA, BLOCKING, NOT_CLOSED = (
+    "consumer-shutdown-loop",
+    "producer-callback-deadlock",
+    "send-blocked-on-metadata",
+    "cross-topic-blocking",
+    "producer-not-closed",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One kind of log line.
+
+    id       what the line says, hyphenated
+    literal  a text that every match contains: a cheap test before the pattern (case matters)
+    pattern  found in the message, or in the exception's text; its named groups become `LogEvent.captures`
+    kind     the kind of client that says it; None where several do
+    mode     the failure mode that it speaks of; None where it only informs
+    logger   how the logger's name begins; asked only where the record names a logger that can be a Java class
+    direct   on its own it proves the mode
+    """
+
+    id: str
+    literal: str
+    pattern: str
+    kind: Kind | None = None
+    mode: str | None = None
+    logger: str | None = None
+    direct: bool = False
+
+
+def _option(name: str, group: str) -> str:
+    return rf"(?=(?:[\s\S]{{0,20000}}?\n[ \t]*{re.escape(name)} = (?<{group}>[^\s,]+))?)"
+
+
+SIGNATURES: tuple[Signature, ...] = (
+    # A full buffer. What makes it a deadlock is that nothing leaves it.
+    Signature(
+        "buffer-exhausted",
+        "within the configured max blocking time",
+        r"Failed to allocate (?:(?<bytes>\d+) bytes|memory) "
+        r"within the configured max blocking time (?<waitMs>\d+) ms",
+        "producer",
+        DEADLOCK,
+    ),
+    Signature(
+        "buffer-exhausted-at-once",
+        "bytes of memory you configured for the client",
+        r"You have exhausted the (?<bytes>\d+) bytes of memory you configured for the client",
+        "producer",
+        DEADLOCK,
+    ),
+    Signature("queue-full", "Local: Queue full", r"Local: Queue full", "producer", DEADLOCK),
+    Signature(
+        "callback-error",
+        "Error executing user-provided callback on message",
+        r"Error executing user-provided callback on message for topic-partition",
+        "producer",
+        DEADLOCK,
+    ),
+    Signature(
+        "close-inside-callback",
+        "in order to prevent useless blocking due to self-join",
+        r"Overriding close timeout .{1,40} in order to prevent useless blocking due to self-join",
+        "producer",
+        DEADLOCK,
+    ),
+    # send() waits for metadata and gives up.
+    Signature(
+        "topic-not-in-metadata",
+        "not present in metadata after",
+        r"Topic (?<topic>[\w.-]{1,249}) not present in metadata after (?<waitMs>\d+) ms",
+        "producer",
+        METADATA,
+        direct=True,
+    ),
+    Signature(
+        "partition-not-in-metadata",
+        "is not present in metadata after",
+        r"Partition (?<partition>-?\d+) of topic (?<topic>[\w.-]{1,249}) with partition count (?<count>\d+) "
+        r"is not present in metadata after (?<waitMs>\d+) ms",
+        "producer",
+        METADATA,
+        direct=True,
+    ),
+    Signature(
+        "metadata-not-updated",
+        "Failed to update metadata after",
+        r"Failed to update metadata after (?:(?<waitMs>\d+) ms|(?<waitS>\d+(?:\.\d+)?) sec)",
+        "producer",
+        METADATA,
+        direct=True,
+    ),
+    # Why metadata does not come: the topic, or the cluster.
+    Signature(
+        "topic-error-in-metadata",
+        "with correlation id",
+        r"with correlation id \d+ ?: \{(?<topic>[^={},]{1,249})=(?<error>"
+        r"UNKNOWN_TOPIC_OR_PARTITION|LEADER_NOT_AVAILABLE|INVALID_TOPIC_EXCEPTION|TOPIC_AUTHORIZATION_FAILED)",
+        None,
+        METADATA,
+    ),
+    Signature(
+        "topic-unknown",
+        "nknown topic",
+        r"Local: Unknown topic|Broker: Unknown topic or partition",
+        None,
+        METADATA,
+    ),
+    Signature(
+        "bootstrap-disconnected",
+        "Bootstrap broker",
+        r"Bootstrap broker (?<address>\S{1,300})(?: \([^()\n]{0,120}\))? disconnected",
+        None,
+        METADATA,
+    ),
+    Signature(
+        "connection-failed",
+        "could not be established",
+        r"Connection to node (?<node>-?\d+) (?:\((?<address>[^()\s]{1,300})\) )?could not be established",
+        None,
+        METADATA,
+    ),
+    Signature(
+        "rebootstrapping",
+        "Rebootstrapping with",
+        r"Rebootstrapping with \[(?<address>[^\]\n]{0,300})\]",
+        None,
+        METADATA,
+    ),
+    Signature(
+        "bootstrap-unresolvable",
+        "from bootstrap.servers as DNS resolution",
+        r"Couldn't resolve server (?<address>\S{1,300}) from bootstrap\.servers as DNS resolution",
+        None,
+        METADATA,
+    ),
+    Signature(
+        "python-bootstrap-failed",
+        "Bootstrap ",
+        r"Bootstrap (?:connection|attempt) to (?<address>\S{1,300}) failed",
+        None,
+        METADATA,
+    ),
+    Signature(
+        "librdkafka-connect-failed",
+        "Connect to ipv",
+        r"Connect to (?<address>ipv[46]#\S+) failed",
+        None,
+        METADATA,
+    ),
+    Signature(
+        "librdkafka-all-brokers-down",
+        "All broker connections are down",
+        r"Local: All broker connections are down",
+        None,
+        METADATA,
+    ),
+    Signature(
+        "librdkafka-brokers-down",
+        "brokers are down",
+        r"(?<down>\b\d{1,6})/(?<brokers>\d{1,6}) brokers are down",
+        None,
+        METADATA,
+    ),
+    Signature("cluster-known", "Cluster ID: ", r"Cluster ID: (?<cluster>\S+)", None, METADATA, "org.apache.kafka"),
+    # The old Scala consumer looks for its offset manager, or is shut down.
+    Signature(
+        "offset-manager-lookup-failed",
+        "Failed to fetch consumer metadata from",
+        r"Failed to fetch consumer metadata from (?<address>\S{1,300}:\d{1,5})\.",
+        "legacy-consumer",
+        LOOP,
+        "kafka.client.ClientUtils",
+    ),
+    Signature(
+        "offset-manager-channel-failed",
+        "Error while c",
+        r"Error while (?:creating channel|connecting) to (?<address>\S{1,300}:\d{1,5})\.",
+        "legacy-consumer",
+        LOOP,
+        "kafka.client.ClientUtils",
+    ),
+    Signature(
+        "broker-out-of-reach",
+        "Fetching topic metadata with correlation id",
+        r"Fetching topic metadata with correlation id \d+ for topics \[[^\n]{0,300}?\] "
+        r"from broker \[(?<broker>[^\]\n]{0,200})\] failed",
+        "legacy-consumer",
+        LOOP,
+        "kafka.client.ClientUtils",
+    ),
+    Signature(
+        "connector-shutting-down",
+        "ZKConsumerConnector shutting down",
+        r"ZKConsumerConnector shutting down",
+        "legacy-consumer",
+        LOOP,
+    ),
+    Signature(
+        "connector-shutdown-completed",
+        "ZKConsumerConnector shutdown completed",
+        r"ZKConsumerConnector shutdown completed in (?<tookMs>\d+) ms",
+        "legacy-consumer",
+        LOOP,
+    ),
+    Signature(
+        "connector-shutdown-error",
+        "error during consumer connector shutdown",
+        r"error during consumer connector shutdown",
+        "legacy-consumer",
+        LOOP,
+        "kafka.consumer.ZookeeperConsumerConnector",
+    ),
+    # A consumer whose application does not come back to poll().
+    Signature(
+        "poll-timeout-expired",
+        "onsumer poll timeout has expired",
+        r"[Cc]onsumer poll timeout has expired",
+        "consumer",
+        BLOCKING,
+    ),
+    Signature(
+        "librdkafka-poll-interval-exceeded",
+        "Application maximum poll interval",
+        r"Application maximum poll interval \((?<limitMs>\d+)ms\) exceeded by (?<overMs>\d+)ms",
+        "consumer",
+        BLOCKING,
+    ),
+    # How a producer ends.
+    Signature(
+        "producer-closing",
+        "Closing the Kafka producer with",
+        r"Closing the Kafka producer with (?:timeoutMillis = )?(?<timeout>[\d.]+)",
+        "producer",
+        NOT_CLOSED,
+    ),
+    Signature(
+        "producer-closed",
+        "Kafka producer ",
+        r"Kafka producer (?:has (?:been )?)?closed",
+        "producer",
+        NOT_CLOSED,
+    ),
+    Signature(
+        "producer-unregistered",
+        "App info kafka.producer for",
+        r"App info kafka\.producer for (?<client>\S{1,300}) unregistered",
+        "producer",
+        NOT_CLOSED,
+    ),
+    Signature(
+        "producer-force-close",
+        "Proceeding to force close the producer since pending",
+        r"Proceeding to force close the producer since pending requests could not be completed within timeout"
+        r"(?: (?<timeout>[\d.]+))?",
+        "producer",
+        NOT_CLOSED,
+        direct=True,
+    ),
+    Signature(
+        "records-aborted",
+        "Producer is closed forcefully",
+        r"Producer is closed forcefully",
+        "producer",
+        NOT_CLOSED,
+    ),
+    Signature(
+        "librdkafka-terminating",
+        "still in queue or transit",
+        r"Producer terminating with (?<records>\d+) messages? \((?<bytes>\d+) bytes\) still in queue",
+        "producer",
+        NOT_CLOSED,
+        direct=True,
+    ),
+    Signature(
+        "process-out-of-memory",
+        "Terminating due to java.lang.OutOfMemoryError",
+        r"Terminating due to java\.lang\.OutOfMemoryError",
+        "producer",
+        NOT_CLOSED,
+    ),
+    Signature(
+        "process-crashed",
+        "A fatal error has been detected by the Java Runtime Environment",
+        r"A fatal error has been detected by the Java Runtime Environment",
+        "producer",
+        NOT_CLOSED,
+    ),
+    # What the client says of itself when it starts. A producer whose start was logged would have logged its close.
+    Signature(
+        "producer-started",
+        "Instantiated a",
+        r"Instantiated an? (?:idempotent|transactional) producer",
+        "producer",
+        NOT_CLOSED,
+    ),
+    Signature(
+        "client-version",
+        "Kafka version",
+        r"Kafka version ?: (?<version>\d[\w.-]*)",
+        logger="org.apache.kafka",
+    ),
+    Signature(
+        "producer-config",
+        "ProducerConfig values:",
+        r"ProducerConfig values:"
+        + _option("bootstrap.servers", "address")
+        + _option("buffer.memory", "bufferMemory")
+        + _option("client.id", "client")
+        + _option("linger.ms", "lingerMs")
+        + _option("max.block.ms", "maxBlockMs")
+        + _option("request.timeout.ms", "requestTimeoutMs"),
+        "producer",
+        NOT_CLOSED,
+    ),
+)
+
+
+@cache
+def compiled(signature: Signature) -> re.Pattern[str]:
+    """The pattern for Python's `re`."""
+    return re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", signature.pattern))

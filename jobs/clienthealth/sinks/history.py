@@ -1,0 +1,261 @@
+"""The history: three Delta tables, partitioned by day, from which the reviews are made. All times are UTC.
+
+`minutes` has one final row per client and minute, `verdicts` one row per change of an incident, `quality` what the
+monitor itself read: a minute without a row of `quality` is a minute in which nobody watched.
+
+Appends carry the id of the streaming query and its batch, and Delta skips a batch that a table has already taken in:
+a batch that is repeated after a crash adds nothing. The version of the schema is a property of each table and a
+column of each row.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+from pyspark.sql.window import Window
+
+from clienthealth.errors import InputError
+from clienthealth.health import evidence_json, verdict_from_json
+from clienthealth.incidents import Incident, Transition
+from clienthealth.records import Client
+
+SCHEMA_VERSION = 1
+VERSION_PROPERTY = "kafka-client-health.schema-version"
+
+
+def _table(*fields: tuple[str, DataType]) -> StructType:
+    return StructType([StructField(name, kind, True) for name, kind in fields])
+
+
+_WHO: tuple[tuple[str, DataType], ...] = tuple(
+    (name, StringType()) for name in ("service", "host", "instance", "client_id", "kind", "group", "library", "version")
+)
+
+#: One row per client and minute. `status`: the worst of the modes; `modes`: those suspected or confirmed.
+#: Null is unknown, never 0. Lag is that of the partition furthest behind.
+MINUTES = _table(
+    ("schema_version", IntegerType()),
+    ("day", DateType()),
+    ("minute", TimestampType()),
+    *_WHO,
+    ("samples", IntegerType()),
+    ("status", StringType()),
+    ("modes", ArrayType(_table(("mode", StringType()), ("status", StringType())))),
+    ("buffer_used_ratio_max", DoubleType()),
+    ("callback_seconds_avg", DoubleType()),
+    ("callback_source", StringType()),
+    ("queue_used_ratio_max", DoubleType()),
+    ("queue_topic", StringType()),
+    ("lag_records", LongType()),
+    ("lag_seconds", DoubleType()),
+    ("lag_topic", StringType()),
+    ("lag_state", StringType()),
+)
+
+#: One row per change of an incident (`change`: opened, escalated, closed, withdrawn). `ts`: event time of the change;
+#: `observed`: when the monitor judged it; `since`: onset of the fault. `detail` and `evidence` are JSON.
+VERDICTS = _table(
+    ("schema_version", IntegerType()),
+    ("day", DateType()),
+    ("ts", TimestampType()),
+    ("observed", TimestampType()),
+    *_WHO,
+    ("mode", StringType()),
+    ("status", StringType()),
+    ("previous", StringType()),
+    ("since", TimestampType()),
+    ("detail", StringType()),
+    ("evidence", StringType()),
+    ("reason", StringType()),
+    ("change", StringType()),
+)
+
+#: What the monitor read: a row per minute of arrival, source topic and batch; a minute's rows are to be summed.
+#: `late` is null where it was not counted.
+QUALITY = _table(
+    ("schema_version", IntegerType()),
+    ("day", DateType()),
+    ("minute", TimestampType()),
+    ("source_topic", StringType()),
+    ("records", LongType()),
+    ("rejected", LongType()),
+    ("late", LongType()),
+    ("batches", IntegerType()),
+)
+
+TABLES: Mapping[str, StructType] = {"minutes": MINUTES, "verdicts": VERDICTS, "quality": QUALITY}
+
+#: Columns that identify a client in all tables.
+CLIENT_KEY = ("service", "instance", "client_id")
+
+
+class Counted(Protocol):
+    """How many records of one topic arrived in one minute; `reason` says why they were rejected, None for good ones."""
+
+    @property
+    def minute(self) -> datetime: ...
+    @property
+    def source_topic(self) -> str: ...
+    @property
+    def reason(self) -> str | None: ...
+    @property
+    def records(self) -> int: ...
+
+
+def path(root: str, table: str) -> str:
+    """Where a table of the history at `root` (a folder or URL) is."""
+    return f"{root.rstrip('/')}/{table}"
+
+
+def create(spark: SparkSession, root: str) -> None:
+    """Make the tables where they are missing. Raises InputError where a table has another schema version."""
+    for table, schema in TABLES.items():
+        (
+            DeltaTable.createIfNotExists(spark)
+            .location(path(root, table))
+            .addColumns(schema)
+            .partitionedBy("day")
+            .property(VERSION_PROPERTY, str(SCHEMA_VERSION))
+            .execute()
+        )
+        read(spark, root, table)
+
+
+def read(spark: SparkSession, root: str, table: str) -> DataFrame:
+    """A table of the history. Raises InputError where there is none, or one of another schema version."""
+    where = path(root, table)
+    if not DeltaTable.isDeltaTable(spark, where):
+        raise InputError(f"{where}: there is no history here; the monitor makes it when it first starts")
+    found = DeltaTable.forPath(spark, where)
+    properties = found.detail().select("properties").first()
+    version = (properties[0] if properties else {}).get(VERSION_PROPERTY, "none")
+    if version != str(SCHEMA_VERSION):
+        raise InputError(
+            f"{where}: the history has schema version {version}, this program reads version {SCHEMA_VERSION}; "
+            "use the release that wrote it, or another folder in [monitor] history"
+        )
+    return found.toDF()
+
+
+def append(rows: DataFrame, root: str, table: str, query_id: str, batch_id: int) -> None:
+    """Append rows to a table, once per query and batch. Columns are taken by name and cast to the table's types."""
+    schema = TABLES[table]
+    (
+        rows.select(*(F.col(f"`{field.name}`").cast(field.dataType) for field in schema))
+        .write.format("delta")
+        .mode("append")
+        .option("txnAppId", query_id)
+        .option("txnVersion", batch_id)
+        .save(path(root, table))
+    )
+
+
+def append_verdicts(
+    spark: SparkSession,
+    root: str,
+    changes: Sequence[Transition],
+    query_id: str,
+    batch_id: int,
+    observed_ms: int | None = None,
+) -> None:
+    """Append changes of incidents. `observed_ms`: when they were judged (epoch milliseconds), by default now."""
+    if not changes:
+        return
+    observed = _utc(int(time.time() * 1000) if observed_ms is None else observed_ms)
+    rows = [_verdict_row(change, observed) for change in changes]
+    append(spark.createDataFrame(rows, VERDICTS), root, "verdicts", query_id, batch_id)
+
+
+def _verdict_row(change: Transition, observed: datetime) -> Row:
+    verdict, who = change.verdict, change.client
+    ts = _utc(change.ts_ms)
+    values = {
+        "schema_version": SCHEMA_VERSION,
+        "day": ts.date(),
+        "ts": ts,
+        "observed": observed,
+        **{name: getattr(who, name) for name, _ in _WHO},
+        "mode": verdict.mode,
+        "status": verdict.status,
+        "previous": change.previous,
+        "since": None if verdict.since_ms is None else _utc(verdict.since_ms),
+        "detail": json.dumps(dict(verdict.detail), sort_keys=True),
+        "evidence": json.dumps([evidence_json(e) for e in verdict.evidence]),
+        "reason": verdict.reason,
+        "change": change.change,
+    }
+    return Row(**{name: values[name] for name in VERDICTS.names})
+
+
+def append_quality(spark: SparkSession, root: str, counts: Iterable[Counted], query_id: str, batch_id: int) -> None:
+    """Append how many records of each topic and minute were read and rejected; `late` where the counts carry it."""
+    totals: dict[tuple[datetime, str], dict[str, Any]] = {}
+    for count in counts:
+        row = totals.setdefault((count.minute, count.source_topic), {"records": 0, "rejected": 0, "late": None})
+        row["records"] += count.records
+        row["rejected"] += count.records if count.reason is not None else 0
+        late = getattr(count, "late", None)
+        if late is not None:
+            row["late"] = (row["late"] or 0) + late
+    if not totals:
+        return
+    rows = spark.createDataFrame(
+        [
+            (SCHEMA_VERSION, minute, topic, row["records"], row["rejected"], row["late"], 1)
+            for (minute, topic), row in sorted(totals.items())
+        ],
+        StructType([field for field in QUALITY if field.name != "day"]),
+    )
+    append(rows.withColumn("day", F.to_date("minute")), root, "quality", query_id, batch_id)
+
+
+def open_incidents(spark: SparkSession, root: str) -> list[Incident]:
+    """The incidents that were open when the history was last written, for a monitor that starts again."""
+    newest = Window.partitionBy(*CLIENT_KEY, "mode").orderBy(F.desc("observed"), F.desc("ts"))
+    rows = (
+        read(spark, root, "verdicts")
+        .withColumn("rank", F.row_number().over(newest))
+        .filter(F.col("rank").eqNullSafe(1) & F.col("status").isin("suspected", "confirmed"))
+        .withColumn("ts_ms", F.unix_millis("ts"))
+        .withColumn("since_ms", F.unix_millis("since"))
+        .orderBy(*CLIENT_KEY, "mode")
+        .collect()
+    )
+    return [_incident(row) for row in rows]
+
+
+def _incident(row: Row) -> Incident:
+    verdict = verdict_from_json(
+        {
+            "mode": row["mode"],
+            "status": row["status"],
+            "since": row["since_ms"],
+            "detail": json.loads(row["detail"] or "{}"),
+            "evidence": json.loads(row["evidence"] or "[]"),
+            "reason": row["reason"],
+        }
+    )
+    return Incident(Client(**{name: row[name] for name, _ in _WHO}), verdict, row["ts_ms"])
+
+
+def _utc(epoch_ms: int) -> datetime:
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC)

@@ -1,0 +1,1 @@
+"""Where records come from. Only `sources` and `sinks` touch the outside."""
