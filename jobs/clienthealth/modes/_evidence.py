@@ -1,0 +1,228 @@
+"""What the judges share: runs of a metric, events by signature, threads by frame, and the words for numbers.
+
+A judge collects facts. `conclude` turns them into a verdict by one rule for all modes: a direct fact confirms alone,
+indirect facts suspect, and indirect facts of two independent kinds confirm.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clienthealth.records import (
+    ClientWindow,
+    Evidence,
+    EvidenceKind,
+    LogEvent,
+    Reading,
+    Source,
+    Thread,
+    ThreadDump,
+    Verdict,
+)
+
+#: metadata-age counts from 1970 until the first metadata: so old means never.
+NEVER_SECONDS = 1e8
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing found in a window. `since_ms`: when what it shows began."""
+
+    kind: EvidenceKind
+    since_ms: int
+    ts_ms: int
+    text: str
+    direct: bool = False
+    source: Source | None = None
+
+
+def conclude(
+    mode: str,
+    facts: Sequence[Fact],
+    detail: Mapping[str, Any] | None = None,
+    otherwise: str | None = None,
+    independent: bool = True,
+) -> Verdict:
+    """The verdict that facts allow; without any, ok, or unknown where `otherwise` says why nothing can be seen.
+
+    `independent`: facts of two kinds support each other; false where they see the same moment of the same thing.
+    """
+    if not facts:
+        return Verdict(mode, "ok") if otherwise is None else Verdict(mode, "unknown", reason=otherwise)
+    confirmed = any(fact.direct for fact in facts) or (independent and len({fact.kind for fact in facts}) > 1)
+    return Verdict(
+        mode=mode,
+        status="confirmed" if confirmed else "suspected",
+        since_ms=min(fact.since_ms for fact in facts),
+        detail={key: value for key, value in (detail or {}).items() if value is not None},
+        evidence=tuple(
+            Evidence(fact.kind, fact.ts_ms, fact.text, fact.source) for fact in sorted(facts, key=lambda f: f.ts_ms)
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive readings over which a metric did not change."""
+
+    readings: tuple[Reading, ...]
+
+    @property
+    def first(self) -> Reading:
+        return self.readings[0]
+
+    @property
+    def last(self) -> Reading:
+        return self.readings[-1]
+
+    @property
+    def seconds(self) -> float:
+        """Time from the first reading to the last: the least time that the metric stood still."""
+        return (self.last.ts_ms - self.first.ts_ms) / 1000
+
+    def values(self, name: str) -> list[float]:
+        """The known values of another metric over the run."""
+        return [value for reading in self.readings if (value := reading.get(name)) is not None]
+
+
+def runs(window: ClientWindow, name: str) -> Iterator[Run]:
+    """Longest stretches, of two readings at least, over which metric `name` is known and stands still."""
+    known = [reading for reading in window.readings if reading.get(name) is not None]
+    for _, same in itertools.groupby(known, key=lambda reading: reading.get(name)):
+        readings = tuple(same)
+        if len(readings) > 1:
+            yield Run(readings)
+
+
+def values(window: ClientWindow, name: str) -> list[float]:
+    """The known values of a metric, in order of time."""
+    return [value for reading in window.readings if (value := reading.get(name)) is not None]
+
+
+def moved(window: ClientWindow, name: str) -> bool:
+    """Did a counter rise within the window?"""
+    known = values(window, name)
+    return any(later > earlier for earlier, later in itertools.pairwise(known))
+
+
+def rose_around(window: ClientWindow, name: str, ts_ms: int, before_ms: int = 0) -> bool | None:
+    """Did a counter rise between the last reading before `ts_ms − before_ms` and the first after `ts_ms`?
+
+    None where no reading on one of the sides knows it.
+    """
+    earlier = [r for r in window.readings if r.ts_ms <= ts_ms - before_ms and r.get(name) is not None]
+    later = [r for r in window.readings if r.ts_ms > ts_ms and r.get(name) is not None]
+    if not earlier or not later:
+        return None
+    return later[0].metrics[name] > earlier[-1].metrics[name]
+
+
+def used_bytes(reading: Reading) -> float | None:
+    """Bytes in use in a producer's buffer."""
+    total, available = reading.get("buffer-total-bytes"), reading.get("buffer-available-bytes")
+    return None if total is None or available is None else max(0.0, total - available)
+
+
+def used_ratio(reading: Reading) -> float | None:
+    """The used share of a producer's buffer, by bytes or by records, whichever is fuller."""
+    shares = []
+    used, total = used_bytes(reading), reading.get("buffer-total-bytes")
+    if used is not None and total:
+        shares.append(used / total)
+    records, limit = reading.get("queue-records"), reading.get("queue-records-limit")
+    if records is not None and limit:
+        shares.append(min(1.0, records / limit))
+    return max(shares, default=None)
+
+
+def option(window: ClientWindow, name: str) -> float | None:
+    """A numeric option of the client: as reported with its metrics, else as its start was logged in this window."""
+    text = window.config.get(name)
+    if text is None:
+        first, *rest = name.split(".")
+        group = first + "".join(part.capitalize() for part in rest)
+        logged = [e.captures.get(group) for e in events(window, "producer-config")]
+        text = logged[-1] if logged else None
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def events(window: ClientWindow, *signatures: str) -> list[LogEvent]:
+    """The window's log events with one of these signatures, in order of time."""
+    return [event for event in window.logs if event.signature in signatures]
+
+
+def has_frame(thread: Thread, *parts: str) -> bool:
+    """Has the thread, for each of these texts, a frame that contains it?"""
+    return all(any(part in frame for frame in thread.frames) for part in parts)
+
+
+def sightings(window: ClientWindow, name: str) -> list[tuple[ThreadDump, Thread]]:
+    """A thread, by its name, in every dump that shows it."""
+    return [(dump, thread) for dump in window.dumps for thread in dump.threads if thread.name == name]
+
+
+def version(window: ClientWindow) -> tuple[int, ...] | None:
+    """The client library's version as numbers, None where it is not known."""
+    numbers = []
+    for part in (window.client.version or "").split("."):
+        digits = "".join(itertools.takewhile(str.isdigit, part))
+        if not digits:
+            break
+        numbers.append(int(digits))
+    return tuple(numbers) or None
+
+
+def duration(seconds: float) -> str:
+    """40 s, 2 min 5 s, 1 h 2 min."""
+    whole = round(seconds)
+    if seconds < 10 and whole != seconds:
+        return f"{seconds:.1f} s"
+    if whole < 120:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min" + (f" {rest} s" if rest else "")
+    return f"{minutes // 60} h" + (f" {minutes % 60} min" if minutes % 60 else "")
+
+
+def size(number: float) -> str:
+    """512 bytes, 48 KiB, 8.3 MiB."""
+    if number < 1024:
+        return f"{number:.0f} bytes"
+    for unit in ("KiB", "MiB", "GiB"):
+        number /= 1024
+        if number < 1024 or unit == "GiB":
+            break
+    return f"{number:.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
+
+
+def percent(ratio: float) -> str:
+    """12 %, 0.3 %."""
+    share = 100 * ratio
+    return f"{share:.1f} %" if 0 < share < 1 else f"{share:.0f} %"
+
+
+def count(number: float, noun: str) -> str:
+    """1 record, 2,837 records."""
+    return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"
+
+
+def listing(names: Iterable[str], most: int = 3) -> str:
+    """a, b and 4 more."""
+    known = list(names)
+    shown = known[:most]
+    if len(known) > most:
+        return f"{', '.join(shown)} and {len(known) - most} more"
+    return " and ".join((", ".join(shown[:-1]), shown[-1])) if len(shown) > 1 else "".join(shown)
+
+
+def quoted(text: str, most: int = 160) -> str:
+    """A log line's first line in quotation marks, cut."""
+    line = text.strip().split("\n", 1)[0]
+    return f'"{line if len(line) <= most else line[: most - 1] + "…"}"'

@@ -1,0 +1,237 @@
+"""A producer's process ended with records still in its buffer.
+
+Mechanism. `send()` only appends to a buffer, and the I/O thread that empties it is a daemon. A process that exits
+without `close()` (or `flush()`) loses what is still buffered, without an error anywhere.
+
+What shows it: absence. The client stops reporting, its last reading shows a buffer in use or more records sent than
+acknowledged, and no line tells of its close. That line is missed only where the log is read at all: a start that was
+logged shows that. librdkafka and a forced close say it outright.
+
+How sure. A buffer in use is also what a producer under load shows at any moment, and the last reading can be older
+than a final `flush()`. So little in the buffer suspects; clearly more than is ever in flight, with the log read and no
+close in it, confirms. A client that comes back had not ended: the verdict is withdrawn.
+
+Causes (`detail.cause`): `exit-without-close`, `forced-close`, `killed` (where the process logged why it died).
+
+Known gaps. Clients before 1.0 do not name themselves when they log their close, so theirs cannot be missed. Records
+sent after the last reading are not seen, those delivered after it are still counted: the loss is an interval from 0
+to an upper bound, exact only where the client counts. A `kill -9` looks like an exit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from clienthealth.modes import FailureMode, threshold
+from clienthealth.modes._evidence import (
+    Fact,
+    conclude,
+    count,
+    events,
+    percent,
+    quoted,
+    size,
+    used_bytes,
+    version,
+)
+from clienthealth.records import ClientWindow, LogEvent, Reading, Verdict
+from clienthealth.signatures import NOT_CLOSED
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from clienthealth.windows import WindowColumns
+
+STARTED = ("producer-started", "producer-config")
+CLOSED = ("producer-closing", "producer-closed", "producer-unregistered")
+FORCED = ("producer-force-close", "records-aborted")
+DIED = ("process-out-of-memory", "process-crashed")
+TERMINATING = "librdkafka-terminating"
+#: From this version on the Java client's log lines begin with its id.
+NAMED_SINCE = (1,)
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What is more than a producer under load always has in flight."""
+
+    confirm_bytes: int = threshold(
+        524_288,
+        "bytes in the buffer: 14 healthy producers had up to 488 KiB in flight",
+    )
+    confirm_ratio: float = threshold(0.02, "and share of the buffer: 14 healthy producers used up to 1.5 % of 32 MiB")
+    confirm_records: int = threshold(
+        100, "records sent and not acknowledged, where the client counts them: more than one request holds for long"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """What the last reading shows as not delivered yet."""
+
+    bytes: float | None
+    records: float | None
+    ratio: float
+
+    @property
+    def nothing(self) -> bool:
+        return not self.bytes and not self.records
+
+    def large(self, limits: Thresholds) -> bool:
+        by_bytes = (self.bytes or 0) >= limits.confirm_bytes and self.ratio >= limits.confirm_ratio
+        return by_bytes or (self.records or 0) >= limits.confirm_records
+
+    def __str__(self) -> str:
+        parts = [count(self.records, "record")] if self.records is not None else []
+        if self.bytes is not None:
+            parts.append(f"{size(self.bytes)} ({percent(self.ratio)} of the buffer)")
+        return " or ".join(parts)
+
+
+def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
+    """See the module's docstring for the rules. Without `departed_ms` the client is still there: unknown."""
+    if window.departed_ms is None:
+        return Verdict(NOT_CLOSED, "unknown", reason="the client still reports")
+    pending = _pending(window.readings[-1]) if window.readings else None
+    said = events(window, TERMINATING)
+    if said:
+        return conclude(NOT_CLOSED, [_told(said[-1])], _terminated(said[-1]))
+    forced = _forced(window)
+    if forced and (forced.signature == "records-aborted" or _waited(window)):
+        fact = Fact("log", forced.ts_ms, forced.ts_ms, f"the client logged {quoted(forced.text)}", True, forced.source)
+        return conclude(NOT_CLOSED, [fact, *_left(window, pending)], {"cause": "forced-close", **_loss(pending)})
+    if events(window, *CLOSED) and not forced:
+        return conclude(NOT_CLOSED, [])
+    if pending is None:
+        return conclude(NOT_CLOSED, [], otherwise=BLIND)
+    if pending.nothing:
+        return Verdict(NOT_CLOSED, "ok", detail={"note": "it had nothing left to deliver when last heard of"})
+    return _missed(window, pending, forced, thresholds)
+
+
+def _missed(window: ClientWindow, pending: _Pending, forced: LogEvent | None, limits: Thresholds) -> Verdict:
+    """The client has gone with something to deliver, and nothing tells of a close that waited for it."""
+    nameless = (version(window) or NAMED_SINCE) < NAMED_SINCE
+    read = bool(events(window, *STARTED, *CLOSED, *FORCED)) and not nameless
+    died = events(window, *DIED)
+    if not read and not died and not pending.large(limits):
+        return Verdict(NOT_CLOSED, "unknown", reason=NAMELESS if nameless else UNREAD, detail=_loss(pending))
+    facts = _left(window, pending)
+    if forced:
+        facts.append(Fact("log", forced.ts_ms, forced.ts_ms, "its close() waited 0 s", source=forced.source))
+    elif died:
+        facts.append(Fact("log", died[-1].ts_ms, died[-1].ts_ms, quoted(died[-1].text), source=died[-1].source))
+    elif read and pending.large(limits):
+        gone = window.departed_ms or window.end_ms
+        text = "it has been silent since, and its log, which told of its start, has no word of a close"
+        facts.append(Fact("absence", gone, gone, text))
+    cause = "forced-close" if forced else "killed" if died else "exit-without-close"
+    return conclude(NOT_CLOSED, facts, {"cause": cause, **_loss(pending)})
+
+
+def _pending(reading: Reading) -> _Pending | None:
+    used, total = used_bytes(reading), reading.get("buffer-total-bytes")
+    sent, acknowledged = reading.get("record-send-total"), reading.get("record-ack-total")
+    records = reading.get("queue-records")
+    if sent is not None and acknowledged is not None:
+        records = max(0.0, sent - acknowledged - (reading.get("record-error-total") or 0.0))
+    if used is None and records is None:
+        return None
+    return _Pending(used, records, used / total if used is not None and total else 0.0)
+
+
+def _left(window: ClientWindow, pending: _Pending | None) -> list[Fact]:
+    if pending is None or pending.nothing:
+        return []
+    last = window.readings[-1]
+    text = f"when last heard of it still had to deliver {pending}"
+    return [Fact("metric", last.ts_ms, last.ts_ms, text, source=last.source)]
+
+
+def _loss(pending: _Pending | None) -> dict[str, Any]:
+    """Bounds of what was lost: from 0, as it may have been delivered after the last reading."""
+    if pending is None:
+        return {}
+    loss: dict[str, Any] = {}
+    if pending.bytes is not None:
+        loss["lost_bytes"] = [0, round(pending.bytes)]
+    if pending.records is not None:
+        loss["lost_records"] = [0, round(pending.records)]
+    return loss
+
+
+def _told(event: LogEvent) -> Fact:
+    text = (
+        f"librdkafka logged that it ended with {count(float(event.captures.get('records', 0)), 'record')} undelivered"
+    )
+    return Fact("log", event.ts_ms, event.ts_ms, text, direct=True, source=event.source)
+
+
+def _terminated(event: LogEvent) -> dict[str, Any]:
+    records, in_bytes = (int(event.captures.get(name, 0)) for name in ("records", "bytes"))
+    return {
+        "cause": "exit-without-close",
+        "lost_records": [records, records],
+        "lost_bytes": [in_bytes, in_bytes],
+    }
+
+
+def _forced(window: ClientWindow) -> LogEvent | None:
+    return next(iter(events(window, *FORCED)), None)
+
+
+def _waited(window: ClientWindow) -> bool:
+    """Did a forced close wait before it gave up? With a time limit of 0 the client always logs that it forces."""
+    limits = [e.captures.get("timeout") for e in events(window, "producer-force-close", "producer-closing")]
+    return any(limit is not None and float(limit.rstrip(".") or 0) > 0 for limit in limits)
+
+
+BLIND = "the client did not tell what it still had to deliver"
+NAMELESS = "it had a little to deliver when last heard of, and clients before 1.0 do not name themselves at their close"
+UNREAD = "it had a little to deliver when last heard of, and no line of its log was read that would tell of a close"
+
+
+def suspects(w: WindowColumns, thresholds: Thresholds) -> Column:
+    """Something left to deliver, or a line that says so."""
+    from pyspark.sql import functions as F
+
+    used = w.last("buffer-total-bytes") > w.last("buffer-available-bytes")
+    unacknowledged = w.last("record-send-total") > w.last("record-ack-total")
+    left = F.coalesce(used, F.lit(False)) | F.coalesce(unacknowledged, F.lit(False))
+    return left | F.coalesce(w.last("queue-records") > 0, F.lit(False)) | w.has_event(TERMINATING, *FORCED)
+
+
+def blind(w: WindowColumns, thresholds: Thresholds) -> Column:
+    """No word of what was left to deliver."""
+    from pyspark.sql import functions as F
+
+    by_bytes = w.known("buffer-total-bytes") & w.known("buffer-available-bytes")
+    by_records = w.known("queue-records") | (w.known("record-send-total") & w.known("record-ack-total"))
+    return F.when(~by_bytes & ~by_records & ~w.has_event(*CLOSED), F.lit(BLIND))
+
+
+MODE = FailureMode(
+    id=NOT_CLOSED,
+    title="Producer ended with records undelivered",
+    summary="The producer's process ended without closing it, with records still in its buffer.",
+    impact="Records that send() had accepted were lost, without an exception and without an error in any log.",
+    action=(
+        "Send the lost records again if their source allows it, and close the producer at every way out of the "
+        "process: try-with-resources or a shutdown hook, with a time limit long enough to empty the buffer."
+    ),
+    kinds=frozenset({"producer"}),
+    evidence=("absence", "metric", "log"),
+    thresholds=Thresholds(),
+    confused_with=(
+        "A clean close: the log tells of it.",
+        "flush() without close(): the buffer was empty when last heard of, unless the last reading is older.",
+        "An idle producer that exits without close(): it had nothing to lose.",
+        "A network partition or a collector that stalls: the client comes back, and the verdict is withdrawn.",
+        "A scale-down of healthy pods: each logs its close.",
+    ),
+    judge=judge,
+    suspects=suspects,
+    blind=blind,
+    absence=True,
+)

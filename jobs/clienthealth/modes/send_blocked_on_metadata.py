@@ -1,0 +1,326 @@
+"""`send()` blocks its caller, waiting for metadata that does not come.
+
+Mechanism. `send()` is asynchronous only once the producer knows the topic's partitions. With the brokers out of
+reach, or a topic that does not exist, `waitOnMetadata` holds the *caller* for up to `max.block.ms` (60 s by default),
+on every call. Request threads pile up.
+
+What proves it. The exception that ends the wait; but it comes only after `max.block.ms`. From the first second a
+thread dump shows callers in `KafkaProducer.waitOnMetadata`, and the broker's answer that the topic is unknown stands
+in the log. Callers found waiting only suspect the mode: during a short broker outage 4.x callers sit in the same
+place for up to 36 s and nothing is lost. That the connection fails says why, never that a caller waits.
+
+Known gaps. Metrics are nearly blind: `metadata-wait-time-ns-total` counts successes only, and failed sends appear
+in `record-error-total` after `max.block.ms`. librdkafka's `produce()` never waits for metadata.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clienthealth.modes import MIN_READINGS, FailureMode, threshold
+from clienthealth.modes._evidence import (
+    NEVER_SECONDS,
+    Fact,
+    conclude,
+    count,
+    duration,
+    events,
+    has_frame,
+    listing,
+    moved,
+    quoted,
+    rose_around,
+    used_bytes,
+    values,
+)
+from clienthealth.records import ClientWindow, LogEvent, Reading, Thread, ThreadDump, Verdict
+from clienthealth.signatures import METADATA
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from clienthealth.windows import WindowColumns
+
+NETWORK_THREAD = "kafka-producer-network-thread"
+WAIT_FRAME = "KafkaProducer.waitOnMetadata"
+FAILURES = ("topic-not-in-metadata", "partition-not-in-metadata", "metadata-not-updated")
+UNREACHABLE = (
+    "bootstrap-disconnected",
+    "connection-failed",
+    "rebootstrapping",
+    "bootstrap-unresolvable",
+    "python-bootstrap-failed",
+)
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """When a wait for metadata is a fault."""
+
+    min_wait_ms: int = threshold(
+        1000, "a send that gave up sooner was told to fail fast: it suspects, but blocked nobody for long"
+    )
+    confirm_blocked_seconds: float = threshold(
+        50.0, "one caller found waiting over so long: outages of 31 s held 4.x callers for up to 36 s and lost nothing"
+    )
+    topic_error_seconds: float = threshold(
+        10.0, "a topic that is being created, or a broker that just came up, is ignorant for a few seconds"
+    )
+    min_topic_errors: int = threshold(3, "answers that the topic is unknown, within that time: asked once a second")
+    fresh_metadata_seconds: float = threshold(
+        2.0, "metadata this fresh at every reading is asked for again and again: normal age grows to 300 s"
+    )
+    min_failed_sends: int = threshold(2, "sends that failed while none went out: one can have another reason")
+
+
+def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
+    """See the module's docstring for the rules."""
+    failures = _failures(window)
+    waits = _waits(window)
+    topics = _missing_topics(window, thresholds)
+    facts = _logged(failures, thresholds) + _dumped(waits, thresholds)
+    if waits or failures:
+        facts += _answered(window, topics)
+    facts += _measured(window, thresholds)
+    cause, named = _cause(window, failures, topics)
+    blocked = Counter(dump.ts_ms for dump, _ in waits)
+    detail = {
+        "cause": cause,
+        **named,
+        "blocked_threads": max(blocked.values(), default=None),
+        "longest_block_seconds": _longest_block(failures, waits),
+        "failed_sends": len(failures) or None,
+    }
+    return conclude(METADATA, facts, detail, None if facts else _blindness(window))
+
+
+def _failures(window: ClientWindow) -> list[LogEvent]:
+    """Sends that gave up waiting; those of an unnamed client count unless this one's error count stood still."""
+    lines = events(window, *FAILURES)
+    return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
+
+
+def _waits(window: ClientWindow) -> list[tuple[ThreadDump, Thread]]:
+    """Callers found waiting, by dump; none while this client was sending (then they wait for another producer)."""
+    return [
+        (dump, thread)
+        for dump in window.dumps
+        if not _sending(window, dump.ts_ms)
+        for thread in dump.threads
+        if has_frame(thread, WAIT_FRAME) and not thread.name.startswith(NETWORK_THREAD)
+    ]
+
+
+def _sending(window: ClientWindow, ts_ms: int) -> bool:
+    return bool(rose_around(window, "record-send-total", ts_ms)) and not moved(window, "record-error-total")
+
+
+def _waited_ms(event: LogEvent) -> float:
+    return float(event.captures.get("waitMs") or 1000 * float(event.captures.get("waitS") or 0))
+
+
+def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
+    if not failures:
+        return []
+    longest = max(failures, key=_waited_ms)
+    waited = _waited_ms(longest)
+    first = failures[0]
+    sends = f"{'at least ' if failures[1:] else ''}{count(len(failures), 'send')}"
+    text = f"{sends} gave up after {duration(waited / 1000)}: {quoted(_sentence(longest.text))}"
+    return [
+        Fact(
+            "log",
+            round(first.ts_ms - _waited_ms(first)),
+            first.ts_ms,
+            text,
+            direct=waited >= limits.min_wait_ms,
+            source=first.source,
+        )
+    ]
+
+
+def _sentence(text: str) -> str:
+    for line in text.split("\n"):
+        if "metadata after" in line:
+            return line.split("TimeoutException: ")[-1].split("KafkaTimeoutError: ")[-1]
+    return text
+
+
+def _dumped(waits: list[tuple[ThreadDump, Thread]], limits: Thresholds) -> list[Fact]:
+    if not waits:
+        return []
+    seen: dict[str, list[int]] = defaultdict(list)
+    for dump, thread in waits:
+        seen[thread.name].append(dump.ts_ms)
+    fullest, _ = max(waits, key=lambda wait: sum(d is wait[0] for d, _ in waits))
+    names = [thread.name for dump, thread in waits if dump is fullest]
+    name, times = max(seen.items(), key=lambda item: item[1][-1] - item[1][0])
+    span = (times[-1] - times[0]) / 1000
+    text = f"{count(len(names), 'caller')} of send() in KafkaProducer.waitOnMetadata: {listing(names)}"
+    if span:
+        text += f"; {name} was there in {len(times)} dumps over {duration(span)}"
+    return [
+        Fact(
+            "thread-dump",
+            waits[0][0].ts_ms,
+            fullest.ts_ms,
+            text,
+            direct=span >= limits.confirm_blocked_seconds,
+            source=fullest.source,
+        )
+    ]
+
+
+def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
+    """Topics that the brokers keep refusing; a leader that is not available is an outage, not a missing topic."""
+    by_topic: dict[str, list[LogEvent]] = defaultdict(list)
+    for event in events(window, "topic-error-in-metadata"):
+        if event.captures.get("error") != "LEADER_NOT_AVAILABLE":
+            by_topic[event.captures.get("topic", "")].append(event)
+    return {
+        topic: lines
+        for topic, lines in by_topic.items()
+        if len(lines) >= limits.min_topic_errors
+        and (lines[-1].ts_ms - lines[0].ts_ms) / 1000 >= limits.topic_error_seconds
+    }
+
+
+def _answered(window: ClientWindow, topics: dict[str, list[LogEvent]]) -> list[Fact]:
+    return [
+        Fact(
+            "log",
+            lines[0].ts_ms,
+            lines[0].ts_ms,
+            f"the brokers answered {lines[-1].captures.get('error')} for topic {topic} {len(lines)} times "
+            f"in {duration((lines[-1].ts_ms - lines[0].ts_ms) / 1000)}",
+            source=lines[0].source,
+        )
+        for topic, lines in topics.items()
+    ]
+
+
+def _measured(window: ClientWindow, limits: Thresholds) -> list[Fact]:
+    """Sends that fail although nothing goes out, the buffer has room and metadata is missing or asked for again."""
+    known = [r for r in window.readings if r.get("record-error-total") is not None]
+    if len(known) < MIN_READINGS or moved(window, "record-send-total"):
+        return []
+    first, last = known[0], known[-1]
+    failed = last.metrics["record-error-total"] - first.metrics["record-error-total"]
+    used = {used_bytes(r) for r in known}
+    if failed < limits.min_failed_sends or len(used) != 1 or any(r.get("waiting-threads") for r in known):
+        return []
+    why = _metadata_state(known, limits)
+    if why is None:
+        return []
+    seconds = (last.ts_ms - first.ts_ms) / 1000
+    text = f"{count(failed, 'send')} failed and none went out in {duration(seconds)}, with the buffer unchanged; {why}"
+    return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source)]
+
+
+def _metadata_state(readings: list[Reading], limits: Thresholds) -> str | None:
+    ages = [r.get("metadata-age") for r in readings]
+    known = [age for age in ages if age is not None and age < NEVER_SECONDS]
+    if not known:
+        return "the producer has never received metadata"
+    if len(known) == len(ages) and max(known) <= limits.fresh_metadata_seconds:
+        return f"metadata was renewed before every reading (never older than {duration(max(known))})"
+    if all(r.get("connection-count") == 0 for r in readings):
+        return f"no connection is open and metadata is {duration(known[-1])} old"
+    return None
+
+
+def _cause(
+    window: ClientWindow, failures: list[LogEvent], topics: dict[str, list[LogEvent]]
+) -> tuple[str, dict[str, str]]:
+    """Why metadata does not come, and what to look at: the topic, or the address that was tried."""
+    of_partition = [e for e in failures if e.signature == "partition-not-in-metadata"]
+    if of_partition:
+        captures = of_partition[-1].captures
+        return "partition-missing", {name: captures[name] for name in ("topic", "partition") if name in captures}
+    unknown = [e.captures.get("topic", "") for e in events(window, "topic-error-in-metadata")]
+    named = [e.captures["topic"] for e in failures if "topic" in e.captures]
+    if topics or set(unknown) & set(named):
+        return "topic-missing", {"topic": max(topics, key=lambda t: len(topics[t])) if topics else named[-1]}
+    if events(window, *UNREACHABLE):
+        told = [*events(window, "producer-config"), *events(window, *UNREACHABLE)]
+        known = next((a for e in reversed(told) if (a := e.captures.get("address"))), None)
+        return "cluster-unreachable", {"bootstrap": known.strip("[]/")} if known else {}
+    ages = values(window, "metadata-age")
+    topic = {"topic": named[-1]} if named else {}
+    if ages and ages[-1] < NEVER_SECONDS and max(ages) <= 60:
+        return "topic-missing", topic
+    if window.readings and (not ages or ages[-1] >= NEVER_SECONDS):
+        return "cluster-unreachable", topic
+    return "unknown", topic
+
+
+def _longest_block(failures: list[LogEvent], waits: list[tuple[ThreadDump, Thread]]) -> float | None:
+    spans: dict[str, list[int]] = defaultdict(list)
+    for dump, thread in waits:
+        spans[thread.name].append(dump.ts_ms)
+    seconds = [_waited_ms(e) / 1000 for e in failures] + [(t[-1] - t[0]) / 1000 for t in spans.values()]
+    return max(seconds, default=0.0) or None
+
+
+def _blindness(window: ClientWindow) -> str | None:
+    if window.dumps or moved(window, "record-send-total"):
+        return None
+    if len(window.readings) < MIN_READINGS:
+        return f"fewer than {MIN_READINGS} readings"
+    if not values(window, "record-send-total"):
+        return BLIND_SENDS
+    if not any(age < NEVER_SECONDS for age in values(window, "metadata-age")):
+        return BLIND_METADATA
+    return None
+
+
+BLIND_SENDS = "the client does not count what it sent, and neither a log line nor a thread dump tells"
+BLIND_METADATA = "nothing was sent, the client has no metadata yet, and neither a log line nor a thread dump tells why"
+
+
+def suspects(w: WindowColumns, thresholds: Thresholds) -> Column:
+    """A send that gave up, a caller found waiting, or sends that fail while none goes out."""
+    from pyspark.sql import functions as F
+
+    failing = w.last("record-error-total") - w.first("record-error-total") >= thresholds.min_failed_sends
+    return w.has_event(*FAILURES) | w.has_frame(WAIT_FRAME) | F.coalesce(failing, F.lit(False))
+
+
+def blind(w: WindowColumns, thresholds: Thresholds) -> Column:
+    """Nothing was sent, and nothing tells why."""
+    from pyspark.sql import functions as F
+
+    sent = F.coalesce(w.last("record-send-total") > w.first("record-send-total"), F.lit(False))
+    known = F.coalesce(w.min("metadata-age") < NEVER_SECONDS, F.lit(False))
+    counted = w.known("record-send-total")
+    return F.when(~w.has_dump() & ~sent, F.when(~counted, BLIND_SENDS).when(~known, BLIND_METADATA))
+
+
+MODE = FailureMode(
+    id=METADATA,
+    title="send() blocked waiting for metadata",
+    summary="Callers of send() are held up waiting for metadata that the producer does not get.",
+    impact=(
+        "Every call of send() blocks its thread for up to max.block.ms (60 s by default) and then fails, so request "
+        "threads pile up and the records are lost."
+    ),
+    action=(
+        "Look at the cause: create the topic or correct its name, or restore the way to the bootstrap address; until "
+        "then lower max.block.ms, so that callers fail fast instead of piling up."
+    ),
+    kinds=frozenset({"producer"}),
+    evidence=("log", "thread-dump", "metric"),
+    thresholds=Thresholds(),
+    confused_with=(
+        "A short broker outage: 4.x callers sit in the same place for up to 36 s, then go on and nothing is lost.",
+        "A full buffer: callers wait in BufferPool.allocate, not in waitOnMetadata, and waiting-threads counts them.",
+        "A topic that is being created: unknown for a moment at the first send.",
+        "A callback that sends on the I/O thread: the waiting thread is the network thread itself, see "
+        "producer-callback-deadlock.",
+    ),
+    judge=judge,
+    suspects=suspects,
+    blind=blind,
+)
