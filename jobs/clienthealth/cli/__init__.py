@@ -1,0 +1,90 @@
+"""The command line: `kafka-health COMMAND`. One module per command; the folder is the list of commands.
+
+A command module has `HELP` (one line), `configure(parser)` and `run(args) -> exit code`. Modules are imported only
+when their command is called, so that a command without Spark starts at once and needs no Spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import pkgutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from clienthealth.errors import DependencyError, HealthError
+
+#: Which extra provides a module that a command may fail to import.
+EXTRAS = {
+    "pyspark": "spark",
+    "delta": "spark",
+    "pandas": "spark",
+    "pyarrow": "spark",
+    "grafana_client": "dashboards",
+    "grafana_foundation_sdk": "dashboards",
+    "jinja2": "review",
+    "matplotlib": "review",
+    "hypothesis": "dev",
+    "yaml": "dev",
+    "confluent_kafka": "dev",
+}
+
+
+def commands() -> dict[str, str]:
+    """Name and one-line help of every command, read from the modules' sources without importing them."""
+    found = {}
+    for module in pkgutil.iter_modules(__path__):
+        if module.name.startswith("_"):
+            continue
+        tree = ast.parse((Path(__path__[0]) / f"{module.name}.py").read_text(encoding="utf-8"))
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "HELP":
+                found[module.name.replace("_", "-")] = ast.literal_eval(node.value)
+    return found
+
+
+def parser_for(name: str | None) -> argparse.ArgumentParser:
+    """The parser; only the module of command `name` is imported and configured."""
+    parser = argparse.ArgumentParser(
+        prog="kafka-health", description="Watches Kafka clients, judges five failure modes with evidence."
+    )
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command, text in commands().items():
+        sub = subparsers.add_parser(command, help=text, description=text)
+        if command == name:
+            module = importlib.import_module(f"{__name__}.{command.replace('-', '_')}")
+            sub.add_argument(
+                "--config", metavar="FILE", help="settings in TOML (default: $KAFKA_HEALTH_CONFIG, else built-in)"
+            )
+            module.configure(sub)
+            sub.set_defaults(run=module.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and exit with its code: 130 on Ctrl-C, the error's own code with its message alone on an error."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    name = next((arg for arg in args if not arg.startswith("-")), None)
+    try:
+        parsed = parser_for(name).parse_args(args)
+        sys.exit(parsed.run(parsed))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").split(".")[0])
+        if extra is None:
+            raise
+        missing = DependencyError(
+            f"'kafka-health {name}' needs the extra '{extra}': pip install 'kafka-client-health[{extra}]'"
+        )
+        print(f"kafka-health: {missing}", file=sys.stderr)
+        sys.exit(missing.exit_code)
+    except HealthError as error:
+        print(f"kafka-health: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

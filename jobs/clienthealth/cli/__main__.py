@@ -1,0 +1,5 @@
+"""`python -m clienthealth.cli` is `kafka-health`."""
+
+from clienthealth.cli import main
+
+main()

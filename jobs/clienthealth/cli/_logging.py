@@ -1,0 +1,42 @@
+"""Our own log lines on standard error, the same for every long-running command."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+
+#: A Kafka client that cannot connect says so four times a second.
+QUIET_SECONDS = 60.0
+
+
+def to_stderr(level: int = logging.INFO) -> None:
+    """One line per event, in UTC; of what the Kafka library says again and again, one a minute."""
+    lines = logging.Formatter("%(asctime)s %(levelname)-5s %(name)s - %(message)s")
+    lines.converter = time.gmtime
+    logging.basicConfig(level=level)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(lines)
+        handler.addFilter(_Repeated("kafka"))
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    logging.getLogger("kafka").setLevel(logging.WARNING)
+
+
+class _Repeated(logging.Filter):
+    """Holds back lines of a library that differ from an earlier one in numbers alone."""
+
+    def __init__(self, library: str) -> None:
+        super().__init__()
+        self._of_library = logging.Filter(library)
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not self._of_library.filter(record):
+            return True
+        text = re.sub(r"\d+", "", record.getMessage())
+        known = self._said.get(text)
+        if known is not None and record.created - known < QUIET_SECONDS:
+            return False
+        self._said = {said: at for said, at in self._said.items() if record.created - at < QUIET_SECONDS}
+        self._said[text] = record.created
+        return True

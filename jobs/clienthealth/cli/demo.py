@@ -1,0 +1,57 @@
+"""`kafka-health demo`: the whole product on this machine, with clients that really fail."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from clienthealth import checkout
+
+HELP = "run the whole product on this machine, with real clients that really fail"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """How long, with which clients, and what must come of it."""
+    parser.add_argument(
+        "--for", dest="seconds", type=_positive, metavar="SECONDS", help="end after this time (default: at Ctrl-C)"
+    )
+    parser.add_argument(
+        "--expect",
+        type=_modes,
+        metavar="MODE,…",
+        help="exit 0 once the critical alert of each of these modes has been delivered, 1 if not in time, or if a "
+        "client is accused or an alert delivered without cause; 'none': exit 0 if there is no such thing all the time",
+    )
+    parser.add_argument(
+        "--clients", type=_names, default=(), metavar="NAME,…", help="which clients to start; --list names them"
+    )
+    parser.add_argument("--list", action="store_true", help="list the clients and end")
+    parser.add_argument("--dir", type=Path, metavar="DIR", help="folder of the run (default: a new one in the cache)")
+    parser.add_argument("--keep", action="store_true", help="keep the brokers' data and the checkpoints as well")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run it; the code is 0, 1 if an expectation was not met in time, 130 after Ctrl-C before it was."""
+    if args.list:
+        for name, client in checkout.load("deploy.demo.clients").CLIENTS.items():
+            print(f"{name:<24} {'*' if client.default else ' '} {client.help}")
+        print("\n* part of the default choice")
+        return 0
+    demo = checkout.load("deploy.demo.main")
+    code: int = demo.run(demo.Options(args.seconds, args.expect, args.clients, args.dir, args.keep))
+    return code
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _modes(text: str) -> tuple[str, ...]:
+    return () if text == "none" else _names(text)
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return value

@@ -1,0 +1,88 @@
+"""`kafka-health explain MODE`: what a failure mode means, what it rests on, what only looks like it, what to do."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import json
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from clienthealth import settings
+from clienthealth.cli.modes import COLUMNS, entry
+from clienthealth.errors import InputError
+from clienthealth.modes import FailureMode, modes
+from clienthealth.signatures import SIGNATURES
+
+HELP = "explain a failure mode: meaning, thresholds in force, evidence, what to do"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("mode", metavar="MODE", help="a failure mode as `kafka-health modes` lists it")
+    parser.add_argument("--json", action="store_true", help="print a JSON object instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print all that is known of a mode. Raises InputError where there is no such mode."""
+    mode = modes().get(args.mode)
+    if mode is None:
+        raise InputError(f"there is no failure mode '{args.mode}'; known are {', '.join(modes())}")
+    found = explanation(mode, settings.load(args.config).modes.get(mode.id, {}))
+    print(json.dumps(found, indent=2, ensure_ascii=False) if args.json else text(found))
+    return 0
+
+
+def explanation(mode: FailureMode, overrides: Mapping[str, float]) -> dict[str, Any]:
+    """All about a mode, with the thresholds that the settings put in force."""
+    module = importlib.import_module(f"clienthealth.modes.{mode.id.replace('-', '_')}")
+    return {
+        **entry(mode),
+        "impact": mode.impact,
+        "action": mode.action,
+        "confused_with": list(mode.confused_with),
+        "thresholds": [
+            {
+                "name": field.name,
+                "value": overrides.get(field.name, getattr(mode.thresholds, field.name)),
+                "default": getattr(mode.thresholds, field.name),
+                "reason": field.metadata["reason"],
+            }
+            for field in dataclasses.fields(mode.thresholds)
+        ],
+        "log_lines": [signature.id for signature in SIGNATURES if signature.mode == mode.id],
+        "background": [" ".join(part.split()) for part in (module.__doc__ or "").split("\n\n")[1:]],
+    }
+
+
+def text(found: Mapping[str, Any]) -> str:
+    """The explanation for a person, 80 columns wide."""
+    judged = "when the client has gone" if found["absence"] else "while the client reports"
+    lines = [found["title"], "=" * len(found["title"]), "", _paragraph(found["summary"]), _paragraph(found["impact"])]
+    lines += ["", "What to do", _paragraph(found["action"], "  ")]
+    lines += ["", "How it comes about, and how it is told"]
+    for part in found["background"]:
+        lines += [_paragraph(part, "  "), ""]
+    lines += ["Not to be confused with", *(_paragraph(other, "  - ") for other in found["confused_with"])]
+    lines += ["", "Thresholds in force"]
+    for limit in found["thresholds"]:
+        changed = "" if limit["value"] == limit["default"] else f" (set; the default is {limit['default']:g})"
+        lines += [f"  {limit['name']} = {limit['value']:g}{changed}", _paragraph(limit["reason"], "      ")]
+    lines += ["", "Evidence", _paragraph(f"{', '.join(found['evidence'])}; judged {judged}", "  ")]
+    if found["log_lines"]:
+        lines += ["", "Log lines that are looked for", _paragraph(", ".join(found["log_lines"]), "  ")]
+    lines += ["", _paragraph(f"Befalls: {', '.join(found['kinds'])}. Id: {found['id']}.")]
+    return "\n".join(lines)
+
+
+def _paragraph(words: str, indent: str = "") -> str:
+    return textwrap.fill(
+        words.replace("`", ""),
+        COLUMNS,
+        initial_indent=indent,
+        subsequent_indent=" " * len(indent),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

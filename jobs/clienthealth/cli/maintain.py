@@ -1,0 +1,34 @@
+"""`kafka-health maintain`: retention and compaction of the history."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+
+HELP = "delete history past its retention and join its small files; may run beside the monitor"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Options; what is not given comes from the settings."""
+    parser.add_argument("--history", metavar="DIR", help="folder or URL of the history (default: [monitor] history)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Maintain all tables and say what was done."""
+    from clienthealth.session import session
+    from clienthealth.settings import load
+    from clienthealth.sinks.maintenance import maintain
+
+    settings = load(args.config)
+    spark = session("kafka-client-health-maintenance", settings, batch=True)
+    try:
+        today = datetime.now(UTC).date()
+        root = args.history or settings.monitor.history
+        for done in maintain(spark, root, settings.review.retention_days, today):
+            print(
+                f"{done.table}: {done.days} days deleted, {done.removed} small files joined to {done.added}; "
+                f"{done.files} files, {done.bytes / 1e6:.1f} MB"
+            )
+    finally:
+        spark.stop()
+    return 0

@@ -1,0 +1,92 @@
+"""Actions carried from review to review: `actions.toml`, kept by people beside the reports.
+
+[[action]]
+title = "Move the confirmation mail out of the producer callback"
+owner = "orders team"
+due   = 2026-11-20
+state = "open"            # open (default), done or dropped
+link  = "https://tracker.example/ORD-1312"      # optional
+mode  = "producer-callback-deadlock"             # optional
+done  = 2026-11-18        # the day it was done; optional
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from clienthealth.errors import InputError
+
+FILE = "actions.toml"
+STATES = ("open", "done", "dropped")
+KINDS: Mapping[str, type] = {
+    "title": str,
+    "owner": str,
+    "due": date,
+    "state": str,
+    "link": str,
+    "mode": str,
+    "done": date,
+}
+REQUIRED = ("title", "owner", "due")
+
+
+@dataclass(frozen=True)
+class Action:
+    """One action. `overdue_days`: days since it was due at the end of the review, 0 where it is not overdue."""
+
+    title: str
+    owner: str
+    due: date
+    state: str = "open"
+    link: str = ""
+    mode: str = ""
+    done: date | None = None
+    overdue_days: int = 0
+
+
+def carried_over(file: Path, review_end: date, review_start: date) -> list[Action]:
+    """Actions to talk about: overdue first, then open ones by due date, then what was done in the period.
+
+    Whether an action is overdue is decided at `review_end`, never by the clock. Dropped actions, and actions done
+    before `review_start`, are left out. Raises InputError where the file is not as described above.
+    """
+    if not file.is_file():
+        return []
+    try:
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: not valid TOML: {error}") from error
+    if unknown := set(tables) - {"action"}:
+        raise InputError(f"{file}: unknown '{sorted(unknown)[0]}'; each action is a table [[action]]")
+    found = [_action(file, n, table, review_end) for n, table in enumerate(tables.get("action", []), start=1)]
+    kept = [
+        action
+        for action in found
+        if action.state == "open" or (action.state == "done" and action.done and action.done >= review_start)
+    ]
+    return sorted(kept, key=lambda a: (a.state != "open", not a.overdue_days, a.due, a.owner, a.title))
+
+
+def _action(file: Path, number: int, table: Mapping[str, Any], review_end: date) -> Action:
+    where = f"{file}: action {number}"
+    for key, value in table.items():
+        kind = KINDS.get(key)
+        if kind is None:
+            raise InputError(f"{where}: unknown key '{key}'; known are {', '.join(KINDS)}")
+        if type(value) is not kind:
+            raise InputError(f"{where}: {key} = {value!r} is not a {'date' if kind is date else 'string'}")
+    if missing := [key for key in REQUIRED if not table.get(key)]:
+        raise InputError(f"{where}: {missing[0]} is missing")
+    action = Action(**table)
+    if action.state not in STATES:
+        raise InputError(f"{where}: state '{action.state}' is none of {', '.join(STATES)}")
+    if action.link and urlsplit(action.link).scheme not in ("http", "https"):
+        raise InputError(f"{where}: link '{action.link}' is not an http or https address")
+    late = (review_end - action.due).days if action.state == "open" else 0
+    return Action(**{**table, "overdue_days": max(late, 0)})

@@ -1,0 +1,156 @@
+"""From the history to a review: the queries in the order in which the page tells them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from clienthealth.modes import modes
+from clienthealth.review import alerts, capacity, client_minutes, coverage, episodes, incidents, ranking, slo
+from clienthealth.review.actions import carried_over
+from clienthealth.review.headline import headline
+from clienthealth.review.links import Links
+from clienthealth.review.model import Fleet, ModeChange, Quality, Review
+from clienthealth.review.period import Period, history_of
+from clienthealth.settings import Settings
+from clienthealth.sinks import history
+
+#: The burn-down has at most so many points.
+SLOTS = 168
+
+
+def build(
+    spark: SparkSession, settings: Settings, period: Period, actions_file: Path, root: str, prometheus: str = ""
+) -> Review:
+    """Review `period` from the history at `root`. Raises InputError for a history that cannot be read."""
+    minutes = history.read(spark, root, "minutes")
+    quality = history.read(spark, root, "quality")
+    known = episodes.incidents(history.read(spark, root, "verdicts"), period.end)
+    periods = history_of(period, slo.PERIODS)
+    pair, now = periods[-2:], 1
+    links = Links(settings.links, period)
+    step = period.step(SLOTS)
+    with _cached(
+        client_minutes.clients(minutes, pair),
+        client_minutes.lag(minutes, pair),
+        known,
+    ) as (per_client, lag, found):
+        here = episodes.of(found, period)
+        overall, services = slo.objectives(
+            (row.asDict() for row in client_minutes.statuses(minutes, periods, step).collect()),
+            ranking.clients_per_service(per_client, now),
+            settings.review.slo_target,
+        )
+        peaks = client_minutes.buffers(minutes, periods).collect()
+        fired, others, unchecked = alerts.fired(here, period, prometheus)
+        ranked = ranking.listed_clients(per_client, lag, now)
+        counts = incidents.counts(here)
+        review = Review(
+            period=period,
+            target=settings.review.slo_target,
+            overall=overall,
+            services=services,
+            periods=periods,
+            actions=carried_over(actions_file, period.end.date(), period.start.date()),
+            actions_file=actions_file.name if actions_file.is_file() else "",
+            themes=incidents.themes(here, links),
+            withdrawn=counts["withdrawn"],
+            alerts=fired,
+            never_fired=alerts.never(fired),
+            measurement_alerts=others,
+            near=[row for kind in ranking.NEAR for row in ranked[kind]],
+            cleared=incidents.cleared(here, links),
+            cleared_count=counts["cleared"],
+            top_clients={what: ranked[what] for what in ranking.RANKINGS},
+            top_topics=ranking.top_topics(per_client, lag, episodes.real(here), now),
+            fleet=ranking.fleet(per_client, now) if _known(overall, -2) else Fleet(),
+            capacity=capacity.buffers((row.asDict() for row in peaks), slo.PERIODS),
+            lag_trends=capacity.lag_trends(lag, now),
+            changes=_changes(minutes, found, pair),
+            quality=_quality(quality, period, overall),
+            buffers=capacity.buffer_distribution((row.asDict() for row in peaks), slo.PERIODS - 1),
+            lags=capacity.lag_distribution(lag, now),
+            slot_minutes=step,
+            not_computed=[],
+        )
+    review = dataclasses.replace(review, not_computed=_not_computed(review, unchecked))
+    return dataclasses.replace(review, headline=headline(review))
+
+
+@contextmanager
+def _cached(*frames: DataFrame) -> Iterator[Sequence[DataFrame]]:
+    held = [frame.persist() for frame in frames]
+    try:
+        yield held
+    finally:
+        for frame in held:
+            frame.unpersist()
+
+
+def _changes(minutes: DataFrame, found: DataFrame, pair: Sequence[Period]) -> list[ModeChange]:
+    touched = [
+        F.count_if(episodes.touches(period)).alias(name) for name, period in zip(("before", "now"), pair, strict=True)
+    ]
+    met = {row["mode"]: row for row in episodes.real(found).groupBy("mode").agg(*touched).collect()}
+    spent: dict[tuple[str, int], int] = {}
+    for row in client_minutes.failing(minutes, pair).collect():
+        key = (row["mode"], row["period"])
+        spent[key] = spent.get(key, 0) + row["count"]
+    known = modes()
+    every = sorted({*known, *met, *(mode for mode, _ in spent)})
+    return [
+        ModeChange(
+            mode,
+            known[mode].title if mode in known else mode,
+            met[mode]["now"] if mode in met else 0,
+            met[mode]["before"] if mode in met else 0,
+            spent.get((mode, 1), 0),
+            spent.get((mode, 0), 0),
+        )
+        for mode in every
+    ]
+
+
+def _quality(quality: DataFrame, period: Period, overall: slo.ServiceSlo) -> Quality:
+    rows = coverage.per_minute(quality, period)
+    watched = sorted({row["at"] for row in rows})
+    return Quality(
+        minutes=period.minutes,
+        gaps=tuple(coverage.gaps(period, watched)),
+        inputs=tuple(coverage.inputs(row.asDict() for row in rows)),
+        unknown=overall.minutes.unknown,
+        judged=overall.minutes.observed,
+    )
+
+
+def _known(overall: slo.ServiceSlo, index: int) -> bool:
+    """Whether any client reported in that period."""
+    minutes = overall.periods[index]
+    return bool(minutes.observed or minutes.unknown)
+
+
+def _not_computed(review: Review, unchecked: str) -> list[tuple[str, str]]:
+    unit = review.period.unit
+    first = not any(_known(review.overall, n) for n in (-2, -3, -4))
+    reasons: Mapping[str, str] = {
+        "Anything about clients": ""
+        if _known(review.overall, -1)
+        else f"the history has no client-minute of this {unit}",
+        f"Trend and changes from the last {unit}": f"the history begins in this {unit}" if first else "",
+        "New and vanished clients": "" if _known(review.overall, -2) else f"the {unit} before has no client-minute",
+        f"{unit.capitalize()}s until buffers are full": ""
+        if any(c.slope is not None for c in review.capacity)
+        else f"buffer peaks of fewer than {capacity.LEAST_PERIODS} {unit}s are known",
+        "Late records": ""
+        if all(i.late is not None for i in review.quality.inputs)
+        else "the monitor did not count them for every input topic",
+        "Cross-check of the alerts, alerts on measurements, silences": unchecked,
+        "Time until lag outlives retention": "the history does not hold the retention of topics",
+        "Changed thresholds": "the history does not hold the settings of the monitor",
+    }
+    return [(what, why) for what, why in reasons.items() if why]

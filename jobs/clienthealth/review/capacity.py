@@ -1,0 +1,111 @@
+"""How long what there is will last: buffers by the 95th percentile of their peaks, lag by its slope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from clienthealth.review.client_minutes import LAG_CLASSES
+from clienthealth.review.model import Capacity, Distribution, LagTrend
+from clienthealth.sinks.history import CLIENT_KEY
+
+MINUTES_PER_DAY = 1440
+#: A slope through fewer periods than this says nothing.
+LEAST_PERIODS = 3
+BUFFER_CLASSES = 10
+TOP = 5
+
+
+def percentile(histogram: Mapping[int, int], share: float) -> int | None:
+    """The lowest class at or below which `share` of all counts are; None where there are none."""
+    wanted, seen = share * sum(histogram.values()), 0
+    for value in sorted(histogram):
+        seen += histogram[value]
+        if seen >= wanted:
+            return value
+    return None
+
+
+def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
+    """Per service; `rows`: service, period, per_mille, count. The shortest time to a full buffer first."""
+    counted: dict[str, list[dict[int, int]]] = {}
+    for row in rows:
+        histograms = counted.setdefault(row["service"] or "", [{} for _ in range(periods)])
+        histograms[row["period"]][row["per_mille"]] = row["count"]
+    found = []
+    for service, histograms in counted.items():
+        p95 = tuple(None if (p := percentile(h, 0.95)) is None else p / 1000 for h in histograms)
+        slope = _slope([(x, y) for x, y in enumerate(p95) if y is not None])
+        left = (1 - p95[-1]) / slope if slope is not None and slope > 0 and p95[-1] is not None else None
+        found.append(Capacity(service, p95, slope, left))
+    never = float("inf")
+    return sorted(
+        found, key=lambda c: (never if c.periods_left is None else c.periods_left, -(c.p95[-1] or 0), c.service)
+    )
+
+
+def _slope(points: Sequence[tuple[float, float]]) -> float | None:
+    """Least squares; None for fewer than LEAST_PERIODS points."""
+    n = len(points)
+    if n < LEAST_PERIODS:
+        return None
+    sx, sy = sum(x for x, _ in points), sum(y for _, y in points)
+    return (n * sum(x * y for x, y in points) - sx * sy) / (n * sum(x * x for x, _ in points) - sx * sx)
+
+
+def lag_trends(lag: DataFrame, now: int) -> list[LagTrend]:
+    """The groups whose lag grew fastest in the period, per day; only those that grew."""
+    sums = (
+        lag.filter(F.col("period") == now)
+        .groupBy(*CLIENT_KEY)
+        .agg(
+            F.max("group").alias("group"),
+            F.max_by("lag_topic", F.struct("records", "lag_topic")).alias("topic"),
+            F.max("records").alias("records"),
+            F.max("seconds").alias("seconds"),
+            *(F.sum(name).cast("double").alias(name) for name in ("n", "sx", "sy", "sxy", "sxx")),
+        )
+    )
+    slope = (F.col("n") * F.col("sxy") - F.col("sx") * F.col("sy")) / F.nullif(
+        F.col("n") * F.col("sxx") - F.col("sx") * F.col("sx"), F.lit(0.0)
+    )
+    rows = (
+        sums.withColumn("slope", slope * MINUTES_PER_DAY)
+        .filter("slope >= 1")
+        .orderBy(F.desc("slope"), *CLIENT_KEY)
+        .limit(TOP)
+        .collect()
+    )
+    return [
+        LagTrend(
+            row["service"] or "",
+            row["group"] or row["client_id"] or "",
+            row["topic"] or "",
+            row["records"],
+            row["seconds"],
+            row["slope"],
+        )
+        for row in rows
+    ]
+
+
+def buffer_distribution(rows: Iterable[Mapping[str, Any]], now: int) -> Distribution:
+    """Client-minutes by how full the buffer was, in tenths; the last class is a full buffer."""
+    counts = {now: [0] * (BUFFER_CLASSES + 1), now - 1: [0] * (BUFFER_CLASSES + 1)}
+    for row in rows:
+        if row["period"] in counts:
+            counts[row["period"]][row["per_mille"] * BUFFER_CLASSES // 1000] += row["count"]
+    names = (*(f"{n * 10}–{n * 10 + 10} %" for n in range(BUFFER_CLASSES)), "full")
+    return Distribution(names, tuple(counts[now]), tuple(counts[now - 1]))
+
+
+def lag_distribution(lag: DataFrame, now: int) -> Distribution:
+    """Group-minutes by lag, in powers of ten."""
+    counts = {now: [0] * (LAG_CLASSES + 1), now - 1: [0] * (LAG_CLASSES + 1)}
+    for row in lag.groupBy("period", "class").agg(F.sum("n").alias("count")).collect():
+        counts[row["period"]][row["class"]] += row["count"]
+    names = ("0", "1–9", "10–99", "100–999", "1k–10k", "10k–100k", "100k–1M", "1M–10M", "over 10M")
+    return Distribution(names, tuple(counts[now]), tuple(counts[now - 1]))

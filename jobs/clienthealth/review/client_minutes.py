@@ -1,0 +1,131 @@
+"""What the table `minutes` says of a period, aggregated in Spark: only small results reach the driver.
+
+Each function reads only the columns it needs. Ratios are cut to thousandths and lag to whole records before they
+are summed, because sums of integers do not depend on the order in which the partitions arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from clienthealth.review.period import Period
+from clienthealth.sinks.history import CLIENT_KEY
+
+#: A buffer or queue this full comes near its limit: within 20 % of it.
+NEAR = 0.8
+#: Lag is shown in classes of powers of ten, because it spans from none to millions.
+LAG_CLASSES = 8
+
+UNHEALTHY = ("suspected", "confirmed")
+
+
+def within(rows: DataFrame, start: Any, end: Any, column: str = "minute") -> DataFrame:
+    """Rows with a time in [start, end): the days first, because they are partitions."""
+    last_day = (end - timedelta(microseconds=1)).date()
+    return rows.filter(
+        F.col("day").between(F.lit(start.date()), F.lit(last_day))
+        & (F.col(column) >= F.lit(start))
+        & (F.col(column) < F.lit(end))
+    )
+
+
+def _minute_of(period: Period) -> Column:
+    return F.expr(f"div(unix_seconds(minute) - {int(period.start.timestamp())}, 60)").cast("int")
+
+
+def _index(periods: Sequence[Period]) -> Column:
+    """Which of the periods, all of one length and oldest first, a minute is in."""
+    length = periods[0].minutes
+    return F.floor(_minute_of(periods[0]) / length).cast("int")
+
+
+def _clients_only(minutes: DataFrame) -> DataFrame:
+    return minutes.filter(~F.col("kind").eqNullSafe("group"))
+
+
+def statuses(minutes: DataFrame, periods: Sequence[Period], step: int) -> DataFrame:
+    """Client-minutes by `service`, `period` (index), `slot` and `status`: column `count`.
+
+    A slot is `step` minutes of the last period; earlier periods have the one slot -1.
+    """
+    newest = periods[-1]
+    rows = _clients_only(within(minutes, periods[0].start, newest.end))
+    slot = F.when(F.col("minute") >= F.lit(newest.start), F.floor(_minute_of(newest) / step)).otherwise(-1)
+    known = F.when(F.col("status").isin("ok", *UNHEALTHY), F.col("status")).otherwise("unknown")
+    return rows.groupBy(
+        "service", _index(periods).alias("period"), slot.cast("int").alias("slot"), known.alias("status")
+    ).count()
+
+
+def failing(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
+    """Unhealthy client-minutes by `period`, `mode` and `status` of that mode: column `count`."""
+    rows = _clients_only(within(minutes, periods[0].start, periods[-1].end)).filter(F.col("status").isin(*UNHEALTHY))
+    return (
+        rows.select(_index(periods).alias("period"), F.explode("modes").alias("found"))
+        .groupBy("period", F.col("found.mode").alias("mode"), F.col("found.status").alias("status"))
+        .count()
+    )
+
+
+def buffers(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
+    """How often each buffer peak was seen: `service`, `period`, `per_mille` of the buffer in use, `count`."""
+    rows = within(minutes, periods[0].start, periods[-1].end).filter("buffer_used_ratio_max is not null")
+    share = F.least(F.floor(F.col("buffer_used_ratio_max") * 1000), F.lit(1000)).cast("int")
+    return rows.groupBy("service", _index(periods).alias("period"), share.alias("per_mille")).count()
+
+
+def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
+    """What each client did in each period, one row per client, period and fullest queue's topic. Meant to be cached.
+
+    Columns: the client's key, `kind`, `host`, `library`, `version`, `period`, `queue_topic`; minutes
+    `suspected` and `confirmed`; `buffer`, `queue` (highest), `near_buffer`, `near_queue` (minutes near the
+    limit in which nothing was found wrong).
+    """
+    rows = _clients_only(within(minutes, periods[0].start, periods[-1].end))
+    fine = ~F.col("status").isin(*UNHEALTHY)
+
+    def counted(condition: Column) -> Column:
+        return F.count_if(F.coalesce(condition, F.lit(False)))
+
+    return rows.groupBy(*CLIENT_KEY, _index(periods).alias("period"), "queue_topic").agg(
+        F.max("kind").alias("kind"),
+        F.max("host").alias("host"),
+        F.max("library").alias("library"),
+        F.max("version").alias("version"),
+        counted(F.col("status") == "suspected").alias("suspected"),
+        counted(F.col("status") == "confirmed").alias("confirmed"),
+        F.max("buffer_used_ratio_max").alias("buffer"),
+        F.max("queue_used_ratio_max").alias("queue"),
+        counted(fine & (F.col("buffer_used_ratio_max") >= NEAR)).alias("near_buffer"),
+        counted(fine & (F.col("queue_used_ratio_max") >= NEAR)).alias("near_queue"),
+    )
+
+
+def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
+    """Lag by group (or consumer), `lag_topic`, `period` and `class` (0: no lag, n: below 10ⁿ records).
+
+    The highest `records` and `seconds`, how often (`n`), and sums for a slope: `sx`, `sy`, `sxy`, `sxx` over points
+    (minute of the period, records), in decimals of 38 digits. Meant to be cached.
+    """
+    rows = within(minutes, periods[0].start, periods[-1].end).filter("lag_records is not null")
+    x = (_minute_of(periods[0]) % periods[0].minutes).cast("decimal(18,0)")
+    records = F.col("lag_records")
+    y = records.cast("decimal(20,0)")
+    found = F.when(records <= 0, 0).otherwise(F.least(F.length(records.cast("string")), F.lit(LAG_CLASSES)))
+    return rows.groupBy(
+        *CLIENT_KEY, _index(periods).alias("period"), "lag_topic", found.cast("int").alias("class")
+    ).agg(
+        F.max("group").alias("group"),
+        F.max("lag_records").alias("records"),
+        F.max("lag_seconds").alias("seconds"),
+        F.count("*").alias("n"),
+        F.sum(x).alias("sx"),
+        F.sum(y).alias("sy"),
+        F.sum(x * y).alias("sxy"),
+        F.sum(x * x).alias("sxx"),
+    )

@@ -1,0 +1,55 @@
+"""Whether anybody watched: what the table `quality` says of a period. A minute without a row is a gap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from clienthealth.review.client_minutes import within
+from clienthealth.review.model import Gap, InputQuality
+from clienthealth.review.period import MINUTE, Period, utc
+
+
+def per_minute(quality: DataFrame, period: Period) -> Sequence[Row]:
+    """What was read of each source topic in each minute: at most 10,080 rows a week and topic.
+
+    Columns `at` (epoch seconds), `source_topic`, `records`, `rejected`, `late` (null where nobody counted).
+    """
+    minute = F.unix_seconds(F.date_trunc("minute", "minute"))
+    return (
+        within(quality, period.start, period.end)
+        .groupBy(minute.alias("at"), "source_topic")
+        .agg(*(F.sum(name).alias(name) for name in ("records", "rejected", "late")))
+        .collect()
+    )
+
+
+def inputs(rows: Iterable[Mapping[str, Any]]) -> list[InputQuality]:
+    """The sums of each source topic."""
+    totals: dict[str, InputQuality] = {}
+    for row in rows:
+        topic = row["source_topic"]
+        known = totals.get(topic, InputQuality(topic, 0, 0, None))
+        late = known.late if row["late"] is None else (known.late or 0) + row["late"]
+        totals[topic] = InputQuality(topic, known.records + row["records"], known.rejected + row["rejected"], late)
+    return [totals[topic] for topic in sorted(totals)]
+
+
+def gaps(period: Period, minutes: Iterable[int]) -> list[Gap]:
+    """The stretches of the period without any of `minutes` (epoch seconds, in order)."""
+    found, at = [], period.start
+    for minute in map(utc, minutes):
+        if minute > at:
+            found.append(Gap(at, minute))
+        at = minute + MINUTE
+    return found + ([Gap(at, period.end)] if at < period.end else [])
+
+
+def gap_minutes(gaps_found: Iterable[Gap], start: datetime, end: datetime) -> int:
+    """How many minutes of [start, end) were not watched."""
+    zero = timedelta()
+    return sum((max(min(g.end, end) - max(g.start, start), zero) for g in gaps_found), zero) // MINUTE

@@ -1,0 +1,144 @@
+"""Incidents and alerts from the table `verdicts`: its rows are changes, here they become stretches of time.
+
+An incident is the stretch from `opened` to `closed` of one mode on one client. A change after the review's end is
+not looked at, so an old week reads the same for ever. Times are epoch seconds: `start` is the onset (`since`, else
+the first change), `found` the wall clock at which the monitor first said so, `sure` the moment it was confirmed,
+`stop` the end (null: still open at the review's end). Time to detect = found - start; time to clear = stop - found,
+0 where the fault was over before it was judged.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from clienthealth.review.period import Period
+from clienthealth.sinks.history import CLIENT_KEY
+
+WHO = (*CLIENT_KEY, "mode")
+#: What incidents of one theme have in common.
+THEME = ("mode", "cause", "topic")
+#: `detail` tells what was lost as ranges: records where they were counted, bytes where the buffer was read.
+LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
+#: An incident of the same client and mode that opens again so soon flaps.
+FLAP_SECONDS = 1800
+
+
+def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
+    """All incidents that were known at `until`, one row each. Meant to be cached."""
+    order = Window.partitionBy(*WHO).orderBy("observed", "ts")
+    changes = verdicts.filter(F.col("ts") < F.lit(until)).withColumn(
+        "number", F.count_if(F.col("change") == "opened").over(order)
+    )
+    newest = F.struct("observed", "ts")
+    over = F.col("change").isin("closed", "withdrawn")
+    found = changes.groupBy(*WHO, "number").agg(
+        *(F.max(name).alias(name) for name in ("host", "library", "version")),
+        F.unix_seconds(F.min(F.coalesce("since", "ts"))).alias("start"),
+        F.unix_seconds(F.min("observed")).alias("found"),
+        F.unix_seconds(F.min(F.when(F.col("status") == "confirmed", F.col("ts")))).alias("sure"),
+        F.unix_seconds(F.max(F.when(over, F.col("ts")))).alias("stop"),
+        F.max_by("change", newest).alias("last"),
+        F.max_by("detail", newest).alias("detail"),
+        F.max_by("evidence", newest).alias("evidence"),
+    )
+    before = F.lag("stop").over(Window.partitionBy(*WHO).orderBy("number"))
+    return found.select(
+        *found.columns,
+        F.greatest(F.col("found") - F.col("start"), F.lit(0)).alias("detect"),
+        F.when(F.col("stop").isNotNull(), F.greatest(F.col("stop") - F.col("found"), F.lit(0))).alias("clear"),
+        _detail("cause").alias("cause"),
+        F.coalesce(_detail("culprit"), _detail("topic")).alias("topic"),
+        *(_detail(f"lost_{what}[{n}]").cast("long").alias(f"lost_{what}_{n}") for what, n in LOST),
+        F.coalesce(F.col("start") - before < FLAP_SECONDS, F.lit(False)).alias("flaps"),
+    )
+
+
+def _detail(name: str) -> Column:
+    return F.get_json_object("detail", f"$.{name}")
+
+
+def _epoch(moment: datetime) -> Column:
+    return F.lit(int(moment.timestamp())).cast("long")
+
+
+def _inside(period: Period) -> Column:
+    """Seconds of [start, stop) inside the period."""
+    until = F.least(F.coalesce("stop", _epoch(period.end)), _epoch(period.end))
+    return F.greatest(until - F.greatest(F.col("start"), _epoch(period.start)), F.lit(0))
+
+
+def of(found: DataFrame, period: Period) -> DataFrame:
+    """The incidents that touched a period, withdrawn ones too, with `seconds` of them inside it."""
+    return found.filter(touches(period)).withColumn("seconds", _inside(period))
+
+
+def touches(period: Period) -> Column:
+    """Whether an incident had begun before the period ended and was not over before it began."""
+    began = F.col("start") < _epoch(period.end)
+    return began & (F.coalesce("stop", _epoch(period.end)) >= _epoch(period.start))
+
+
+def real(touching: DataFrame) -> DataFrame:
+    """Without those that were withdrawn: the client had not gone."""
+    return touching.filter("last != 'withdrawn'")
+
+
+def themes(touching: DataFrame) -> DataFrame:
+    """Incidents grouped by what they have in common."""
+    return (
+        real(touching)
+        .groupBy(*THEME)
+        .agg(
+            F.count("*").alias("incidents"),
+            F.count("sure").alias("confirmed"),
+            F.count_if(F.col("stop").isNull()).alias("open"),
+            F.count_distinct(*CLIENT_KEY).alias("clients"),
+            F.array_sort(F.collect_set("service")).alias("services"),
+            F.min("start").alias("start"),
+            F.max("stop").alias("stop"),
+            F.sum("seconds").alias("seconds"),
+            F.percentile("detect", 0.5).alias("detect"),
+            F.percentile("clear", 0.5).alias("clear"),
+            *(F.sum(f"lost_{what}_{n}").alias(f"lost_{what}_{n}") for what, n in LOST),
+        )
+    )
+
+
+def longest(touching: DataFrame, most: int) -> DataFrame:
+    """Of each theme the `most` longest incidents, confirmed ones first, with their `rank`."""
+    order = Window.partitionBy(*THEME).orderBy(
+        F.col("sure").isNull(), F.desc("seconds"), "start", *CLIENT_KEY, "number"
+    )
+    return real(touching).withColumn("rank", F.row_number().over(order)).filter(F.col("rank") <= most)
+
+
+def alerts(touching: DataFrame, period: Period) -> DataFrame:
+    """What alerted, by mode and severity: a suspicion opens a ticket (warning), a confirmed failure pages (critical).
+
+    `count` episodes on `clients` clients, `flaps` of them within half an hour of the one before, `seconds` of firing
+    inside the period, `clear`: median seconds that the finished ones fired.
+    """
+    incidents_ = real(touching)
+    kept = (*WHO, "flaps")
+    ticket = incidents_.filter("sure is null or sure > start").select(
+        *kept, F.lit("warning").alias("severity"), "start", F.coalesce("sure", "stop").alias("stop")
+    )
+    page = incidents_.filter("sure is not null").select(
+        *kept, F.lit("critical").alias("severity"), F.col("sure").alias("start"), "stop"
+    )
+    touches = F.coalesce("stop", _epoch(period.end)) >= _epoch(period.start)
+    return (
+        ticket.unionByName(page)
+        .filter(touches)
+        .groupBy("mode", "severity")
+        .agg(
+            F.count("*").alias("count"),
+            F.count_distinct(*CLIENT_KEY).alias("clients"),
+            F.count_if("flaps").alias("flaps"),
+            F.sum(_inside(period)).alias("seconds"),
+            F.percentile(F.col("stop") - F.col("start"), 0.5).alias("clear"),
+        )
+    )

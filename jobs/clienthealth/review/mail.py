@@ -1,0 +1,98 @@
+"""The review by e-mail: the headline as text, the page and the text as attachments."""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from collections.abc import Sequence
+from email.message import EmailMessage
+from email.utils import formatdate, make_msgid
+from pathlib import Path
+
+from clienthealth.errors import ServiceError, SettingsError
+from clienthealth.review.model import Review
+from clienthealth.review.render import QUESTIONS, title
+from clienthealth.settings import ReviewSettings
+
+TIMEOUT_SECONDS = 30
+TLS = ("starttls", "tls", "none")
+KINDS = {".html": ("text", "html"), ".md": ("text", "markdown"), ".json": ("application", "json")}
+
+
+def check(settings: ReviewSettings) -> None:
+    """Raise SettingsError where no mail can be sent with these settings; before any work is done."""
+    for key in ("smtp_host", "mail_from", "mail_to"):
+        if not getattr(settings, key):
+            raise SettingsError(f"[review] {key} is not set: the review cannot be sent by e-mail")
+    if settings.smtp_tls not in TLS:
+        raise SettingsError(f"[review] smtp_tls is '{settings.smtp_tls}': it must be one of {', '.join(TLS)}")
+    if settings.smtp_user and not settings.smtp_password_file:
+        raise SettingsError("[review] smtp_user is set, but smtp_password_file is not")
+    if settings.smtp_user and settings.smtp_tls == "none":
+        raise SettingsError("[review] smtp_tls is 'none': a password is never sent over a connection without TLS")
+
+
+def message(settings: ReviewSettings, review: Review, files: Sequence[Path]) -> EmailMessage:
+    """The mail."""
+    mail = EmailMessage()
+    mail["Subject"] = f"Kafka clients: reliability review {review.period.label}"
+    mail["From"] = settings.mail_from
+    mail["To"] = ", ".join(settings.mail_to)
+    mail["Date"] = formatdate()
+    mail["Message-ID"] = make_msgid(domain=settings.mail_from.rpartition("@")[2] or "localhost")
+    answers = [f"{q}\n{s}\n" for q, s in zip(QUESTIONS, review.headline, strict=True)]
+    mail.set_content("\n".join([title(review.period), "", *answers, "The whole review is attached.", ""]))
+    for file in files:
+        main, sub = KINDS[file.suffix]
+        mail.add_attachment(
+            file.read_bytes(), maintype=main, subtype=sub, filename=file.name, params={"charset": "utf-8"}
+        )
+    return mail
+
+
+def send(settings: ReviewSettings, review: Review, files: Sequence[Path]) -> None:
+    """Send it. Raises SettingsError for settings that cannot work and ServiceError where the server refuses."""
+    check(settings)
+    mail = message(settings, review, files)
+    where = f"mail server {settings.smtp_host}:{settings.smtp_port}"
+    try:
+        with _connect(settings) as server:
+            if settings.smtp_user:
+                server.login(settings.smtp_user, _password(settings))
+            refused = server.send_message(mail)
+    except smtplib.SMTPAuthenticationError as error:
+        raise ServiceError(f"{where} refused user '{settings.smtp_user}': {_said(error)}") from error
+    except smtplib.SMTPRecipientsRefused as error:
+        raise ServiceError(f"{where} refused every recipient: {', '.join(error.recipients)}") from error
+    except smtplib.SMTPResponseException as error:
+        raise ServiceError(f"{where} refused the review: {_said(error)}") from error
+    except (smtplib.SMTPException, OSError) as error:
+        raise ServiceError(f"{where}: the review could not be sent: {error}") from error
+    if refused:
+        raise ServiceError(f"{where} sent the review, but refused {', '.join(sorted(refused))}")
+
+
+def _connect(settings: ReviewSettings) -> smtplib.SMTP:
+    context = ssl.create_default_context()
+    if settings.smtp_tls == "tls":
+        return smtplib.SMTP_SSL(settings.smtp_host, settings.smtp_port, timeout=TIMEOUT_SECONDS, context=context)
+    server = smtplib.SMTP(settings.smtp_host, settings.smtp_port, timeout=TIMEOUT_SECONDS)
+    if settings.smtp_tls == "starttls":
+        try:
+            server.starttls(context=context)
+        except BaseException:
+            server.close()
+            raise
+    return server
+
+
+def _password(settings: ReviewSettings) -> str:
+    try:
+        return Path(settings.smtp_password_file).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise SettingsError(f"[review] smtp_password_file {settings.smtp_password_file}: {error.strerror}") from error
+
+
+def _said(error: smtplib.SMTPResponseException) -> str:
+    text = error.smtp_error
+    return f"{error.smtp_code} {text.decode(errors='replace') if isinstance(text, bytes) else text}"

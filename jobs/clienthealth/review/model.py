@@ -1,0 +1,320 @@
+"""What a review says, as plain values: the page, the text and the JSON are all made from this alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from clienthealth.review.actions import Action
+from clienthealth.review.period import MINUTE, Period
+from clienthealth.review.slo import ServiceSlo
+
+SCHEMA = 1
+
+#: At least and at most.
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Incident:
+    """One mode on one client, from onset to end. Durations in seconds; `seconds` counts only what is in the period."""
+
+    service: str
+    instance: str
+    client_id: str
+    mode: str
+    host: str
+    library: str
+    version: str
+    start: datetime
+    found: datetime
+    sure: datetime | None
+    stop: datetime | None
+    seconds: int
+    detect: int
+    clear: int | None
+    lost_records: Range | None
+    lost_bytes: Range | None
+    evidence: tuple[str, ...]
+    link: str
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Incidents with the same mode, cause and culprit topic: one item of the meeting. `more`: not listed ones.
+
+    `seconds`: client-seconds inside the period. `detect`, `clear`: medians in seconds. `lost_*` are None where no
+    incident told of any.
+    """
+
+    mode: str
+    title: str
+    cause: str
+    topic: str
+    incidents: int
+    confirmed: int
+    open: int
+    clients: int
+    services: tuple[str, ...]
+    start: datetime
+    stop: datetime | None
+    seconds: int
+    detect: float
+    clear: float | None
+    lost_records: Range | None
+    lost_bytes: Range | None
+    listed: tuple[Incident, ...]
+    action: str
+    runbook: str
+
+    @property
+    def loses(self) -> bool:
+        """Whether anything was, or may have been, lost."""
+        return self.lost_records is not None or self.lost_bytes is not None
+
+    @property
+    def more(self) -> int:
+        """Incidents of the theme that are not listed one by one."""
+        return self.incidents - len(self.listed)
+
+
+@dataclass(frozen=True)
+class Alert:
+    """An alert over the period. `clear`: median seconds; `prometheus_seconds`: what ALERTS says, where asked."""
+
+    mode: str
+    severity: str
+    count: int
+    clients: int
+    flaps: int
+    seconds: int
+    clear: float | None
+    prometheus_seconds: int | None = None
+
+    @property
+    def repeats(self) -> int:
+        """Episodes beyond the first of each client."""
+        return self.count - self.clients
+
+
+@dataclass(frozen=True)
+class MeasurementAlert:
+    """An alert that only Prometheus knows: it is not about a failure mode."""
+
+    name: str
+    severity: str
+    episodes: int
+    seconds: int
+
+
+@dataclass(frozen=True)
+class ClientRow:
+    """A client with one number that it is listed for. `what` names the measurement, `topic` the topic, if any."""
+
+    service: str
+    instance: str
+    client_id: str
+    what: str
+    value: float
+    topic: str = ""
+    minutes: int = 0
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class TopicRow:
+    """A topic with one number that it is listed for."""
+
+    topic: str
+    what: str
+    value: float
+    clients: int
+
+
+@dataclass(frozen=True)
+class FleetRow:
+    """A client id of a service, whatever its processes are called: `instances` of it."""
+
+    service: str
+    client_id: str
+    kind: str
+    instances: int
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """The versions of a library that a service ran before and runs now."""
+
+    service: str
+    library: str
+    before: tuple[str, ...]
+    now: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Which clients came and went; the lists are cut, the counts are not."""
+
+    new: tuple[FleetRow, ...] = ()
+    new_count: int = 0
+    vanished: tuple[FleetRow, ...] = ()
+    vanished_count: int = 0
+    upgrades: tuple[Upgrade, ...] = ()
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Buffers of a service: 95th percentile of the peaks per period, oldest first; its slope per period.
+
+    `periods_left`: after how many more periods the percentile reaches a full buffer; None where it does not rise.
+    """
+
+    service: str
+    p95: tuple[float | None, ...]
+    slope: float | None
+    periods_left: float | None
+
+
+@dataclass(frozen=True)
+class LagTrend:
+    """Lag of a consumer group over the period. `slope`: records per day, by least squares."""
+
+    service: str
+    group: str
+    topic: str
+    records: int
+    seconds: float | None
+    slope: float
+
+
+@dataclass(frozen=True)
+class ModeChange:
+    """A failure mode in this period and in the one before: incidents and unhealthy client-minutes."""
+
+    mode: str
+    title: str
+    incidents: int
+    incidents_before: int
+    minutes: int
+    minutes_before: int
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A stretch [start, end) in which the monitor read nothing."""
+
+    start: datetime
+    end: datetime
+
+    @property
+    def minutes(self) -> int:
+        """Its length."""
+        return (self.end - self.start) // MINUTE
+
+
+@dataclass(frozen=True)
+class InputQuality:
+    """What was read from a source topic. `late` is None where nobody counted."""
+
+    source_topic: str
+    records: int
+    rejected: int
+    late: int | None
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How far the review can be trusted. `unknown`: client-minutes that could not be judged."""
+
+    minutes: int
+    gaps: tuple[Gap, ...]
+    inputs: tuple[InputQuality, ...]
+    unknown: int
+    judged: int
+
+    @property
+    def gap_minutes(self) -> int:
+        """Minutes in which nobody watched."""
+        return sum(gap.minutes for gap in self.gaps)
+
+    @property
+    def watched(self) -> int:
+        """Minutes in which somebody watched."""
+        return self.minutes - self.gap_minutes
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How often each class of a measurement was seen in the period and in the one before."""
+
+    classes: tuple[str, ...]
+    now: tuple[int, ...]
+    before: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Review:
+    """Everything."""
+
+    period: Period
+    target: float
+    overall: ServiceSlo
+    services: Sequence[ServiceSlo]
+    periods: Sequence[Period]
+    actions: Sequence[Action]
+    actions_file: str
+    themes: Sequence[Theme]
+    withdrawn: int
+    alerts: Sequence[Alert]
+    never_fired: Sequence[tuple[str, str]]
+    measurement_alerts: Sequence[MeasurementAlert]
+    near: Sequence[ClientRow]
+    cleared: Sequence[Incident]
+    cleared_count: int
+    top_clients: Mapping[str, Sequence[ClientRow]]
+    top_topics: Mapping[str, Sequence[TopicRow]]
+    fleet: Fleet
+    capacity: Sequence[Capacity]
+    lag_trends: Sequence[LagTrend]
+    changes: Sequence[ModeChange]
+    quality: Quality
+    buffers: Distribution
+    lags: Distribution
+    slot_minutes: int
+    not_computed: Sequence[tuple[str, str]]
+    headline: Sequence[str] = ()
+
+
+def as_json(review: Review) -> dict[str, Any]:
+    """The review as a JSON object; ratios as they are, not rounded for reading."""
+    found = {field.name: _plain(getattr(review, field.name)) for field in dataclasses.fields(review)}
+    period = review.period
+    found["period"] = {
+        "label": period.label,
+        "from": _plain(period.start),
+        "to": _plain(period.end),
+        "minutes": period.minutes,
+    }
+    found["quality"] |= {"watched": review.quality.watched, "gap_minutes": review.quality.gap_minutes}
+    return {"schema": SCHEMA, **found}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, ServiceSlo):
+        return value.as_json()
+    if isinstance(value, Gap | Period):
+        return {"from": _plain(value.start), "to": _plain(value.end), "minutes": value.minutes}
+    if dataclasses.is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value

@@ -1,0 +1,122 @@
+"""The time that a review covers: [start, end) in UTC, whole minutes; a last full ISO week unless told otherwise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from clienthealth.errors import InputError
+
+MINUTE = timedelta(minutes=1)
+DAY = timedelta(days=1)
+WEEK = timedelta(weeks=1)
+
+#: Steps that people can read off an axis, in minutes.
+STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2 * 1440, 7 * 1440, 14 * 1440, 28 * 1440)
+
+
+@dataclass(frozen=True)
+class Period:
+    """A stretch of time from `start` up to but not including `end`; both aware, in UTC, on whole minutes."""
+
+    start: datetime
+    end: datetime
+
+    @property
+    def minutes(self) -> int:
+        """Its length in minutes."""
+        return (self.end - self.start) // MINUTE
+
+    @property
+    def is_week(self) -> bool:
+        """Whether it is seven days long; else its comparisons speak of periods and not of weeks."""
+        return self.end - self.start == WEEK
+
+    @property
+    def unit(self) -> str:
+        """What its length is called: week or period."""
+        return "week" if self.is_week else "period"
+
+    @property
+    def label(self) -> str:
+        """Its name, fit for a folder: 2026-W46 for an ISO week, else its bounds."""
+        if self.is_week and self.start.isoweekday() == 1 and self.start.time() == datetime.min.time():
+            year, week, _ = self.start.isocalendar()
+            return f"{year}-W{week:02d}"
+        if self.start.time() == self.end.time() == datetime.min.time():
+            return f"{self.start:%Y-%m-%d}_{self.end - DAY:%Y-%m-%d}"
+        return f"{self.start:%Y-%m-%dT%H%MZ}_{self.end:%Y-%m-%dT%H%MZ}"
+
+    def before(self, count: int) -> Period:
+        """The period of the same length that lies `count` lengths earlier."""
+        shift = count * (self.end - self.start)
+        return Period(self.start - shift, self.end - shift)
+
+    def step(self, most: int) -> int:
+        """The shortest readable step, in minutes, that divides the period into at most `most` parts."""
+        return next((step for step in STEPS if step * most >= self.minutes), -(-self.minutes // most))
+
+
+def period(begin: str | None, end: str | None, week: str | None, now: datetime) -> Period:
+    """The period that the options ask for. Raises InputError.
+
+    `week`: an ISO week (2026-W46). `begin`, `end`: an ISO week, a date (as `end` the last day that counts) or a time
+    (2026-11-16T08:30, UTC unless it says otherwise). `begin` alone means one week from there, `end` alone the week
+    up to there; nothing at all the last full ISO week before `now`.
+    """
+    if week is not None:
+        if begin is not None or end is not None:
+            raise InputError("--week stands alone: it cannot be combined with --from or --to")
+        return _checked(*_bounds(week, "--week"))
+    if begin is None and end is None:
+        monday = datetime.combine(now.date() - timedelta(days=now.isoweekday() - 1), datetime.min.time(), UTC)
+        return Period(monday - WEEK, monday)
+    start = None if begin is None else _bounds(begin, "--from")
+    stop = None if end is None else _bounds(end, "--to")
+    if start is None:
+        assert stop is not None
+        return _checked(stop[1] - WEEK, stop[1])
+    if stop is None:
+        return _checked(start[0], max(start[1], start[0] + WEEK))
+    return _checked(start[0], stop[1])
+
+
+def _checked(start: datetime, end: datetime) -> Period:
+    if end <= start:
+        raise InputError(f"the period ends ({end:%Y-%m-%d %H:%M}) before it begins ({start:%Y-%m-%d %H:%M})")
+    return Period(start, end)
+
+
+def _bounds(text: str, option: str) -> tuple[datetime, datetime]:
+    """First moment of what is named, and the first moment after it (the same for a time)."""
+    try:
+        if match := re.fullmatch(r"(\d{4})-?W(\d{2})", text):
+            monday = _midnight(date.fromisocalendar(int(match[1]), int(match[2]), 1))
+            return monday, monday + WEEK
+        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+            day = _midnight(date.fromisoformat(text))
+            return day, day + DAY
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InputError(
+            f"{option} {text!r}: expected an ISO week (2026-W46), a date (2026-11-09) or a time (2026-11-09T08:30)"
+        ) from error
+    moment = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    floor = moment.replace(second=0, microsecond=0)
+    return floor, floor if floor == moment else floor + MINUTE
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, datetime.min.time(), UTC)
+
+
+def history_of(newest: Period, count: int) -> Sequence[Period]:
+    """`newest` and the periods before it, oldest first, `count` in all."""
+    return [newest.before(n) for n in reversed(range(count))]
+
+
+def utc(epoch_seconds: int) -> datetime:
+    """The moment, aware, in UTC. (Spark hands timestamps to Python in the time zone of the process.)"""
+    return datetime.fromtimestamp(epoch_seconds, UTC)

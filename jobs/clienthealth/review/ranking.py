@@ -1,0 +1,183 @@
+"""Who is listed: the worst clients and topics, near misses, who came and went. From the cached rows per client.
+
+Each function is one query, however many lists it fills: on a small fleet most of the time of a review goes into
+planning and compiling queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import functions as F
+
+from clienthealth.review.model import ClientRow, Fleet, FleetRow, TopicRow, Upgrade
+from clienthealth.sinks.history import CLIENT_KEY
+
+TOP = 5
+LISTED = 20
+
+#: What clients are listed for: of the four rankings, and of the near misses.
+RANKINGS = ("unhealthy", "buffer", "queue", "lag")
+NEAR = {"near_buffer": "buffer", "near_queue": "queue"}
+
+
+def clients_per_service(per_client: DataFrame, now: int) -> dict[str, int]:
+    """How many clients (processes' clients) each service had."""
+    rows = (
+        per_client.filter(F.col("period") == now)
+        .groupBy("service")
+        .agg(F.count_distinct("instance", "client_id").alias("clients"))
+        .collect()
+    )
+    return {row["service"] or "": row["clients"] for row in rows}
+
+
+def listed_clients(per_client: DataFrame, lag: DataFrame, now: int) -> Mapping[str, Sequence[ClientRow]]:
+    """The first clients of each ranking and of each kind of near miss (`near_*`, by minutes near the limit).
+
+    Rankings are by unhealthy minutes, buffer and queue peaks (ratios) and lag (records).
+    """
+    nothing = F.lit(None)
+    entries = F.explode(
+        F.array(
+            _entry("unhealthy", F.col("unhealthy")),
+            _entry("buffer", F.col("buffer")),
+            _entry("queue", F.col("queue"), F.col("queue_topic")),
+            _entry("near_buffer", F.col("near_buffer"), nothing, F.col("buffer")),
+            _entry("near_queue", F.col("near_queue"), F.col("queue_topic"), F.col("queue")),
+        )
+    ).alias("entry")
+    behind = (
+        lag.filter(F.col("period") == now)
+        .groupBy(*CLIENT_KEY)
+        .agg(
+            F.max("records").alias("records"),
+            F.max("seconds").alias("seconds"),
+            F.max_by("lag_topic", F.struct("records", "lag_topic")).alias("lag_topic"),
+        )
+    )
+    lags = _entry("lag", F.col("records"), F.col("lag_topic"), F.col("seconds")).alias("entry")
+    rows = (
+        _rolled_up(per_client, now).select(*CLIENT_KEY, entries).unionByName(behind.select(*CLIENT_KEY, lags))
+    ).select(*CLIENT_KEY, "entry.*")
+    found: dict[str, list[ClientRow]] = {what: [] for what in (*RANKINGS, *NEAR)}
+    for row in _first(rows.filter("value > 0"), "what", "value", TOP, *CLIENT_KEY):
+        found[row["what"]].append(_client(row))
+    return found
+
+
+def _entry(what: str, value: Column, topic: Column | None = None, more: Column | None = None) -> Column:
+    nothing = F.lit(None)
+    return F.struct(
+        F.lit(what).alias("what"),
+        value.cast("double").alias("value"),
+        (nothing if topic is None else topic).cast("string").alias("topic"),
+        (nothing if more is None else more).cast("double").alias("more"),
+    )
+
+
+def _rolled_up(per_client: DataFrame, now: int) -> DataFrame:
+    return (
+        per_client.filter(F.col("period") == now)
+        .groupBy(*CLIENT_KEY)
+        .agg(
+            F.sum(F.col("suspected") + F.col("confirmed")).alias("unhealthy"),
+            F.max("buffer").alias("buffer"),
+            F.max("queue").alias("queue"),
+            F.max_by("queue_topic", F.struct("queue", "queue_topic")).alias("queue_topic"),
+            F.sum("near_buffer").alias("near_buffer"),
+            F.sum("near_queue").alias("near_queue"),
+        )
+    )
+
+
+def _client(row: Row) -> ClientRow:
+    who = (row["service"] or "", row["instance"] or "", row["client_id"] or "")
+    what, topic = row["what"], row["topic"] or ""
+    if what in NEAR:
+        return ClientRow(*who, NEAR[what], row["more"], topic, minutes=int(row["value"]))
+    if what in ("buffer", "queue"):
+        return ClientRow(*who, what, row["value"], topic)
+    return ClientRow(*who, what, int(row["value"]), topic, seconds=row["more"])
+
+
+def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> list[Row]:
+    """Of each kind the rows with the highest values, in order."""
+    order = Window.partitionBy(kind).orderBy(F.desc(highest), *ties)
+    return (
+        rows.withColumn("rank", F.row_number().over(order))
+        .filter(F.col("rank") <= most)
+        .orderBy(kind, "rank")
+        .collect()
+    )
+
+
+def top_topics(per_client: DataFrame, lag: DataFrame, incidents: DataFrame, now: int) -> dict[str, Sequence[TopicRow]]:
+    """The worst topics by minutes of incidents that name them as culprit, by queue peak and by lag."""
+    current = F.col("period") == now
+    sources = (
+        incidents.select(*CLIENT_KEY, F.lit("unhealthy").alias("what"), "topic", F.col("seconds").alias("value")),
+        per_client.filter(current).select(*CLIENT_KEY, F.lit("queue"), "queue_topic", "queue"),
+        lag.filter(current).select(*CLIENT_KEY, F.lit("lag"), "lag_topic", "records"),
+    )
+    rows = (
+        reduce(DataFrame.union, sources)
+        .filter("topic is not null and value > 0")
+        .groupBy("what", "topic")
+        .agg(F.sum("value").alias("sum"), F.max("value").alias("max"), F.count_distinct(*CLIENT_KEY).alias("clients"))
+        .withColumn("value", F.when(F.col("what") == "unhealthy", F.floor(F.col("sum") / 60)).otherwise(F.col("max")))
+    )
+    found: dict[str, Sequence[TopicRow]] = {"unhealthy": [], "queue": [], "lag": []}
+    for row in _first(rows, "what", "value", TOP, "topic"):
+        value = row["value"] if row["what"] == "queue" else int(row["value"])
+        found[row["what"]] = [*found[row["what"]], TopicRow(row["topic"], row["what"], value, row["clients"])]
+    return found
+
+
+def fleet(per_client: DataFrame, now: int) -> Fleet:
+    """Clients by service and client id (a restart under another process id is not a new client), and upgrades."""
+    here, before = F.col("period") == now, F.col("period") == now - 1
+    named = (
+        per_client.groupBy("service", "client_id")
+        .agg(
+            F.max("kind").alias("kind"),
+            F.count_distinct(F.when(here, F.coalesce("instance", F.lit("")))).alias("now"),
+            F.count_distinct(F.when(before, F.coalesce("instance", F.lit("")))).alias("before"),
+        )
+        .filter("(now = 0) <> (before = 0)")
+        .withColumn("new", F.col("now") > 0)
+        .withColumn("instances", F.greatest("now", "before"))
+        .withColumn("count", F.count("*").over(Window.partitionBy("new")))
+    )
+    changed = _first(named, "new", "instances", LISTED, "service", "client_id")
+    lists = {
+        new: tuple(
+            FleetRow(row["service"] or "", row["client_id"] or "", row["kind"] or "", row["instances"])
+            for row in changed
+            if row["new"] is new
+        )
+        for new in (True, False)
+    }
+    counts = {row["new"]: row["count"] for row in changed}
+    return Fleet(lists[True], counts.get(True, 0), lists[False], counts.get(False, 0), _upgrades(per_client, now))
+
+
+def _upgrades(per_client: DataFrame, now: int) -> tuple[Upgrade, ...]:
+    here, before = F.col("period") == now, F.col("period") == now - 1
+    rows = (
+        per_client.filter("version is not null")
+        .groupBy("service", "library")
+        .agg(
+            F.array_sort(F.collect_set(F.when(before, F.col("version")))).alias("before"),
+            F.array_sort(F.collect_set(F.when(here, F.col("version")))).alias("now"),
+        )
+        .filter("before <> now and size(before) > 0 and size(now) > 0")
+        .orderBy("service", "library")
+        .limit(LISTED)
+        .collect()
+    )
+    return tuple(
+        Upgrade(row["service"] or "", row["library"] or "", tuple(row["before"]), tuple(row["now"])) for row in rows
+    )

@@ -1,0 +1,184 @@
+"""The objective: how much of the observed time was healthy, what that leaves of the error budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+State = Literal["within budget", "nearly spent", "overspent", "no data"]
+
+#: A budget spent to this share is nearly spent.
+NEARLY = 0.75
+#: Weeks (periods) of the trend, and of the budget that the policy looks at; the reviewed one is the last.
+PERIODS = 4
+
+
+@dataclass(frozen=True)
+class Minutes:
+    """Client-minutes by status. See the package's docstring for what counts."""
+
+    ok: int = 0
+    suspected: int = 0
+    confirmed: int = 0
+    unknown: int = 0
+
+    def __add__(self, other: Minutes) -> Minutes:
+        return Minutes(
+            self.ok + other.ok,
+            self.suspected + other.suspected,
+            self.confirmed + other.confirmed,
+            self.unknown + other.unknown,
+        )
+
+    @property
+    def unhealthy(self) -> int:
+        """What spends the budget."""
+        return self.suspected + self.confirmed
+
+    @property
+    def observed(self) -> int:
+        """What the ratio is taken of."""
+        return self.ok + self.unhealthy
+
+    @property
+    def sli(self) -> float | None:
+        """Share of observed client-minutes that were healthy; None where nothing was observed."""
+        return self.ok / self.observed if self.observed else None
+
+
+def total(many: Iterable[Minutes]) -> Minutes:
+    """Their sum."""
+    return sum(many, Minutes())
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The error budget of some client-minutes at a target, in client-minutes."""
+
+    minutes: Minutes
+    target: float
+
+    @property
+    def size(self) -> float:
+        """How many unhealthy client-minutes the target allows."""
+        return (1 - self.target) * self.minutes.observed
+
+    @property
+    def spent(self) -> float | None:
+        """Share of the budget that is spent, 1 = all of it; None where nothing was observed."""
+        return self.minutes.unhealthy / self.size if self.size else None
+
+    @property
+    def left(self) -> float:
+        """Client-minutes left; negative where overspent."""
+        return self.size - self.minutes.unhealthy
+
+    @property
+    def state(self) -> State:
+        """In words, because colour alone does not tell."""
+        if self.spent is None:
+            return "no data"
+        if self.spent > 1:
+            return "overspent"
+        return "nearly spent" if self.spent >= NEARLY else "within budget"
+
+
+@dataclass(frozen=True)
+class ServiceSlo:
+    """A service's objective in the reviewed period and over the trend. `service` is empty for all together.
+
+    `slots`: client-minutes per slot of the reviewed period. `periods`: per period of the trend, oldest first.
+    """
+
+    service: str
+    clients: int
+    target: float
+    periods: Sequence[Minutes]
+    slots: Mapping[int, Minutes] = field(default_factory=dict)
+
+    @property
+    def minutes(self) -> Minutes:
+        """Of the reviewed period."""
+        return self.periods[-1]
+
+    @property
+    def budget(self) -> Budget:
+        """Of the reviewed period."""
+        return Budget(self.minutes, self.target)
+
+    @property
+    def long_budget(self) -> Budget:
+        """Over all periods of the trend: what the error budget policy looks at."""
+        return Budget(total(self.periods), self.target)
+
+    @property
+    def trend(self) -> list[float | None]:
+        """The SLI of each period, oldest first."""
+        return [minutes.sli for minutes in self.periods]
+
+    @property
+    def change(self) -> float | None:
+        """How far the SLI is from that of the periods before, taken together; None where there is none of either."""
+        before = total(self.periods[:-1]).sli
+        now = self.minutes.sli
+        return None if before is None or now is None else now - before
+
+    def as_json(self) -> dict[str, Any]:
+        """All its numbers."""
+        return {
+            "service": self.service,
+            "clients": self.clients,
+            "target": self.target,
+            "sli": self.minutes.sli,
+            "state": self.budget.state,
+            "client_minutes": {
+                "observed": self.minutes.observed,
+                "healthy": self.minutes.ok,
+                "suspected": self.minutes.suspected,
+                "confirmed": self.minutes.confirmed,
+                "unhealthy": self.minutes.unhealthy,
+                "unknown": self.minutes.unknown,
+            },
+            "budget": {"size": self.budget.size, "spent_ratio": self.budget.spent, "left": self.budget.left},
+            "long_budget": {
+                "size": self.long_budget.size,
+                "spent_ratio": self.long_budget.spent,
+                "left": self.long_budget.left,
+                "state": self.long_budget.state,
+            },
+            "trend": self.trend,
+            "change": self.change,
+        }
+
+
+def objectives(
+    rows: Iterable[Mapping[str, Any]], clients: Mapping[str, int], target: float
+) -> tuple[ServiceSlo, list[ServiceSlo]]:
+    """All together, and each service, worst first. `rows`: service, period, slot, status, count."""
+    periods: dict[str, list[Minutes]] = {}
+    slots: dict[str, dict[int, Minutes]] = {}
+    for row in rows:
+        one = Minutes(**{row["status"]: row["count"]})
+        service = row["service"] or ""
+        periods.setdefault(service, [Minutes()] * PERIODS)[row["period"]] += one
+        if row["slot"] >= 0:
+            per_slot = slots.setdefault(service, {})
+            per_slot[row["slot"]] = per_slot.get(row["slot"], Minutes()) + one
+    services = [
+        ServiceSlo(name, clients.get(name, 0), target, found, dict(sorted(slots.get(name, {}).items())))
+        for name, found in periods.items()
+    ]
+    services.sort(key=lambda s: (-(s.budget.spent or 0), -s.minutes.unhealthy, s.service))
+    everything: dict[int, Minutes] = {}
+    for service in services:
+        for slot, minutes in service.slots.items():
+            everything[slot] = everything.get(slot, Minutes()) + minutes
+    overall = ServiceSlo(
+        "",
+        sum(clients.values()),
+        target,
+        [total(s.periods[n] for s in services) for n in range(PERIODS)],
+        dict(sorted(everything.items())),
+    )
+    return overall, services

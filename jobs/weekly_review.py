@@ -1,0 +1,8 @@
+"""spark-submit entry of the weekly review: `spark-submit jobs/weekly_review.py [--config FILE] [--week WEEK] …`."""
+
+from clienthealth.cli import main
+
+if __name__ == "__main__":
+    import sys
+
+    main(["review", *sys.argv[1:]])
