@@ -1,0 +1,1 @@
+"""What feeds the monitor, and what shows its results. Nothing in here imports pyspark."""

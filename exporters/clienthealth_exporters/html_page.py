@@ -1,0 +1,29 @@
+"""The frame of our pages: one HTML file with its style inside, nothing from elsewhere, no script."""
+
+from __future__ import annotations
+
+from functools import cache
+from html import escape
+from pathlib import Path
+
+
+@cache
+def _style() -> str:
+    return (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+
+
+def page(title: str, body: str, refresh_seconds: int | None = None) -> str:
+    """A whole page. `title` is escaped here; `body` is HTML and must be escaped already."""
+    refresh = f'<meta http-equiv="refresh" content="{refresh_seconds}">' if refresh_seconds else ""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta name="color-scheme" content="light dark">{refresh}'
+        f"<title>{escape(title)}</title><style>{_style()}</style></head><body>{body}</body></html>\n"
+    )
+
+
+def crumbs(*links: tuple[str, str]) -> str:
+    """The way back to the overview, then to the pages given as (text, address)."""
+    steps = "".join(f' › <a href="{escape(address)}">{escape(text)}</a>' for text, address in links)
+    return f'<nav class="crumbs"><a href="/">Kafka client health</a>{steps}</nav>'

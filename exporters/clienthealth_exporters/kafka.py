@@ -1,0 +1,165 @@
+"""Our own Kafka clients, built from the settings: `producer`, `consumer`, `admin`.
+
+Options are given as Kafka's Java clients name them (`security.protocol`), so that one section of the
+settings serves Spark and us. Most names become kafka-python's by writing `_` for `.`; the ones that mean
+something else there are translated here. Keys and certificates are PEM files: kafka-python reads no Java
+key stores. Values never appear in an error: they may be secrets.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError
+
+from clienthealth.errors import ServiceError, SettingsError
+from clienthealth.settings import Settings
+
+_Client = TypeVar("_Client")
+
+#: Options that every client of kafka-python knows under the Java name with `_` for `.`.
+_SAME = {
+    name: default
+    for name, default in KafkaAdminClient.DEFAULT_CONFIG.items()
+    if name in KafkaConsumer.DEFAULT_CONFIG
+    and name in KafkaProducer.DEFAULT_CONFIG
+    and not name.startswith(("ssl_", "sasl_plain_", "sasl_oauth_", "api_version", "bootstrap_servers"))
+    and (default is None or isinstance(default, bool | int | float | str))
+}
+_FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
+_CLOSED = "socket disconnected"
+#: Part of what kafka-python says → what it means.
+_WORDS = {
+    "ECONNREFUSED": "nobody listens there",
+    "Invalid frame length": "it answers, but not in plain text; set security.protocol",
+    "UNEXPECTED_EOF": "it does not speak TLS there; look at security.protocol and the port",
+    "CERTIFICATE_VERIFY_FAILED": "its certificate is of another host, or of no authority in ssl.truststore.location",
+    "UnsupportedSaslMechanism": "it does not know this sasl.mechanism",
+    "NO_CERTIFICATE": "ssl.truststore.location names a file without a PEM certificate",
+    "No such file": "a file that an option ssl.….location names does not exist",
+    _CLOSED: "it closed the connection; look at security.protocol, sasl.mechanism, user and password",
+}
+_LOGIN_MODULES = ("PlainLoginModule", "ScramLoginModule")
+_JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
+
+
+def producer(settings: Settings, **options: Any) -> KafkaProducer:
+    """A producer of bytes. `options` are kafka-python's and win over the settings. Raises ServiceError."""
+    return _built(KafkaProducer, settings, options)
+
+
+def consumer(settings: Settings, *topics: str, **options: Any) -> KafkaConsumer:
+    """A consumer of bytes, subscribed to `topics` if given. Raises ServiceError."""
+    built = _built(KafkaConsumer, settings, options)
+    if topics:
+        built.subscribe(list(topics))
+    return built
+
+
+def admin(settings: Settings, **options: Any) -> KafkaAdminClient:
+    """An admin client. Raises ServiceError."""
+    return _built(KafkaAdminClient, settings, options)
+
+
+def python_options(options: Mapping[str, str]) -> dict[str, Any]:
+    """Java options as kafka-python's. Raises SettingsError on an option that it does not have."""
+    translated: dict[str, Any] = {}
+    for name, value in options.items():
+        special = _SPECIAL.get(name)
+        if special is not None:
+            translated.update(special(name, value))
+        elif name.replace(".", "_") in _SAME:
+            translated[name.replace(".", "_")] = _typed(name, value)
+        else:
+            known = sorted({*_SPECIAL, *(same.replace("_", ".") for same in _SAME)})
+            raise SettingsError(f"[kafka] options: '{name}' is not supported; known are {', '.join(known)}")
+    return translated
+
+
+def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[str, Any]) -> _Client:
+    servers = [server.strip() for server in settings.kafka.bootstrap_servers.split(",") if server.strip()]
+    with _attempts() as failures:
+        try:
+            return client(bootstrap_servers=servers, **{**python_options(settings.kafka.options), **options})
+        except KafkaError as error:
+            why = _reason(failures) or str(error)
+            raise ServiceError(f"Kafka at {settings.kafka.bootstrap_servers}: {why}") from error
+
+
+@contextmanager
+def _attempts() -> Iterator[list[str]]:
+    """Why connections failed meanwhile: kafka-python raises only that time was over, and logs the rest."""
+    failures: list[str] = []
+    log = logging.getLogger("kafka.net.manager")
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if found := _FAILURE.search(record.getMessage()):
+                failures.append(found.group(1))
+
+    listener = Listener(logging.WARNING)
+    log.addHandler(listener)
+    try:
+        yield failures
+    finally:
+        log.removeHandler(listener)
+
+
+def _reason(failures: Sequence[str]) -> str | None:
+    """The most telling of the failures, in words: a broker that has refused us says less at the next attempts."""
+    if not failures:
+        return None
+    told = next((failure for failure in failures if _CLOSED not in failure), failures[-1])
+    return next((words for part, words in _WORDS.items() if part in told), told)
+
+
+def _typed(name: str, value: str) -> bool | int | str:
+    default = _SAME[name.replace(".", "_")]
+    try:
+        if isinstance(default, bool):
+            return {"true": True, "false": False}[value.lower()]
+        if isinstance(default, int | float) or name.endswith((".ms", ".bytes")):
+            return int(value)
+    except (KeyError, ValueError) as error:
+        wanted = "true or false" if isinstance(default, bool) else "a whole number"
+        raise SettingsError(f"[kafka] options: {name} is not {wanted}") from error
+    return value
+
+
+def _file(*targets: str) -> Callable[[str, str], dict[str, Any]]:
+    return lambda _, value: dict.fromkeys(targets, value)
+
+
+def _pem(name: str, value: str) -> dict[str, Any]:
+    if value.upper() != "PEM":
+        raise SettingsError(f"[kafka] options: {name} must be PEM; Java key stores are not read")
+    return {}
+
+
+def _host_check(_: str, value: str) -> dict[str, Any]:
+    return {"ssl_check_hostname": value != ""}
+
+
+def _jaas(name: str, value: str) -> dict[str, Any]:
+    found = dict(_JAAS_OPTION.findall(value))
+    if not any(module in value for module in _LOGIN_MODULES) or not {"username", "password"} <= found.keys():
+        raise SettingsError(
+            f"[kafka] options: {name} must name {' or '.join(_LOGIN_MODULES)} with username and password"
+        )
+    return {f"sasl_plain_{part}": re.sub(r"\\(.)", r"\1", found[part]) for part in ("username", "password")}
+
+
+_SPECIAL: Mapping[str, Callable[[str, str], dict[str, Any]]] = {
+    "sasl.jaas.config": _jaas,
+    "ssl.truststore.location": _file("ssl_cafile"),
+    "ssl.truststore.type": _pem,
+    "ssl.keystore.location": _file("ssl_certfile", "ssl_keyfile"),
+    "ssl.keystore.type": _pem,
+    "ssl.key.password": _file("ssl_password"),
+    "ssl.endpoint.identification.algorithm": _host_check,
+}

@@ -1,0 +1,132 @@
+"""`kafka-health export prometheus`: client health as Prometheus metrics, as a status page and as JSON.
+
+/metrics          Prometheus text format          /          status page for people
+/healthz          200 while the state is whole     /client    one client (service, instance, client_id)
+/clients.json     every client's newest record     /runbooks/ what to do about each alert
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from http import HTTPStatus
+
+from clienthealth.settings import Settings
+from clienthealth_exporters import exposition, runbook_pages, status_page
+from clienthealth_exporters.health_record import document
+from clienthealth_exporters.health_topic import HealthTopic
+from clienthealth_exporters.series import DECODE_ERRORS, EXPORTER_UP, NEWEST_RECORD, SERIES_DROPPED, Sample
+from clienthealth_exporters.states import States
+from clienthealth_exporters.web import Request, Response, Server
+
+log = logging.getLogger(__name__)
+PROBES = frozenset({"/healthz"})
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Address and port may be given on the command line."""
+    parser.add_argument("--host", help="address to listen on (default: [prometheus] host)")
+    parser.add_argument("--port", type=int, help="port to listen on, 0 for any free one (default: [prometheus] port)")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Serve until SIGTERM or Ctrl-C. Raises ServiceError where the port is taken."""
+    from dataclasses import replace
+
+    given = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
+    settings = replace(settings, prometheus=replace(settings.prometheus, **given))
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    states = States(settings)
+    topic = HealthTopic(settings, states.put)
+    with Server(settings.prometheus, Exporter(settings, states, lambda: topic.trouble), PROBES) as server:
+        threading.Thread(target=server.serve_forever, name="web", daemon=True).start()
+        log.info("status page at %s/, metrics at %s/metrics", server.url, server.url)
+        try:
+            topic.run(stop)
+        finally:
+            server.shutdown()
+    return 0
+
+
+class Exporter:
+    """Answers the requests. `trouble` says why the state cannot be trusted, None where it can."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        states: States,
+        trouble: Callable[[], str | None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings
+        self._states = states
+        self._trouble = trouble
+        self._clock = clock
+        self._dropped: Counter[str] = Counter()
+        self._complete = False
+
+    def __call__(self, request: Request) -> Response:
+        match request.path:
+            case "/":
+                return Response(self._overview(request))
+            case "/metrics":
+                return Response(self.metrics(), exposition.CONTENT_TYPE)
+            case "/healthz":
+                trouble = self._trouble()
+                status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
+                return Response(f"{trouble or 'ok'}\n", "text/plain; charset=utf-8", status)
+            case "/client":
+                return self._client(request)
+            case "/clients.json":
+                return Response(self._json(), "application/json")
+            case path if path.startswith("/runbooks"):
+                return _runbook(path.removeprefix("/runbooks").strip("/"))
+        return Response("not found\n", "text/plain", HTTPStatus.NOT_FOUND)
+
+    def metrics(self) -> str:
+        """The page for Prometheus. Before all of the topic has been read it shows the exporter alone."""
+        trouble = self._trouble()
+        self._complete = self._complete or trouble is None
+        text = ""
+        if self._complete:
+            page = self._states.page()
+            self._dropped.update(page.dropped)
+            text = page.text
+        dropped: list[Sample] = [((name,), count) for name, count in sorted(self._dropped.items())]
+        own = (
+            exposition.rendered(EXPORTER_UP, [((), int(trouble is None))]),
+            exposition.rendered(DECODE_ERRORS, [((), self._states.decode_errors)]),
+            exposition.rendered(SERIES_DROPPED, dropped) if dropped else "",
+            exposition.rendered(NEWEST_RECORD, [((), newest)]) if (newest := self._states.newest) else "",
+        )
+        return text + "".join(own)
+
+    def _overview(self, request: Request) -> str:
+        view = status_page.View(self._settings, self._clock(), self._trouble(), self._states.newest)
+        return status_page.overview(view, self._states.live(), request.query.get("q", ""))
+
+    def _client(self, request: Request) -> Response:
+        wanted = [request.query.get(name, "") for name in ("service", "instance", "client_id")]
+        view = status_page.View(self._settings, self._clock(), self._trouble(), self._states.newest)
+        for state in self._states.live():
+            if state.key == "|".join(wanted):
+                return Response(status_page.client(view, state))
+        return Response(status_page.missing(view, " · ".join(wanted)), status=HTTPStatus.NOT_FOUND)
+
+    def _json(self) -> str:
+        return json.dumps([document(state.raw) for state in self._states.live()])
+
+
+def _runbook(name: str) -> Response:
+    page = runbook_pages.page(name) if name else runbook_pages.index()
+    if page is None:
+        return Response("there is no such runbook\n", "text/plain", HTTPStatus.NOT_FOUND)
+    return Response(page)

@@ -1,0 +1,111 @@
+"""Records to Kafka so that none is lost in silence: what was not delivered is sent again, memory stays bounded.
+
+kafka-python's producer buffers without a bound and gives a record up after its delivery timeout. Here a sender waits
+while too many records are under way, so that its source is read more slowly, and what failed is sent again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kafka import KafkaProducer
+from kafka.errors import KafkaError, MessageSizeTooLargeError
+
+log = logging.getLogger(__name__)
+
+CAPACITY = 20_000
+#: For the producer: how long `send` may wait for a topic that is not there.
+MAX_BLOCK_MS = 5_000
+
+
+class _Record(NamedTuple):
+    topic: str
+    key: bytes
+    value: bytes
+
+
+class Publisher:
+    """Sends JSON records. May be used by several threads; `close` delivers what is still under way.
+
+    `capacity`: records under way (sent and not acknowledged, or to be sent again) above which `send` waits.
+    What failed is sent again by a thread of its own: the producer's thread must not send, and a topic that takes
+    nothing must not hold up what others have for another one.
+    """
+
+    def __init__(self, producer: KafkaProducer, capacity: int = CAPACITY, pause_seconds: float = 1.0) -> None:
+        self._producer = producer
+        self._capacity = capacity
+        self._pause_seconds = pause_seconds
+        self._changed = threading.Condition()
+        self._failed: deque[_Record] = deque()
+        self._under_way = 0
+        self._closing = threading.Event()
+        self._again_thread = threading.Thread(target=self._send_again, name="send again", daemon=True)
+        self._again_thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Records that are not acknowledged yet."""
+        return self._under_way
+
+    def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None:
+        """Send; waits while too much is under way. Raises ValueError on NaN."""
+        encoded = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+        record = _Record(topic, key.encode(), encoded.encode(errors="replace"))
+        with self._changed:
+            if self._under_way >= self._capacity:
+                log.warning("%d records wait for Kafka; reading waits too", self._under_way)
+                self._changed.wait_for(lambda: self._under_way < self._capacity or self._closing.is_set())
+            self._under_way += 1
+        self._hand_over(record)
+
+    def close(self, timeout: float = 10.0) -> int:
+        """Deliver what is under way, at most about `timeout` seconds; returns how many were not delivered."""
+        deadline = time.monotonic() + timeout
+        self._closing.set()
+        with self._changed:
+            self._changed.notify_all()
+        self._again_thread.join(timeout)
+        for _ in range(len(self._failed)):
+            if time.monotonic() < deadline:
+                self._hand_over(self._failed.popleft())
+        try:
+            self._producer.close(timeout=max(1.0, deadline - time.monotonic()))
+        except KafkaError as error:
+            log.warning("closing the producer: %s", error)
+        if self._under_way:
+            log.error("%d records were not delivered", self._under_way)
+        return self._under_way
+
+    def _send_again(self) -> None:
+        while not self._closing.wait(self._pause_seconds):
+            for _ in range(len(self._failed)):
+                if not self._closing.is_set():
+                    self._hand_over(self._failed.popleft())
+
+    def _hand_over(self, record: _Record) -> None:
+        try:
+            future = self._producer.send(record.topic, value=record.value, key=record.key)
+        except MessageSizeTooLargeError:
+            log.error("a record of %d bytes for %s is too large and was left out", len(record.value), record.topic)
+            self._done()
+        except KafkaError as error:
+            self._not_delivered(record, error)
+        else:
+            future.add_callback(lambda _: self._done())
+            future.add_errback(lambda error: self._not_delivered(record, error))
+
+    def _not_delivered(self, record: _Record, error: BaseException) -> None:
+        log.warning("a record for %s was not delivered (%s); it is sent again", record.topic, error)
+        self._failed.append(record)
+
+    def _done(self) -> None:
+        with self._changed:
+            self._under_way -= 1
+            self._changed.notify_all()

@@ -1,0 +1,281 @@
+"""The series that clients have in Prometheus: the one table of names, labels, help and where the values come from.
+
+Rules, dashboards and the documentation take the names from here. Base units; `_total` on counters alone; a value
+that is unknown has no line. The names of the consumer group metrics, and their labels, are those of
+kafka-lag-exporter, so that dashboards and autoscalers made for it go on working.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from clienthealth.records import STATUS_ORDER
+from clienthealth_exporters.health_record import HealthRecord, amount
+
+#: Extra label values and the sample.
+Sample = tuple[tuple[str, ...], float]
+Reader = Callable[[HealthRecord], Iterator[Sample]]
+
+#: The labels that identify what a series speaks of.
+SCOPES: Mapping[str, tuple[str, ...]] = {
+    "client": ("service", "host", "instance", "client_id"),
+    "group": ("cluster_name", "group"),
+    "partition": ("cluster_name",),
+    "exporter": (),
+}
+GROUP_STATES = ("OK", "IDLE", "WARN", "STALL", "STOP", "REWIND", "UNKNOWN")
+_MEMBER = ("topic", "partition", "member_host", "consumer_id", "client_id")
+
+
+@dataclass(frozen=True)
+class Family:
+    """A metric: `read` gives, of a record, the values of `extra` labels with the sample of each series."""
+
+    name: str
+    help: str
+    scope: Literal["client", "group", "partition", "exporter"]
+    extra: tuple[str, ...]
+    read: Reader = lambda record: iter(())
+    kind: Literal["gauge", "counter"] = "gauge"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All labels of the metric, in their order."""
+        return SCOPES[self.scope] + self.extra
+
+
+def _one(value: float | None) -> Iterator[Sample]:
+    if value is not None:
+        yield (), value
+
+
+def _indicator(*path: str) -> Reader:
+    return lambda record: _one(amount(record.value(*path)))
+
+
+def _stats(name: str, *stats: str) -> Reader:
+    def read(record: HealthRecord) -> Iterator[Sample]:
+        for stat in stats:
+            value = amount(record.value(name, stat))
+            if value is not None:
+                yield (stat,), value
+
+    return read
+
+
+def _info(record: HealthRecord) -> Iterator[Sample]:
+    client = record.client
+    yield (client.library or "", client.version or "", client.kind or ""), 1
+
+
+def _verdicts(record: HealthRecord) -> Iterator[Sample]:
+    for verdict in record.verdicts:
+        for status in STATUS_ORDER:
+            yield (verdict.mode, status), int(verdict.status == status)
+
+
+def _since(record: HealthRecord) -> Iterator[Sample]:
+    for verdict in record.verdicts:
+        since = amount(verdict.since_ms)
+        if verdict.status in ("suspected", "confirmed") and since is not None:
+            yield (verdict.mode,), since / 1000
+
+
+def _queues(record: HealthRecord) -> Iterator[Sample]:
+    if record.client.kind in ("consumer", "legacy-consumer"):
+        for queue in record.rows("queues"):
+            ratio = amount(queue.get("used_ratio"))
+            if ratio is not None:
+                yield (queue["topic"],), ratio
+
+
+def _lag(field: str) -> Reader:
+    def read(record: HealthRecord) -> Iterator[Sample]:
+        for row in record.rows("lag"):
+            value, partition = amount(row.get(field)), amount(row.get("partition"))
+            if value is not None and partition is not None:
+                member = row.get("member")
+                yield (row["topic"], str(int(partition)), *_member(record, member)), value
+
+    return read
+
+
+def _member(record: HealthRecord, member: Any) -> tuple[str, str, str]:
+    if record.client.kind != "group":
+        return record.client.host, "", record.client.client_id
+    if not isinstance(member, Mapping):
+        return "", "", ""
+    host, consumer_id, client_id = (member.get(name) for name in ("host", "consumer_id", "client_id"))
+    return str(host or ""), str(consumer_id or ""), str(client_id or "")
+
+
+def _offset(field: str) -> Reader:
+    def read(record: HealthRecord) -> Iterator[Sample]:
+        for row in record.rows("lag"):
+            value, partition = amount(row.get(field)), amount(row.get("partition"))
+            if value is not None and partition is not None:
+                yield (row["topic"], str(int(partition))), value
+
+    return read
+
+
+def _topic_lag(record: HealthRecord) -> Iterator[Sample]:
+    sums: dict[str, float] = {}
+    for row in record.rows("lag") if record.client.kind == "group" else ():
+        records = amount(row.get("records"))
+        if records is not None:
+            sums[row["topic"]] = sums.get(row["topic"], 0) + records
+    for topic, records in sums.items():
+        yield (topic,), records
+
+
+def _group_status(record: HealthRecord) -> Iterator[Sample]:
+    found = record.text("group", "status")
+    if found in GROUP_STATES:
+        for state in GROUP_STATES:
+            yield (state,), int(state == found)
+
+
+def _client(name: str, text: str, read: Reader, *extra: str, counter: bool = False) -> Family:
+    return Family(f"kafka_client_{name}", text, "client", extra, read, "counter" if counter else "gauge")
+
+
+def _group(name: str, text: str, read: Reader, *extra: str) -> Family:
+    return Family(f"kafka_consumergroup_group_{name}", text, "group", extra, read)
+
+
+#: Everything that is served of clients and groups, in the order of the page.
+FAMILIES: tuple[Family, ...] = (
+    _client("up", "1 while the client reports, 0 once it has gone.", lambda r: _one(int(not r.departed))),
+    _client(
+        "last_seen_timestamp_seconds",
+        "When the client was last heard of.",
+        lambda r: _one(r.seen_ms / 1000),
+    ),
+    _client("info", "What the client is: its library, version and kind.", _info, "library", "version", "kind"),
+    _client("failure_mode", "1 for the status that the client has in each failure mode.", _verdicts, "mode", "status"),
+    _client("failure_mode_since_timestamp_seconds", "When the suspected or confirmed failure began.", _since, "mode"),
+    _client(
+        "producer_buffer_used_ratio",
+        "Used share of the producer's buffer, 0 to 1.",
+        _indicator("buffer_used_ratio", "last"),
+    ),
+    _client("producer_buffer_total_bytes", "Size of the producer's buffer.", _indicator("buffer", "total_bytes")),
+    _client(
+        "producer_buffer_available_bytes",
+        "Free part of the producer's buffer.",
+        _indicator("buffer", "available_bytes"),
+    ),
+    _client(
+        "producer_waiting_threads",
+        "Threads that are blocked in send() for want of buffer.",
+        _indicator("buffer", "waiting_threads"),
+    ),
+    _client(
+        "producer_buffer_exhausted_records_total",
+        "Records that were dropped for want of buffer (reliable since client 2.6).",
+        _indicator("buffer", "exhausted_records_total"),
+        counter=True,
+    ),
+    _client(
+        "producer_buffer_seconds_to_full",
+        "Seconds until the buffer is full at its present slope; absent while it does not fill.",
+        _indicator("buffer", "seconds_to_full"),
+    ),
+    _client(
+        "producer_callback_seconds",
+        "Time that a callback takes, measured by the client or derived from its I/O thread.",
+        _stats("callback_seconds", "avg", "max", "p99"),
+        "stat",
+    ),
+    _client(
+        "producer_io_thread_busy_ratio",
+        "Share of time that the I/O thread spends outside its selector, 0 to 1.",
+        _indicator("io_thread_busy_ratio"),
+    ),
+    _client(
+        "producer_queue_time_seconds",
+        "Time that batches wait in the buffer before they are sent.",
+        _stats("queue_time_seconds", "avg", "max"),
+        "stat",
+    ),
+    _client(
+        "producer_request_latency_seconds",
+        "Time from a request to its response.",
+        _stats("request_latency_seconds", "avg", "max"),
+        "stat",
+    ),
+    _client(
+        "consumer_queue_used_ratio",
+        "Used share of the queue between the client and one topic, 0 to 1.",
+        _queues,
+        "topic",
+    ),
+    _client(
+        "consumer_last_poll_age_seconds",
+        "Time since the consumer last called poll().",
+        _indicator("last_poll_age_seconds"),
+    ),
+    _client(
+        "consumer_poll_idle_ratio",
+        "Share of time that the consumer waits in poll(); near 0 its handler is the bottleneck.",
+        _indicator("poll_idle_ratio"),
+    ),
+    _group("lag", "Records between the committed offset and the end of the partition.", _lag("records"), *_MEMBER),
+    _group("lag_seconds", "Age of the oldest record that is not committed.", _lag("seconds"), *_MEMBER),
+    _group("offset", "Committed offset.", _lag("committed_offset"), *_MEMBER),
+    _group("max_lag", "Largest lag of the group's partitions, in records.", _indicator("group", "max_lag")),
+    _group(
+        "max_lag_seconds",
+        "Largest lag of the group's partitions, in seconds.",
+        _indicator("group", "max_lag_seconds"),
+    ),
+    _group("sum_lag", "Lag of all the group's partitions, in records.", _indicator("group", "sum_lag")),
+    _group("topic_sum_lag", "Lag of the group on one topic, in records.", _topic_lag, "topic"),
+    _group("status", "1 for the state that the worst of the group's partitions is in.", _group_status, "status"),
+    Family(
+        "kafka_partition_latest_offset",
+        "Offset that the next record of the partition will have.",
+        "partition",
+        ("topic", "partition"),
+        _offset("end_offset"),
+    ),
+    Family(
+        "kafka_partition_earliest_offset",
+        "Offset of the oldest record that the partition still holds.",
+        "partition",
+        ("topic", "partition"),
+        _offset("start_offset"),
+    ),
+)
+
+SERIES_DROPPED = Family(
+    "kafka_client_health_series_dropped_total",
+    "Series left out of scrapes because their metric has more than the cap allows.",
+    "exporter",
+    ("metric",),
+    kind="counter",
+)
+EXPORTER_UP = Family(
+    "kafka_client_health_exporter_up",
+    "1 while the exporter has read all of its topic and can reach Kafka.",
+    "exporter",
+    (),
+)
+NEWEST_RECORD = Family(
+    "kafka_client_health_exporter_newest_record_timestamp_seconds",
+    "Time that the newest record speaks of; when it stands still, the monitor is blind.",
+    "exporter",
+    (),
+)
+DECODE_ERRORS = Family(
+    "kafka_client_health_exporter_decode_errors_total",
+    "Records of the topic that could not be read.",
+    "exporter",
+    (),
+    kind="counter",
+)
+#: What is served of the exporter itself.
+EXPORTER_FAMILIES = (SERIES_DROPPED, EXPORTER_UP, NEWEST_RECORD, DECODE_ERRORS)

@@ -1,0 +1,152 @@
+"""When a JVM's clients look as if a thread dump were worth taking. Cheap rules on two readings; they judge nothing.
+
+A reason is *strong* where one of the failure modes would look like this, *weak* where a client that merely has
+nothing to do looks the same: then three dumps are enough until something changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+#: A buffer this full is worth a look.
+FULL_RATIO = 0.8
+#: Without select-total (before 1.0) half a buffer must do.
+HALF_FULL_RATIO = 0.5
+#: metadata-age above this (seconds) means that there never was any metadata: the age counts from 1970.
+NEVER_SECONDS = 1e8
+#: A poll loop that is away this long is worth a look.
+POLL_SECONDS = 30.0
+#: queued.max.message.chunks where the target does not say otherwise.
+DEFAULT_CHUNKS = 2.0
+WEAK_DUMPS = 3
+#: Multiples of the least time between two dumps, while the suspicion lasts.
+PAUSES = (1, 1, 2, 4)
+
+Snapshot = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a dump is worth taking, in words."""
+
+    text: str
+    strong: bool = True
+
+
+class Suspicion:
+    """The readings of one JVM, one after the other."""
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[str, str], Snapshot] = {}
+        self._gone: dict[tuple[str, str], Snapshot] = {}
+        self._was_sending: set[tuple[str, str]] = set()
+
+    def reasons(self, snapshots: Sequence[Snapshot]) -> list[Reason]:
+        """What is suspicious in this reading, compared with the one before."""
+        now = {(snap["client"]["kind"], snap["client"]["client_id"]): snap for snap in snapshots}
+        self._gone = {key: snap for key, snap in {**self._gone, **self._before}.items() if key not in now}
+        found = [Reason(f"{client_id} ({kind}) is gone while its process lives") for kind, client_id in self._gone]
+        for key, snap in now.items():
+            found += self._of_client(key, self._before.get(key), snap)
+        self._before = now
+        return found
+
+    def _of_client(self, key: tuple[str, str], before: Snapshot | None, now: Snapshot) -> Iterator[Reason]:
+        kind, name = key
+        rules = {"producer": _producer, "consumer": _consumer, "legacy-consumer": _legacy}
+        for text in rules[kind](before, now):
+            yield Reason(f"{name}: {text}")
+        if kind == "producer" and before is not None:
+            sent = _risen(before, now, "record-send-total")
+            if sent:
+                self._was_sending.add(key)
+            elif sent == 0 and not _used(now) and (key in self._was_sending or not _sent(now)):
+                yield Reason(f"{name}: no record was sent since the last reading", strong=False)
+
+
+class DumpPlan:
+    """How often a JVM is asked for a dump: not again within `min_seconds`, and less often while nothing changes."""
+
+    def __init__(self, min_seconds: float) -> None:
+        self._min_seconds = min_seconds
+        self._last = float("-inf")
+        self._taken = 0
+
+    def due(self, reasons: Sequence[Reason], now: float) -> bool:
+        """Whether to take a dump at this moment (seconds of any clock); a dump that is due counts as taken."""
+        if not reasons:
+            if now - self._last >= 2 * self._min_seconds:
+                self._taken = 0
+            return False
+        if self._taken >= WEAK_DUMPS and not any(reason.strong for reason in reasons):
+            return False
+        pause = PAUSES[min(max(self._taken - 1, 0), len(PAUSES) - 1)] * self._min_seconds
+        if now - self._last < pause:
+            return False
+        self._last = now
+        self._taken += 1
+        return True
+
+
+def _producer(before: Snapshot | None, now: Snapshot) -> Iterator[str]:
+    metrics = now["metrics"]
+    used = _used(now)
+    ratio = used / metrics["buffer-total-bytes"] if used else 0.0
+    waiting = metrics.get("waiting-threads", 0.0)
+    if before is not None and (used > 0 or waiting > 0) and _risen(before, now, "select-total") == 0:
+        yield f"select-total stands at {metrics['select-total']:.0f} with {used:.0f} bytes in the buffer"
+    if waiting > 0:
+        yield f"{waiting:.0f} threads wait for buffer memory"
+    if ratio >= (FULL_RATIO if "select-total" in metrics else HALF_FULL_RATIO):
+        yield f"the buffer is {ratio:.0%} full"
+    ages = [reading["metrics"].get("metadata-age", 0.0) for reading in (before, now) if reading is not None]
+    if len(ages) == 2 and min(ages) > NEVER_SECONDS:
+        yield "it never had metadata of the cluster"
+    errors = None if before is None else _risen(before, now, "record-error-total")
+    if errors:
+        yield f"{errors:.0f} records failed since the last reading"
+
+
+def _consumer(before: Snapshot | None, now: Snapshot) -> Iterator[str]:
+    away = now["metrics"].get("last-poll-seconds-ago", 0.0)
+    if away >= POLL_SECONDS:
+        yield f"the last poll() was {away:.0f} s ago"
+
+
+def _legacy(before: Snapshot | None, now: Snapshot) -> Iterator[str]:
+    if before is None:
+        return
+    limit = float(now["config"].get("queued.max.message.chunks", DEFAULT_CHUNKS))
+    chunks = _queues(now)
+    stuck = [topic for topic, queue in chunks.items() if min(queue, _queues(before).get(topic, 0.0)) >= limit]
+    starving = [topic for topic, queue in chunks.items() if queue == 0]
+    if stuck and starving:
+        yield f"the queue of {', '.join(stuck)} is full while {', '.join(starving)} got nothing"
+
+
+def _queues(snapshot: Snapshot) -> dict[str, float]:
+    """Chunks in the fullest queue of each topic."""
+    found: dict[str, float] = {}
+    for reading in snapshot["topics"]:
+        chunks = reading["metrics"].get("queue-chunks")
+        if chunks is not None:
+            found[reading["topic"]] = max(chunks, found.get(reading["topic"], 0.0))
+    return found
+
+
+def _used(now: Snapshot) -> float:
+    """Bytes of the buffer that are in use, 0 where that is not known."""
+    total, available = (now["metrics"].get(f"buffer-{name}-bytes") for name in ("total", "available"))
+    return float(total - available) if total and available is not None else 0.0
+
+
+def _sent(now: Snapshot) -> float:
+    return float(now["metrics"].get("record-send-total", 0.0))
+
+
+def _risen(before: Snapshot, now: Snapshot, name: str) -> float | None:
+    """By how much a counter rose; None where it is not known."""
+    first, last = before["metrics"].get(name), now["metrics"].get(name)
+    return None if first is None or last is None else last - first
