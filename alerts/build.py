@@ -1,0 +1,121 @@
+"""Everything that warns: rules from the failure modes, the head of each runbook, Alertmanager's configuration.
+
+kafka-health generate                      writes the committed files (placeholders for addresses)
+python -m alerts.build --out DIR           writes all rules and Alertmanager's files with the addresses of your settings
+python -m alerts.build --out DIR --dry-run the same with every severity lowered to info
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from alerts.failure_modes import failure_mode_alerts
+from alerts.measurements import client_alerts, lag_alerts
+from alerts.rule import Alert, Links, Recording, rules_file
+from alerts.runbook_heads import with_head
+from alerts.slo import burn_alerts, recordings
+from clienthealth.modes import modes
+from clienthealth.settings import Settings, load
+
+HERE = Path(__file__).resolve().parent
+WATCHDOG = "alerts/watchdog.yml"
+_GROUP = "kafka-client-health"
+
+
+def generate(settings: Settings | None = None, dry_run: bool = False) -> dict[str, str]:
+    """Path from the repository's root → content. Without settings the committed files, addresses as placeholders."""
+    chosen = settings or Settings()
+    files = rules(chosen, dry_run)
+    alerts = catalogue(chosen)
+    for path in sorted((HERE / "runbooks").glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        files[f"alerts/runbooks/{path.name}"] = with_head(path.stem, text, alerts, watchdog(chosen, dry_run=False))
+    return files
+
+
+def catalogue(settings: Settings) -> list[Alert]:
+    """All generated alerts; those of watchdog.yml are written by hand."""
+    links = Links.of(settings)
+    return [
+        *failure_mode_alerts(modes().values(), links),
+        *client_alerts(links),
+        *lag_alerts(links),
+        *burn_alerts(settings.review.slo_target, links),
+    ]
+
+
+def rules(settings: Settings, dry_run: bool) -> dict[str, str]:
+    """The generated rules files."""
+    links = Links.of(settings)
+    failures = {f"{_GROUP}-failure-modes": failure_mode_alerts(modes().values(), links)}
+    measured = {f"{_GROUP}-clients": client_alerts(links), f"{_GROUP}-lag": lag_alerts(links)}
+    budget: dict[str, Sequence[Alert | Recording]] = {
+        f"{_GROUP}-slo": [*recordings(), *burn_alerts(settings.review.slo_target, links)]
+    }
+    return {
+        "alerts/rules/failure-modes.yml": rules_file("jobs/clienthealth/modes", failures, links, dry_run),
+        "alerts/rules/measurements.yml": rules_file("alerts/measurements.py", measured, links, dry_run),
+        "alerts/rules/slo.yml": rules_file("alerts/slo.py", budget, links, dry_run),
+    }
+
+
+def watchdog(settings: Settings, dry_run: bool) -> str:
+    """The hand-written rules with the addresses of the settings in place of the placeholders."""
+    text = (HERE / "watchdog.yml").read_text(encoding="utf-8")
+    placeholder, links = Links.of(Settings()), Links.of(settings)
+    text = text.replace(f" {placeholder.runbooks}/", f" {links.runbooks}/")
+    text = text.replace(f" {placeholder.dashboards}/", f" {links.dashboards}/")
+    return re.sub(r"severity: (critical|warning)", "severity: info", text) if dry_run else text
+
+
+def alertmanager_config(webhook_url: str, group_wait: str | None = None) -> str:
+    """Alertmanager's configuration with the same routes and inhibitions, but every receiver a local webhook.
+
+    For the demo and for tests: no secret, no template. The heartbeat and `nobody` stay silent. `group_wait`: how long
+    a new group is held back, and further news of it, where the committed times are too long to wait for.
+    """
+    text = (HERE / "alertmanager.yml").read_text(encoding="utf-8")
+    routing = text.partition("\nreceivers:\n")[0]
+    if group_wait is not None:
+        routing = re.sub(r"(group_wait|group_interval): \w+", rf"\1: {group_wait}", routing)
+    receivers = ["receivers:", "  - name: nobody", "  - name: heartbeat"]
+    for name in ("pager", "tickets"):
+        receivers += [f"  - name: {name}", "    webhook_configs:", f"      - url: {json.dumps(webhook_url)}"]
+        receivers += ["        send_resolved: true"]
+    return "\n".join([routing, *receivers]) + "\n"
+
+
+def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
+    """Write everything that Prometheus and Alertmanager load into a folder."""
+    files = {Path(path).name: text for path, text in rules(settings, dry_run).items()}
+    files["watchdog.yml"] = watchdog(settings, dry_run)
+    written = []
+    for folder, name, text in [
+        *(("rules", name, text) for name, text in files.items()),
+        ("", "alertmanager.yml", (HERE / "alertmanager.yml").read_text(encoding="utf-8")),
+        *(("templates", t.name, t.read_text(encoding="utf-8")) for t in sorted((HERE / "templates").glob("*.tmpl"))),
+    ]:
+        path = out / folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = argparse.ArgumentParser(prog="python -m alerts.build", description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write to")
+    parser.add_argument("--config", metavar="FILE", help="settings in TOML; section [links] holds the addresses")
+    parser.add_argument("--dry-run", action="store_true", help="lower every severity to info")
+    args = parser.parse_args()
+    for path in write(args.out, load(args.config), args.dry_run):
+        print(path)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Alerts on the failure modes: a confirmed one pages, a suspected one opens a ticket. Made from the modes themselves.
+
+Prometheus does not judge again: the job has judged and published a verdict, and the rules read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from alerts.rule import CLIENT, Alert, Links, dashboard_uid
+from clienthealth.modes import FailureMode
+
+#: A verdict has been held back long enough by the job; a suspicion may clear by itself (an outage that ends).
+SUSPECTED_HOLD = "2m"
+
+
+def alert_name(mode: str) -> str:
+    """KafkaClient and the mode's id in camel case."""
+    return "KafkaClient" + "".join(word.capitalize() for word in mode.split("-"))
+
+
+def failure_mode_alerts(modes: Iterable[FailureMode], links: Links) -> Sequence[Alert]:
+    """Two alerts per mode."""
+    return [alert for mode in modes for alert in (_alert(mode, "confirmed", links), _alert(mode, "suspected", links))]
+
+
+def _alert(mode: FailureMode, status: str, links: Links) -> Alert:
+    by = ", ".join((*CLIENT, "mode"))
+    selector = ",".join(f"{name}=%q" for name in ("service", "instance", "client_id"))
+    since = (
+        '{{ with printf `kafka_client_failure_mode_since_timestamp_seconds{mode="'
+        + mode.id
+        + f'",{selector}}}` $labels.service $labels.instance $labels.client_id | query }}}}'
+        + " since {{ . | first | value | humanizeTimestamp }}{{ end }}"
+    )
+    who = "{{ $labels.client_id }} of {{ $labels.service }} on {{ $labels.instance }}"
+    certainty = "" if status == "confirmed" else ", on indirect evidence"
+    return Alert(
+        name=alert_name(mode.id),
+        severity="critical" if status == "confirmed" else "warning",
+        expr=f'max by ({by}) (\n  kafka_client_failure_mode{{mode="{mode.id}", status="{status}"}}\n) == 1',
+        summary=mode.summary,
+        description=(
+            f"{who}: {status}{since}{certainty}. {mode.impact} What to do: {mode.action} Evidence: {links.client()}"
+        ),
+        runbook=mode.id,
+        dashboard=dashboard_uid(f"mode-{mode.id}"),
+        why=(
+            "The job has weighed the evidence over a window of readings: no further wait."
+            if status == "confirmed"
+            else "Indirect evidence often clears by itself within a minute or two, as an outage that ends."
+        ),
+        hold="" if status == "confirmed" else SUSPECTED_HOLD,
+    )

@@ -1,0 +1,212 @@
+"""Alerts on the four measurements. Limits and their reasons are in `clienthealth_exporters.limits`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from alerts.rule import CLIENT, Alert, Links, dashboard_uid
+from clienthealth_exporters.limits import LIMITS
+
+_BY = f"by ({', '.join(CLIENT)})"
+_WHO = "{{ $labels.client_id }} of {{ $labels.service }} on {{ $labels.instance }}"
+#: A measurement near its limit goes up and down; one alert, not ten.
+_KEEP = "5m"
+
+
+def client_alerts(links: Links) -> Sequence[Alert]:
+    """Buffer, callback and topic queue of single clients."""
+    producers, consumers = dashboard_uid("producers"), dashboard_uid("consumers")
+    return [
+        Alert(
+            name="KafkaClientBufferNearlyExhausted",
+            severity="warning",
+            expr=(
+                f"max {_BY} (kafka_client_producer_buffer_used_ratio) > {LIMITS.buffer_used_ratio}\n"
+                f"and on ({', '.join(CLIENT)}) (\n"
+                f"  max {_BY} (kafka_client_producer_buffer_seconds_to_full) < {LIMITS.buffer_seconds_to_full:g}\n"
+                f"  or\n"
+                f"  max {_BY} (kafka_client_producer_waiting_threads) > 0\n"
+                f")"
+            ),
+            hold="2m",
+            keep=_KEEP,
+            summary="A producer's buffer is nearly exhausted and will be full soon, or is full already.",
+            description=(
+                f"{_WHO} uses {{{{ $value | humanizePercentage }}}} of its buffer and it goes on filling, or threads "
+                "wait in send() already. When it is full, send() blocks for max.block.ms and then fails. What to do: "
+                "find out whether records leave too slowly (brokers, network, callbacks) or are produced too fast. "
+                f"State: {links.client()}"
+            ),
+            runbook="buffer-exhaustion",
+            dashboard=producers,
+            why=(
+                "A full buffer alone is back-pressure; filling further or blocking callers is harm.\n"
+                "Window 60 s + scrape 15 s + 2 m: known some three minutes after it begins, long before it is full."
+            ),
+            labels={"measurement": "buffer"},
+            limits=("buffer_used_ratio", "buffer_seconds_to_full"),
+        ),
+        Alert(
+            name="KafkaClientCallbacksSlow",
+            severity="warning",
+            expr=(
+                f'max {_BY} (kafka_client_producer_callback_seconds{{stat="avg"}}) > {LIMITS.callback_seconds}\n'
+                f"unless on ({', '.join(CLIENT)})\n"
+                f"  max {_BY} (kafka_client_producer_io_thread_busy_ratio) < {LIMITS.io_thread_busy_ratio}"
+            ),
+            hold="5m",
+            keep=_KEEP,
+            summary="A producer's callbacks are slow and hold up its I/O thread.",
+            description=(
+                f"The callbacks of {_WHO} take {{{{ $value | humanizeDuration }}}} each on average. They run on the "
+                "producer's only I/O thread: while one runs, nothing is sent and no timeout is enforced. What to do: "
+                f"hand the work of the callback to another thread. State: {links.client()}"
+            ),
+            runbook="callback-latency",
+            dashboard=producers,
+            why="Slow and busy: a producer that sends a record now and then may take its time in the callback.",
+            labels={"measurement": "callback"},
+            limits=("callback_seconds", "io_thread_busy_ratio"),
+        ),
+        Alert(
+            name="KafkaClientTopicQueueSaturated",
+            severity="warning",
+            expr=(
+                f"max by ({', '.join((*CLIENT, 'topic'))}) (kafka_client_consumer_queue_used_ratio) "
+                f"> {LIMITS.queue_used_ratio}"
+            ),
+            hold="5m",
+            keep=_KEEP,
+            summary="The queue between a consumer and one of its topics is full: its handler does not keep up.",
+            description=(
+                f"The queue of topic {{{{ $labels.topic }}}} in {_WHO} is {{{{ $value | humanizePercentage }}}} full. "
+                "Other topics of the same client starve when they share its fetcher or its loop. What to do: make "
+                "the handler of this topic faster, or give the topic a consumer of its own. "
+                f"State: {links.client()}"
+            ),
+            runbook="topic-queue-saturation",
+            dashboard=consumers,
+            shown=(*CLIENT, "topic"),
+            why="A queue is full for moments whenever a consumer catches up; for minutes when its handler is too slow.",
+            labels={"measurement": "queue"},
+            limits=("queue_used_ratio",),
+        ),
+    ]
+
+
+@dataclass(frozen=True)
+class LagState:
+    """A state of a group that opens a ticket. `doing`: what the group does, after its name."""
+
+    name: str
+    status: str
+    hold: str
+    summary: str
+    doing: str
+    action: str
+    why: str
+
+
+LAG_STATES = (
+    LagState(
+        name="KafkaClientLagGrowing",
+        status="WARN",
+        hold="10m",
+        summary="A consumer group falls further and further behind.",
+        doing="reads more slowly than its topics grow",
+        action="add consumers up to the number of partitions, or make the handler faster",
+        why="The job wants a robust rise over 15 min already; ten more leave room for a burst.",
+    ),
+    LagState(
+        name="KafkaClientLagStalled",
+        status="STALL",
+        hold="2m",
+        summary="A consumer group commits the same offset again and again.",
+        doing="commits, but its offset stands still while records wait",
+        action="look for a record that it cannot process, or a paused partition",
+        why="The state needs three equal commits with work waiting: certain when it is published.",
+    ),
+    LagState(
+        name="KafkaClientLagStopped",
+        status="STOP",
+        hold="2m",
+        summary="A consumer group has stopped committing while records wait.",
+        doing="has stopped committing although records wait",
+        action="see whether its members still run and poll",
+        why="The state needs 60 s, or three commit gaps, without a commit and with work waiting; deploys take less.",
+    ),
+    LagState(
+        name="KafkaClientLagRewound",
+        status="REWIND",
+        hold="",
+        summary="A consumer group's committed offset has gone back.",
+        doing="has gone back to an earlier offset: records are processed twice",
+        action="find out who reset the offset, or why it was lost (auto.offset.reset, retention of offsets)",
+        why="It has happened: waiting makes it no truer.",
+    ),
+)
+
+
+def lag_alerts(links: Links) -> Sequence[Alert]:
+    """Lag of consumer groups, by the state that the job has found; no partition label: one alert per group."""
+    return [
+        *(_state(state, links) for state in LAG_STATES),
+        _retention(links, "warning", LIMITS.retention_used_ratio, "10m"),
+        _retention(links, "critical", LIMITS.retention_lost_ratio, "5m"),
+    ]
+
+
+def _state(state: LagState, links: Links) -> Alert:
+    lag = (
+        "{{ with printf `max(kafka_consumergroup_group_sum_lag{cluster_name=%q,group=%q})` $labels.cluster_name "
+        "$labels.group | query }} It is {{ . | first | value | humanize }} records behind.{{ end }}"
+    )
+    return Alert(
+        name=state.name,
+        severity="warning",
+        expr=f'max by (cluster_name, group) (kafka_consumergroup_group_status{{status="{state.status}"}}) == 1',
+        hold=state.hold,
+        summary=state.summary,
+        description=(
+            f"Group {{{{ $labels.group }}}} on {{{{ $labels.cluster_name }}}} {state.doing}.{lag} What to do: "
+            f"{state.action}. State: {links.status_page}/?q={{{{ $labels.group | urlquery }}}}"
+        ),
+        runbook="consumer-lag",
+        dashboard=dashboard_uid("consumers"),
+        shown=("group",),
+        why=state.why,
+        labels={"measurement": "lag"},
+    )
+
+
+def _retention(links: Links, severity: str, limit: float, hold: str) -> Alert:
+    where = "cluster_name, topic, partition"
+    return Alert(
+        name="KafkaClientLagRetentionAtRisk",
+        severity=severity,
+        expr=(
+            "max by (cluster_name, group, topic) (\n"
+            f"  max by (cluster_name, group, topic, partition) (kafka_consumergroup_group_lag)\n"
+            f"  / on ({where}) group_left ()\n"
+            f"  (\n"
+            f"    max by ({where}) (kafka_partition_latest_offset)\n"
+            f"    - max by ({where}) (kafka_partition_earliest_offset > 0)\n"
+            f"  )\n"
+            f") > {limit}"
+        ),
+        hold=hold,
+        summary="A consumer group is so far behind that unread records are about to be deleted.",
+        description=(
+            "Group {{ $labels.group }} has not read {{ $value | humanizePercentage }} of what topic "
+            "{{ $labels.topic }} on {{ $labels.cluster_name }} retains, and the topic deletes its oldest records. "
+            "What to do: raise retention.ms of the topic now, then get the group going. "
+            f"State: {links.status_page}/?q={{{{ $labels.group | urlquery }}}}"
+        ),
+        runbook="consumer-lag",
+        dashboard=dashboard_uid("consumers"),
+        shown=("group", "topic"),
+        why="Lag as a share of what is retained, worst partition. While offset 0 is still there, nothing is deleted.",
+        labels={"measurement": "lag"},
+        limits=("retention_used_ratio", "retention_lost_ratio"),
+    )

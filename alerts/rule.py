@@ -1,0 +1,118 @@
+"""What an alert rule is, and how it becomes YAML for Prometheus 2.42 to 3.x."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from alerts.yaml_text import Commented, Node, document
+from clienthealth.settings import Settings
+
+#: What the committed files carry where the settings name no Grafana: a place to search and replace.
+GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
+CLIENT = ("service", "host", "instance", "client_id")
+UID_PREFIX = "kafka-client-health"
+UID_LENGTH = 40
+
+
+@dataclass(frozen=True)
+class Links:
+    """Where people find more. Without a trailing slash."""
+
+    runbooks: str
+    dashboards: str
+    status_page: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> Links:
+        """The configured places; runbooks are on the status page where nothing else is said."""
+        links = settings.links
+        status_page = links.status_page.rstrip("/")
+        return cls(
+            runbooks=links.runbooks.rstrip("/") or f"{status_page}/runbooks",
+            dashboards=links.dashboards.rstrip("/") or GRAFANA_PLACEHOLDER,
+            status_page=status_page,
+        )
+
+    def client(self) -> str:
+        """Template of the address of the alert's client on the status page."""
+        return f"{self.status_page}/client?{_parameters('', ('service', 'instance', 'client_id'))}"
+
+    def dashboard(self, uid: str, labels: Sequence[str]) -> str:
+        """Template of the address of a dashboard, its variables set from the alert's labels."""
+        return f"{self.dashboards}/d/{uid}" + (f"?{_parameters('var-', labels)}" if labels else "")
+
+
+@dataclass(frozen=True)
+class Alert:
+    """An alert rule.
+
+    `hold`: how long the condition must last. `keep`: for how long it goes on firing afterwards. `runbook`: name of the
+    page. `limits`: the fields of `Limits` that it uses. `shown`: the labels that the dashboard's variables are set
+    from. `why`: the reason of threshold and times, kept above the rule.
+    """
+
+    name: str
+    severity: str
+    expr: str
+    summary: str
+    description: str
+    runbook: str
+    dashboard: str
+    why: str
+    shown: tuple[str, ...] = CLIENT
+    hold: str = ""
+    keep: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    limits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording rule."""
+
+    name: str
+    expr: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def dashboard_uid(name: str) -> str:
+    """The uid of a dashboard; Grafana allows 40 characters."""
+    return f"{UID_PREFIX}-{name}"[:UID_LENGTH].rstrip("-")
+
+
+def rules_file(
+    source: str, groups: Mapping[str, Sequence[Alert | Recording]], links: Links, dry_run: bool = False
+) -> str:
+    """A rules file. `dry_run` lowers every severity to info, so that nobody is woken while thresholds are tried out."""
+    header = f"Generated from {source} by `kafka-health generate`: do not edit."
+    if dry_run:
+        header += "\nDry run: every severity is info."
+    nodes: list[Node] = [
+        {"name": name, "rules": [_rule(rule, links, dry_run) for rule in rules]} for name, rules in groups.items()
+    ]
+    return document(header, {"groups": nodes})
+
+
+def _rule(rule: Alert | Recording, links: Links, dry_run: bool) -> Node:
+    if isinstance(rule, Recording):
+        recording: dict[str, Node] = {"record": rule.name, "expr": rule.expr}
+        return recording | ({"labels": rule.labels} if rule.labels else {})
+    node: dict[str, Node] = {"alert": rule.name, "expr": rule.expr}
+    if rule.hold:
+        node["for"] = rule.hold
+    if rule.keep:
+        node["keep_firing_for"] = rule.keep
+    node["labels"] = {"severity": "info" if dry_run else rule.severity, **rule.labels}
+    node["annotations"] = {
+        "summary": rule.summary,
+        "description": rule.description,
+        "runbook_url": f"{links.runbooks}/{quote(rule.runbook)}",
+        "dashboard_url": links.dashboard(rule.dashboard, rule.shown),
+    }
+    return Commented(rule.why, node)
+
+
+def _parameters(prefix: str, labels: Sequence[str]) -> str:
+    return "&".join(f"{prefix}{label}={{{{ $labels.{label} | urlquery }}}}" for label in labels)
