@@ -1,0 +1,46 @@
+"""All dashboards as JSON for Grafana 12 (10 and later should do).
+
+kafka-health generate          writes dashboards/out with the addresses of a single machine
+kafka-health dashboards push   sends them to a Grafana, with the addresses and the target of your settings
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from clienthealth.modes import modes
+from clienthealth.settings import Settings
+from dashboards.page import Page, rendered
+from dashboards.panels import consumers, failure_mode, monitor, overview, producers, review
+
+OUT = "dashboards/out"
+
+
+@cache
+def pages() -> tuple[Page, ...]:
+    """Every dashboard: general first, then one per failure mode, then what watches the watcher."""
+    return (
+        overview.page(),
+        producers.page(),
+        consumers.page(),
+        *(failure_mode.page(mode) for mode in modes().values()),
+        review.page(),
+        monitor.page(),
+    )
+
+
+def boards(settings: Settings | None = None) -> Mapping[str, dict[str, Any]]:
+    """Name → dashboard. Without settings: the committed ones."""
+    chosen = settings or Settings()
+    return {page.name: rendered(page, chosen) for page in pages()}
+
+
+def generate(settings: Settings | None = None) -> dict[str, str]:
+    """Path from the repository's root → content."""
+    return {
+        f"{OUT}/{name}.json": json.dumps(board, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        for name, board in boards(settings).items()
+    }

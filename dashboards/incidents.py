@@ -1,0 +1,67 @@
+"""Incidents of a review as annotations of Grafana."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from clienthealth.errors import InputError
+from dashboards.scope import TAG
+
+
+@dataclass(frozen=True)
+class Incident:
+    """A failure of a client. Times in epoch milliseconds; `stop_ms` is None while it lasts."""
+
+    service: str
+    instance: str
+    client_id: str
+    mode: str
+    start_ms: int
+    stop_ms: int | None
+
+    @property
+    def identity(self) -> str:
+        """What tells it from every other incident, also later, when its end is known."""
+        return f"{self.service}|{self.instance}|{self.client_id}|{self.mode}|{self.start_ms}"
+
+    def annotation(self) -> dict[str, Any]:
+        """Arguments of Grafana's annotations; the identity is a tag, by which it is found again."""
+        still = "" if self.stop_ms is not None else " (still open)"
+        return {
+            "time_from": self.start_ms,
+            "time_to": self.start_ms if self.stop_ms is None else self.stop_ms,
+            "text": f"{self.mode}: {self.client_id} of {self.service} on {self.instance}{still}",
+            "tags": [TAG, self.mode, self.identity],
+        }
+
+
+def incidents(path: Path) -> list[Incident]:
+    """The incidents that a review.json lists. Raises InputError where it is no such file."""
+    try:
+        review = json.loads(path.read_text(encoding="utf-8"))
+        return [_incident(found) for theme in review["themes"] for found in theme["listed"]]
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is no review.json of `kafka-health review`: {error!r}") from error
+
+
+def _incident(found: Mapping[str, Any]) -> Incident:
+    stop = found["stop"]
+    return Incident(
+        service=found["service"],
+        instance=found["instance"],
+        client_id=found["client_id"],
+        mode=found["mode"],
+        start_ms=_ms(found["start"]),
+        stop_ms=None if stop is None else _ms(stop),
+    )
+
+
+def _ms(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1000)

@@ -1,0 +1,67 @@
+"""Colours, thresholds and words that mean the same on every dashboard.
+
+Blue, yellow and dark red differ for every kind of colour vision (a test measures it); Grafana's green, yellow and red
+do not. A colour never stands alone: values carry a word, limits a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.models import dashboard as model
+
+#: Grafana's names, which follow its theme, and the colours behind them.
+GOOD, WARNING, CRITICAL = "blue", "yellow", "dark-red"
+PALETTE: Mapping[str, str] = {GOOD: "#5794F2", WARNING: "#FADE2A", CRITICAL: "#C4162A"}
+#: What is not known is neither good nor bad.
+NEUTRAL, CLEAR = "text", "transparent"
+
+#: Statuses of a verdict as numbers, the worst the highest, so that `max` finds it.
+STATUSES = ("unknown", "ok", "suspected", "confirmed")
+STATUS_COLOURS = (NEUTRAL, GOOD, WARNING, CRITICAL)
+
+#: States of a consumer group, the worst the highest; REWIND has processed records twice, STOP processes none.
+LAG_STATES = ("UNKNOWN", "IDLE", "OK", "WARN", "STALL", "STOP", "REWIND")
+LAG_COLOURS = (NEUTRAL, GOOD, GOOD, WARNING, CRITICAL, CRITICAL, CRITICAL)
+
+Limits = Mapping[float, str]
+
+
+def limits(base: str, above: Limits) -> build.ThresholdsConfig:
+    """`base` below the first limit, and the colour that holds from each limit on.
+
+    They are always written out: where nothing is said, Grafana paints everything above 80 red.
+    """
+    steps = [model.Threshold(value=None, color=base)]
+    steps += [model.Threshold(value=float(value), color=colour) for value, colour in sorted(above.items())]
+    return build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(steps)
+
+
+def words(numbered: Mapping[int, tuple[str, str]]) -> list[model.ValueMapping]:
+    """Numbers shown as a word in a colour."""
+    options = {
+        str(value): model.ValueMappingResult(text=text, color=colour, index=index)
+        for index, (value, (text, colour)) in enumerate(numbered.items())
+    }
+    return [model.ValueMap(options)]
+
+
+def coloured(texts: Mapping[str, str]) -> list[model.ValueMapping]:
+    """Texts, each in a colour."""
+    return [model.ValueMap({text: model.ValueMappingResult(text=text, color=c) for text, c in texts.items()})]
+
+
+def status_words() -> list[model.ValueMapping]:
+    """The statuses of a verdict."""
+    return words({n: (STATUSES[n], STATUS_COLOURS[n]) for n in range(len(STATUSES))})
+
+
+def lag_words() -> list[model.ValueMapping]:
+    """The states of a consumer group."""
+    return words({n: (LAG_STATES[n], LAG_COLOURS[n]) for n in range(len(LAG_STATES))})
+
+
+def up_words() -> list[model.ValueMapping]:
+    """Whether something runs."""
+    return words({0: ("down", CRITICAL), 1: ("up", GOOD)})

@@ -1,0 +1,136 @@
+"""A dashboard as we declare it, and how it becomes one of Grafana's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.cog.builder import Builder
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.runtime import UnknownDataquery
+from grafana_foundation_sdk.cog.variants import Dataquery
+from grafana_foundation_sdk.models import common
+from grafana_foundation_sdk.models import dashboard as model
+
+from alerts.rule import dashboard_uid
+from clienthealth.settings import Settings
+from dashboards.look import CRITICAL, WARNING
+from dashboards.panel import Panel
+from dashboards.scope import DATASOURCE, OF_SERVICE, TAG, variable
+
+#: Rows have ids from here on, by their place; panels choose their own below it.
+FIRST_ROW = 900
+
+
+@dataclass(frozen=True)
+class Section:
+    """A row of a dashboard and the panels below its heading. A collapsed one is not queried until it is opened."""
+
+    title: str
+    panels: Sequence[Panel]
+    collapsed: bool = False
+
+
+@dataclass(frozen=True)
+class Page:
+    """A dashboard. `name` gives its uid; `variables` are names that `scope.variable` knows."""
+
+    name: str
+    title: str
+    description: str
+    variables: Sequence[str]
+    sections: Sequence[Section]
+    since: str = "now-3h"
+
+
+def rendered(page: Page, settings: Settings) -> dict[str, Any]:
+    """The dashboard as plain values, ready for JSON."""
+    board = (
+        build.Dashboard(page.title)
+        .uid(dashboard_uid(page.name))
+        .description(page.description)
+        .tags([TAG])
+        .readonly()
+        .refresh("1m")
+        .time(page.since, "now")
+        .timezone("browser")
+        .tooltip(model.DashboardCursorSync.CROSSHAIR)
+        .link(
+            build.DashboardLink("Kafka clients")
+            .type(model.DashboardLinkType.DASHBOARDS)
+            .tags([TAG])
+            .as_dropdown(True)
+            .include_vars(True)
+            .keep_time(True)
+        )
+    )
+    for name in ("datasource", *page.variables, "status_page"):
+        board.with_variable(variable(name, settings))
+    service = OF_SERVICE.replace('"$service"', '"$service|"') if "service" in page.variables else ""
+    board.annotation(_alerts("Critical alerts", "critical", CRITICAL, service))
+    board.annotation(_alerts("Warnings", "warning", WARNING, service))
+    board.annotation(_incidents())
+    for place, section in enumerate(page.sections):
+        row = build.Row(section.title).id(FIRST_ROW + place)
+        if section.collapsed:
+            for panel in section.panels:
+                row.with_panel(panel)
+            board.with_row(row)
+            continue
+        board.with_row(row)
+        for panel in section.panels:
+            board.with_panel(panel)
+    return plain(board.build())
+
+
+def plain(dashboard: model.Dashboard) -> dict[str, Any]:
+    """JSON values without what the SDK adds although nobody has asked for it."""
+    found: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
+    # Links and annotations would move into a menu, where nobody sees them.
+    for item in [*found["links"], *found["annotations"]["list"]]:
+        item.pop("placement", None)
+    for item in found["templating"]["list"]:
+        for key in ("auto", "auto_min", "auto_count"):
+            item.pop(key, None)
+    for panel in [*found["panels"], *(inner for row in found["panels"] for inner in row.get("panels", []))]:
+        for link in panel.get("fieldConfig", {}).get("defaults", {}).get("links", []):
+            link.pop("placement", None)
+    return found
+
+
+def _alerts(name: str, severity: str, colour: str, scope: str) -> build.AnnotationQuery:
+    matchers = [f'alertstate="firing", severity="{severity}", alertname=~"KafkaClient.+"', *([scope] if scope else [])]
+    return (
+        build.AnnotationQuery()
+        .name(name)
+        .datasource(DATASOURCE)
+        .enable(severity == "critical")
+        .icon_color(colour)
+        .expr(f"ALERTS{{{', '.join(matchers)}}}")
+        .step("60s")
+        .title_format("{{alertname}}")
+        .text_format("{{service}} {{client_id}} {{group}} {{topic}}")
+        .tag_keys("severity,service,mode")
+    )
+
+
+def _incidents() -> build.AnnotationQuery:
+    """What `kafka-health dashboards push --incidents` has written into Grafana."""
+    return (
+        build.AnnotationQuery()
+        .name("Incidents")
+        .datasource(common.DataSourceRef(type_val="grafana", uid="-- Grafana --"))
+        .enable(True)
+        .icon_color(CRITICAL)
+        .target(_Tagged())
+    )
+
+
+class _Tagged(Builder[Dataquery]):
+    """Grafana's own annotations that have the product's tag; the SDK has no builder that fits in here."""
+
+    def build(self) -> Dataquery:
+        return UnknownDataquery({"limit": 100, "matchAny": False, "tags": [TAG], "type": "tags"})

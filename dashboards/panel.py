@@ -1,0 +1,283 @@
+"""Panels in the one look that all dashboards have. Each has an id of its own: links and annotations depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from grafana_foundation_sdk.builders import common as common_build
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.builders import prometheus, stat, statetimeline, table, text, timeseries
+from grafana_foundation_sdk.cog.builder import Builder
+from grafana_foundation_sdk.models import common
+from grafana_foundation_sdk.models import dashboard as model
+from grafana_foundation_sdk.models import prometheus as prometheus_model
+from grafana_foundation_sdk.models import text as text_model
+
+from dashboards import look
+from dashboards.look import CLEAR, GOOD, NEUTRAL, Limits, limits
+from dashboards.scope import DATASOURCE
+
+Panel: TypeAlias = Builder[model.Panel]
+Linked: TypeAlias = Sequence[Builder[model.DashboardLink]]
+NOTHING = "no data"
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query and the name of its series; braces hold labels. `limit`: it is drawn as a dashed line."""
+
+    expr: str
+    legend: str
+    limit: bool = False
+
+
+def chart(
+    id_: int,
+    title: str,
+    description: str,
+    queries: Sequence[Query],
+    unit: str,
+    *,
+    above: Limits | None = None,
+    ceiling: float | None = None,
+    width: int = 12,
+    links: Linked = (),
+    stacked: bool = False,
+) -> Panel:
+    """Lines over time. `above`: limits, drawn as dashed lines. `ceiling`: the axis ends there at least."""
+    panel = (
+        timeseries.Panel()
+        .id(id_)
+        .title(title)
+        .description(description)
+        .datasource(DATASOURCE)
+        .span(width)
+        .height(8)
+        .unit(unit)
+        .min(0)
+        .no_value(NOTHING)
+        .thresholds(limits(CLEAR, above or {}))
+        .thresholds_style(common_build.GraphThresholdsStyleConfig().mode(_threshold_mode(above)))
+        .color_scheme(build.FieldColor().mode(model.FieldColorModeId.PALETTE_CLASSIC))
+        .line_width(2)
+        .fill_opacity(30 if stacked else 0)
+        .show_points(common.VisibilityMode.NEVER)
+        .legend(_legend(shown=True))
+        .tooltip(
+            common_build.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI).sort(common.SortOrder.DESCENDING)
+        )
+        .data_links(list(links))
+    )
+    if ceiling is not None:
+        panel.axis_soft_max(ceiling)
+    if stacked:
+        panel.stacking(common_build.StackingConfig().mode(common.StackingMode.NORMAL).group("A"))
+    for ref, query in _lettered(queries):
+        panel.with_target(_range(ref, query))
+        if query.limit:
+            panel.override_by_query(ref, _dashed())
+    return panel
+
+
+def number(
+    id_: int,
+    title: str,
+    description: str,
+    expr: str,
+    unit: str,
+    *,
+    above: Limits | None = None,
+    mappings: Sequence[model.ValueMapping] = (),
+    nothing: str = NOTHING,
+    width: int = 4,
+    legend: str = "",
+    links: Linked = (),
+) -> Panel:
+    """The newest value, large. `above`: colours from limits on; without any it stays uncoloured."""
+    panel = (
+        stat.Panel()
+        .id(id_)
+        .title(title)
+        .description(description)
+        .datasource(DATASOURCE)
+        .span(width)
+        .height(4)
+        .unit(unit)
+        .no_value(nothing)
+        .mappings(list(mappings))
+        .thresholds(limits(GOOD if above else NEUTRAL, above or {}))
+        .color_scheme(build.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
+        .color_mode(common.BigValueColorMode.BACKGROUND if above or mappings else common.BigValueColorMode.NONE)
+        .graph_mode(common.BigValueGraphMode.NONE)
+        .text_mode(common.BigValueTextMode.VALUE_AND_NAME if legend else common.BigValueTextMode.VALUE)
+        .reduce_options(common_build.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
+        .data_links(list(links))
+        .with_target(_instant("A", Query(expr, legend or title)))
+    )
+    return panel
+
+
+def rows(
+    id_: int,
+    title: str,
+    description: str,
+    columns: Mapping[str, tuple[str, str]],
+    *,
+    hidden: Sequence[str] = (),
+    above: Mapping[str, Limits] | None = None,
+    words: Mapping[str, Sequence[model.ValueMapping]] | None = None,
+    coloured: Mapping[str, Mapping[str, str]] | None = None,
+    largest: str = "",
+    nothing: str = NOTHING,
+    width: int = 24,
+    height: int = 9,
+    links: Linked = (),
+) -> Panel:
+    """A table: one row per set of labels, one column per query.
+
+    `columns`: heading → query and unit. `above`, `words`: limits and words of a column. `coloured`: label → its values
+    in colours. `largest`: the column that sorts, the largest first.
+    """
+    panel = (
+        table.Panel()
+        .id(id_)
+        .title(title)
+        .description(description)
+        .datasource(DATASOURCE)
+        .span(width)
+        .height(height)
+        .unit("short")
+        .no_value(nothing)
+        .filterable(True)
+        .thresholds(limits(NEUTRAL, {}))
+        .color_scheme(build.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
+        .data_links(list(links))
+    )
+    names = {}
+    for (ref, query), (heading, (_, unit)) in zip(
+        _lettered([Query(expr, heading) for heading, (expr, _) in columns.items()]), columns.items(), strict=True
+    ):
+        panel.with_target(_instant(ref, query, prometheus_model.PromQueryFormat.TABLE))
+        # Grafana calls the value of a single query `Value`, those of several `Value #A` and so on, once merged.
+        names["Value" if len(columns) == 1 else f"Value #{ref}"] = heading
+        panel.override_by_name(heading, _column(unit, (above or {}).get(heading), (words or {}).get(heading, ())))
+    for label, texts in (coloured or {}).items():
+        panel.override_by_name(label, _coloured(look.coloured(texts)))
+    if largest:
+        panel.sort_by([common_build.TableSortByFieldState().display_name(largest).desc(True)])
+    if len(columns) > 1:
+        panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
+    left_out = {name: True for name in ("Time", "__name__", "job", *hidden)}
+    panel.with_transformation(
+        model.DataTransformerConfig(
+            id_val="organize", options={"excludeByName": left_out, "indexByName": {}, "renameByName": names}
+        )
+    )
+    return panel
+
+
+def timeline(
+    id_: int,
+    title: str,
+    description: str,
+    query: Query,
+    mappings: Sequence[model.ValueMapping],
+    *,
+    nothing: str = NOTHING,
+    width: int = 24,
+    links: Linked = (),
+) -> Panel:
+    """Bands of states over time, one per series, twenty to a page."""
+    return (
+        statetimeline.Panel()
+        .id(id_)
+        .title(title)
+        .description(description)
+        .datasource(DATASOURCE)
+        .span(width)
+        .height(9)
+        .unit("short")
+        .no_value(nothing)
+        .mappings(list(mappings))
+        .thresholds(limits(NEUTRAL, {}))
+        .color_scheme(build.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
+        .show_value(common.VisibilityMode.AUTO)
+        .merge_values(True)
+        .per_page(20)
+        .legend(_legend(shown=True))
+        .tooltip(common_build.VizTooltipOptions().mode(common.TooltipDisplayMode.SINGLE))
+        .data_links(list(links))
+        .with_target(_range("A", query))
+    )
+
+
+def words(id_: int, title: str, description: str, markdown: str, *, width: int = 24, height: int = 5) -> Panel:
+    """A text in Markdown."""
+    panel = text.Panel().id(id_).title(title).description(description).span(width).height(height)
+    return panel.mode(text_model.TextMode.MARKDOWN).content(markdown)
+
+
+def alert_list(id_: int, title: str, description: str, *, width: int = 8, height: int = 9) -> Panel:
+    """The alerts of the data sources that Grafana knows, ours alone, worst first."""
+    options = {
+        "alertInstanceLabelFilter": '{alertname=~"KafkaClient.+", alertname!="KafkaClientHealthWatchdog"}',
+        "alertName": "",
+        "dashboardAlerts": False,
+        "groupBy": [],
+        "groupMode": "default",
+        "maxItems": 50,
+        "sortOrder": 3,
+        "stateFilter": {"error": True, "firing": True, "noData": False, "normal": False, "pending": True},
+        "viewMode": "list",
+    }
+    panel = build.Panel().type("alertlist").id(id_).title(title).description(description).span(width).height(height)
+    return panel.options(options).thresholds(limits(NEUTRAL, {}))
+
+
+def _lettered(queries: Sequence[Query]) -> list[tuple[str, Query]]:
+    return [(chr(ord("A") + place), query) for place, query in enumerate(queries)]
+
+
+def _range(ref: str, query: Query) -> prometheus.Dataquery:
+    return (
+        prometheus.Dataquery().ref_id(ref).datasource(DATASOURCE).expr(query.expr).legend_format(query.legend).range()
+    )
+
+
+def _instant(
+    ref: str, query: Query, form: prometheus_model.PromQueryFormat = prometheus_model.PromQueryFormat.TIME_SERIES
+) -> prometheus.Dataquery:
+    asked = prometheus.Dataquery().ref_id(ref).datasource(DATASOURCE).expr(query.expr).legend_format(query.legend)
+    return asked.instant().format(form)
+
+
+def _threshold_mode(above: Limits | None) -> common.GraphThresholdsStyleMode:
+    return common.GraphThresholdsStyleMode.DASHED if above else common.GraphThresholdsStyleMode.OFF
+
+
+def _legend(shown: bool) -> common_build.VizLegendOptions:
+    legend = common_build.VizLegendOptions().show_legend(shown).placement(common.LegendPlacement.BOTTOM)
+    return legend.display_mode(common.LegendDisplayMode.LIST).calcs([])
+
+
+def _dashed() -> list[model.DynamicConfigValue]:
+    return [
+        model.DynamicConfigValue("custom.lineStyle", {"dash": [10, 10], "fill": "dash"}),
+        model.DynamicConfigValue("custom.lineWidth", 1),
+    ]
+
+
+def _column(unit: str, above: Limits | None, words: Sequence[model.ValueMapping]) -> list[model.DynamicConfigValue]:
+    found = [model.DynamicConfigValue("unit", unit)]
+    if above:
+        found.append(model.DynamicConfigValue("thresholds", limits(NEUTRAL, above).build()))
+    if above or words:
+        found += _coloured(words)
+    return found
+
+
+def _coloured(words: Sequence[model.ValueMapping]) -> list[model.DynamicConfigValue]:
+    cell = model.DynamicConfigValue("custom.cellOptions", {"type": "color-text"})
+    return [cell, *([model.DynamicConfigValue("mappings", list(words))] if words else [])]

@@ -1,0 +1,80 @@
+"""Consumers and lag: does anything fall behind, and which topic holds up which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clienthealth_exporters.limits import LIMITS
+from dashboards.look import WARNING
+from dashboards.page import Page, Section
+from dashboards.panel import Panel, number
+from dashboards.panels import groups
+from dashboards.panels import measurements as measured
+from dashboards.scope import CLIENT_VARIABLES, GROUP_VARIABLES, OF_CLIENT, OF_TOPIC
+
+
+def page() -> Page:
+    """The dashboard."""
+    return Page(
+        name="consumers",
+        title="Kafka clients: consumers and lag",
+        description="Consumer groups and how far they are behind; consumers, their topic queues and their polling.",
+        variables=(*CLIENT_VARIABLES, *GROUP_VARIABLES),
+        sections=(
+            Section("Now", _strip()),
+            Section(
+                "Groups (choose by group and topic)",
+                (
+                    groups.states(),
+                    groups.lag_seconds(),
+                    groups.lag_records(),
+                    groups.lag_by_topic(),
+                    groups.records_in_and_out(),
+                    groups.retention(),
+                    measured.last_seen({"consumer", "legacy-consumer"}),
+                ),
+            ),
+            Section(
+                "Consumers (choose by client)",
+                (measured.topic_queues(width=24), measured.last_poll(), measured.poll_idle()),
+            ),
+            Section("Partitions", (groups.partitions(),), collapsed=True),
+        ),
+    )
+
+
+def _strip() -> Sequence[Panel]:
+    return (
+        number(
+            1,
+            "Consumers",
+            "Consumers that are known. Fewer than you run is bad: the others are not watched, though their "
+            "groups may be. Alert when an input topic goes silent: KafkaClientHealthInputSilent.",
+            f'count(kafka_client_info{{kind=~"consumer|legacy-consumer", {OF_CLIENT}}})',
+            "none",
+            nothing="no consumers",
+        ),
+        groups.in_trouble(),
+        groups.largest_lag_seconds(),
+        groups.largest_lag_records(),
+        number(
+            2,
+            "Fullest topic queue",
+            "The largest used share of a queue between a consumer and one topic. High is bad: its handler "
+            "does not keep up. What to do: see the chart of queues for who. Alert: "
+            "KafkaClientTopicQueueSaturated.",
+            f"max(kafka_client_consumer_queue_used_ratio{{{OF_CLIENT}, {OF_TOPIC}}})",
+            "percentunit",
+            above={LIMITS.queue_used_ratio: WARNING},
+            nothing="not known",
+        ),
+        number(
+            3,
+            "Longest without poll()",
+            "The longest time since a consumer last called poll(). High is bad: after max.poll.interval.ms "
+            "it loses its partitions. What to do: take a thread dump. No alert of its own.",
+            f"max(kafka_client_consumer_last_poll_age_seconds{{{OF_CLIENT}}})",
+            "s",
+            nothing="not known",
+        ),
+    )

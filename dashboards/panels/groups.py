@@ -1,0 +1,178 @@
+"""Panels on the lag of consumer groups. Series of groups have the labels cluster_name and group, none of a client."""
+
+from __future__ import annotations
+
+from clienthealth_exporters.limits import LIMITS
+from dashboards.look import CRITICAL, LAG_STATES, WARNING, lag_words
+from dashboards.panel import Panel, Query, chart, number, rows, timeline
+from dashboards.scope import OF_GROUP, OF_GROUP_TOPIC, OF_TOPIC, WORST, to_group
+
+_BY = "cluster_name, group"
+_PARTITION = "cluster_name, topic, partition"
+_GROUP = "{{group}} on {{cluster_name}}"
+_TROUBLE = "WARN|STALL|STOP|REWIND"
+
+
+def in_trouble(width: int = 4) -> Panel:
+    return number(
+        200,
+        "Groups in trouble",
+        "Groups that fall behind, stand still, have stopped or have gone back. Any is worth a look: see "
+        "their states below. Alerts: KafkaClientLagGrowing, …Stalled, …Stopped, …Rewound.",
+        f'sum(max by ({_BY}) (kafka_consumergroup_group_status{{status=~"{_TROUBLE}", {OF_GROUP}}}))',
+        "none",
+        above={1: WARNING},
+        nothing="no groups",
+        width=width,
+    )
+
+
+def largest_lag_seconds(width: int = 4) -> Panel:
+    return number(
+        201,
+        "Largest lag in time",
+        "Age of the oldest record that a group has not committed. How much is bad depends on what the group "
+        "is for; rising without end always is. Alert: KafkaClientLagGrowing looks at the trend.",
+        f"max(kafka_consumergroup_group_max_lag_seconds{{{OF_GROUP}}})",
+        "s",
+        nothing="not known",
+        width=width,
+    )
+
+
+def largest_lag_records(width: int = 4) -> Panel:
+    return number(
+        202,
+        "Largest lag in records",
+        "Records that the group furthest behind has not committed, on its worst partition. Rising without "
+        "end is bad. Alert: KafkaClientLagGrowing looks at the trend.",
+        f"max(kafka_consumergroup_group_max_lag{{{OF_GROUP}}})",
+        "short",
+        nothing="no groups",
+        width=width,
+    )
+
+
+def states() -> Panel:
+    parts = [
+        f'max by ({_BY}) (kafka_consumergroup_group_status{{status="{state}", {OF_GROUP}}} == 1) * {number_}'
+        for number_, state in reversed(list(enumerate(LAG_STATES)))
+    ]
+    return timeline(
+        203,
+        "State of each group",
+        "Blue is fine (OK, IDLE), yellow falls behind (WARN), dark red stands still (STALL), has stopped "
+        "(STOP) or has gone back (REWIND). What to do: look whether its members run and poll. Alerts: "
+        "KafkaClientLag….",
+        Query("\nor\n".join(parts), _GROUP),
+        lag_words(),
+        nothing="no groups",
+        links=to_group(),
+    )
+
+
+def lag_seconds() -> Panel:
+    return chart(
+        204,
+        "Lag in time",
+        "Age of the oldest record that each group has not committed, the furthest behind. Rising is bad; a "
+        "saw-tooth is a batch job. What to do: compare records in and out below. Alert: "
+        "KafkaClientLagGrowing.",
+        [Query(f"topk({WORST}, max by ({_BY}) (kafka_consumergroup_group_max_lag_seconds{{{OF_GROUP}}}))", _GROUP)],
+        "s",
+        links=to_group(),
+    )
+
+
+def lag_records() -> Panel:
+    return chart(
+        205,
+        "Lag in records",
+        "Records that each group has not committed, over all its partitions. Rising is bad. What to do: "
+        "more consumers up to the number of partitions, or a faster handler. Alert: KafkaClientLagGrowing.",
+        [Query(f"topk({WORST}, max by ({_BY}) (kafka_consumergroup_group_sum_lag{{{OF_GROUP}}}))", _GROUP)],
+        "short",
+        links=to_group(),
+    )
+
+
+def lag_by_topic() -> Panel:
+    lag = f"max by ({_BY}, topic) (kafka_consumergroup_group_topic_sum_lag{{{OF_GROUP_TOPIC}}})"
+    return chart(
+        206,
+        "Lag by topic",
+        "Records that a group has not committed on each topic. One topic that rises while the others are "
+        "level has a handler that is too slow, or a record that it cannot process. Alert: "
+        "KafkaClientLagStalled, KafkaClientLagStopped.",
+        [Query(f"topk({WORST}, {lag})", "{{topic}}: {{group}} on {{cluster_name}}")],
+        "short",
+        links=to_group(),
+    )
+
+
+def records_in_and_out() -> Panel:
+    latest = f"max by ({_PARTITION}) (deriv(kafka_partition_latest_offset{{{OF_TOPIC}}}[$__rate_interval]))"
+    offset = f"kafka_consumergroup_group_offset{{{OF_GROUP_TOPIC}}}"
+    committed = f"max by ({_BY}, topic, partition) (deriv({offset}[$__rate_interval]))"
+    return chart(
+        207,
+        "Records in and out",
+        "Records per second that are written to each topic (dashed), and that each group commits. Out below "
+        "in for long is bad: the group falls behind. What to do: see whether its handler or its number is "
+        "the limit. Alert: KafkaClientLagGrowing.",
+        [
+            Query(f"topk({WORST}, sum by (cluster_name, topic) ({latest}))", "in: {{topic}}", limit=True),
+            Query(f"topk({WORST}, clamp_min(sum by ({_BY}, topic) ({committed}), 0))", "out: {{topic}} by {{group}}"),
+        ],
+        "recps",
+        links=to_group(),
+    )
+
+
+def retention() -> Panel:
+    share = (
+        f"max by ({_BY}, topic) (\n"
+        f"  max by ({_BY}, topic, partition) (kafka_consumergroup_group_lag{{{OF_GROUP_TOPIC}}})\n"
+        f"  / on ({_PARTITION}) group_left ()\n"
+        f"  (\n"
+        f"    max by ({_PARTITION}) (kafka_partition_latest_offset{{{OF_TOPIC}}})\n"
+        f"    - max by ({_PARTITION}) (kafka_partition_earliest_offset{{{OF_TOPIC}}} > 0)\n"
+        f"  )\n"
+        f")"
+    )
+    return chart(
+        208,
+        "Unread share of what is retained",
+        "Lag as a share of the records that the topic still holds, worst partition; shown once a topic "
+        "deletes. Near 1 is bad: unread records are about to be deleted. What to do: raise retention.ms "
+        "now. Alert: KafkaClientLagRetentionAtRisk.",
+        [Query(f"topk({WORST}, {share})", "{{topic}}: {{group}} on {{cluster_name}}")],
+        "percentunit",
+        above={LIMITS.retention_used_ratio: WARNING, LIMITS.retention_lost_ratio: CRITICAL},
+        ceiling=1,
+        links=to_group(),
+    )
+
+
+def partitions() -> Panel:
+    by = f"{_BY}, topic, partition"
+    return rows(
+        209,
+        "Partitions furthest behind",
+        "The partitions with the largest lag, in records and in time, and who reads them (nobody where "
+        "empty). One far ahead of the others has a stuck consumer or a hot key. Alert: "
+        "KafkaClientLagStalled.",
+        {
+            "records": (
+                f"topk(50, max by ({by}, client_id, member_host) (kafka_consumergroup_group_lag{{{OF_GROUP_TOPIC}}}))",
+                "short",
+            ),
+            "time": (
+                f"topk(50, max by ({by}, client_id, member_host) "
+                f"(kafka_consumergroup_group_lag_seconds{{{OF_GROUP_TOPIC}}}))",
+                "s",
+            ),
+        },
+        largest="records",
+        nothing="no groups",
+    )

@@ -1,0 +1,245 @@
+"""Panels on the measurements of clients. Ids are the panels' own: the same panel has the same id on every dashboard.
+
+Charts over all clients show the `WORST` at each moment; choose a client to see it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from clienthealth_exporters.limits import LIMITS
+from dashboards.look import CRITICAL, GOOD, NEUTRAL, WARNING, words
+from dashboards.panel import Panel, Query, chart, timeline
+from dashboards.scope import BY_CLIENT, OF_CLIENT, WORST, to_client
+
+_WHO = "{{service}} {{client_id}} on {{instance}}"
+
+
+def _worst(metric: str, matchers: str = "", by: str = BY_CLIENT, pick: str = "topk") -> str:
+    scope = f"{matchers}, {OF_CLIENT}" if matchers else OF_CLIENT
+    return f"{pick}({WORST}, max by ({by}) ({metric}{{{scope}}}))"
+
+
+def _of_kinds(series: str, kinds: Iterable[str]) -> str:
+    return f'{series} and on ({BY_CLIENT}) kafka_client_info{{kind=~"{"|".join(sorted(kinds))}", {OF_CLIENT}}}'
+
+
+def reporting(kinds: Iterable[str], width: int = 24) -> Panel:
+    return timeline(
+        100,
+        "Is it reporting",
+        "Whether each client is heard of. A client that has gone with records in its buffer has lost them; "
+        "one that is silent cannot be judged. What to do: see whether its process lives. Alert: of its "
+        "failure mode.",
+        Query(_of_kinds(f"max by ({BY_CLIENT}) (kafka_client_up{{{OF_CLIENT}}})", kinds), _WHO),
+        words({0: ("gone", NEUTRAL), 1: ("reporting", GOOD)}),
+        width=width,
+        links=to_client("overview"),
+    )
+
+
+def last_seen(kinds: Iterable[str], width: int = 12) -> Panel:
+    seen = _of_kinds(f"max by ({BY_CLIENT}) (kafka_client_last_seen_timestamp_seconds{{{OF_CLIENT}}})", kinds)
+    return chart(
+        101,
+        "Time since it was last heard of",
+        "High is bad: the client is silent or its reporter has stopped. Up to its reporting interval is "
+        "normal. What to do: see whether the process lives, then whether its metrics reach the input topic. "
+        "Alert: KafkaClientHealthInputSilent, when all are silent.",
+        [Query(f"topk({WORST}, time() - ({seen}))", _WHO)],
+        "s",
+        width=width,
+        links=to_client("overview"),
+    )
+
+
+def buffer_used(width: int = 12) -> Panel:
+    return chart(
+        110,
+        "Buffer used",
+        "Used share of the producer's buffer. High is bad: when it is full, send() blocks for max.block.ms "
+        "and fails. What to do: find out whether records leave too slowly or come too fast. Alert: "
+        "KafkaClientBufferNearlyExhausted.",
+        [Query(_worst("kafka_client_producer_buffer_used_ratio"), _WHO)],
+        "percentunit",
+        above={LIMITS.buffer_used_ratio: WARNING, LIMITS.buffer_full_ratio: CRITICAL},
+        ceiling=1,
+        width=width,
+        links=to_client("producers"),
+    )
+
+
+def buffer_bytes(width: int = 12) -> Panel:
+    return chart(
+        111,
+        "Buffer free, and its size",
+        "Free bytes of the buffers that have least, with the smallest buffer.memory as a dashed line. Near "
+        "0 is bad; a small buffer that is always nearly full is too small. Alert: "
+        "KafkaClientBufferNearlyExhausted.",
+        [
+            Query(_worst("kafka_client_producer_buffer_available_bytes", pick="bottomk"), _WHO),
+            Query(
+                f"min(kafka_client_producer_buffer_total_bytes{{{OF_CLIENT}}})", "smallest buffer.memory", limit=True
+            ),
+        ],
+        "bytes",
+        width=width,
+        links=to_client("producers"),
+    )
+
+
+def seconds_to_full(width: int = 12) -> Panel:
+    return chart(
+        112,
+        "Time until the buffer is full",
+        "At the present slope; shown only while a buffer fills. Low is bad: below the dashed line there are "
+        "ten minutes or less until send() blocks. What to do: look at brokers, network and callbacks. "
+        "Alert: KafkaClientBufferNearlyExhausted.",
+        [Query(_worst("kafka_client_producer_buffer_seconds_to_full", pick="bottomk"), _WHO)],
+        "s",
+        above={LIMITS.buffer_seconds_to_full: WARNING},
+        width=width,
+        links=to_client("producers"),
+    )
+
+
+def waiting_threads(width: int = 12) -> Panel:
+    return chart(
+        113,
+        "Threads waiting in send()",
+        "Threads blocked for want of buffer. Any is bad while the buffer is full: callers hang. What to do: "
+        "a thread dump of the process shows what they are part of. Alert: KafkaClientBufferNearlyExhausted.",
+        [Query(_worst("kafka_client_producer_waiting_threads"), _WHO)],
+        "none",
+        width=width,
+        links=to_client("producers"),
+    )
+
+
+def records_dropped(width: int = 12) -> Panel:
+    dropped = f"kafka_client_producer_buffer_exhausted_records_total{{{OF_CLIENT}}}"
+    rate = f"sum by ({BY_CLIENT}) (rate({dropped}[$__rate_interval]))"
+    return chart(
+        114,
+        "Records dropped for want of buffer",
+        "Records per second whose send() has failed because the buffer was full. Any is bad: they are lost "
+        "unless the application sends them again. Reliable since client 2.6. Alert: "
+        "KafkaClientBufferNearlyExhausted comes before it.",
+        [Query(f"topk({WORST}, {rate})", _WHO)],
+        "recps",
+        width=width,
+        links=to_client("producers"),
+    )
+
+
+def callback_time(width: int = 12) -> Panel:
+    return chart(
+        120,
+        "Callback time",
+        "How long a callback takes, measured by the client or derived from its I/O thread. High is bad: "
+        "callbacks run on the producer's only I/O thread, and nothing is sent meanwhile. What to do: hand "
+        "their work to another thread. Alert: KafkaClientCallbacksSlow (average).",
+        [Query(_worst("kafka_client_producer_callback_seconds", by=f"{BY_CLIENT}, stat"), f"{_WHO}, {{{{stat}}}}")],
+        "s",
+        above={LIMITS.callback_seconds: WARNING},
+        width=width,
+        links=to_client("producers"),
+    )
+
+
+def io_busy(width: int = 12) -> Panel:
+    return chart(
+        121,
+        "I/O thread busy",
+        "Share of time that the I/O thread spends outside its selector. High is bad: callbacks hold it up; "
+        "1 together with a filling buffer is a stuck callback. What to do: take a thread dump. Alert: "
+        "KafkaClientCallbacksSlow.",
+        [Query(_worst("kafka_client_producer_io_thread_busy_ratio"), _WHO)],
+        "percentunit",
+        above={LIMITS.io_thread_busy_ratio: WARNING},
+        ceiling=1,
+        width=width,
+        links=to_client("producers"),
+    )
+
+
+def queue_time(width: int = 12) -> Panel:
+    return chart(
+        122,
+        "Time in the buffer",
+        "How long batches wait before they are sent. High is bad unless linger.ms is: brokers or the I/O "
+        "thread do not keep up. What to do: compare with request latency and callback time. No alert of its "
+        "own.",
+        [Query(_worst("kafka_client_producer_queue_time_seconds", by=f"{BY_CLIENT}, stat"), f"{_WHO}, {{{{stat}}}}")],
+        "s",
+        width=width,
+        links=to_client("producers"),
+    )
+
+
+def request_latency(width: int = 12) -> Panel:
+    return chart(
+        123,
+        "Request latency",
+        "Time from a request to its response. High is bad: brokers or network are slow, and buffers fill "
+        "for that reason. What to do: look at the brokers before the client. No alert of its own.",
+        [
+            Query(
+                _worst("kafka_client_producer_request_latency_seconds", by=f"{BY_CLIENT}, stat"),
+                f"{_WHO}, {{{{stat}}}}",
+            )
+        ],
+        "s",
+        width=width,
+        links=to_client("producers"),
+    )
+
+
+def topic_queues(width: int = 12) -> Panel:
+    return chart(
+        130,
+        "Queue per topic",
+        "Used share of the queue between a client and one topic. High is bad: the topic's handler does not "
+        "keep up; one full queue beside empty ones blocks the other topics of the client. What to do: look "
+        "at the handler of the full one. Alert: KafkaClientTopicQueueSaturated.",
+        [
+            Query(
+                _worst("kafka_client_consumer_queue_used_ratio", 'topic=~"$topic"', f"{BY_CLIENT}, topic"),
+                f"{{{{topic}}}}: {_WHO}",
+            )
+        ],
+        "percentunit",
+        above={LIMITS.queue_used_ratio: WARNING},
+        ceiling=1,
+        width=width,
+        links=to_client("consumers"),
+    )
+
+
+def last_poll(width: int = 12) -> Panel:
+    return chart(
+        131,
+        "Time since the last poll()",
+        "High is bad: the handler takes long or hangs, and after max.poll.interval.ms the consumer loses "
+        "its partitions. What to do: take a thread dump, see what the polling thread does. No alert of its "
+        "own.",
+        [Query(_worst("kafka_client_consumer_last_poll_age_seconds"), _WHO)],
+        "s",
+        width=width,
+        links=to_client("consumers"),
+    )
+
+
+def poll_idle(width: int = 12) -> Panel:
+    return chart(
+        132,
+        "Waiting for records",
+        "Share of time that a consumer waits in poll(), of those that wait least. Near 0 is bad together "
+        "with a rising lag: the handler is the bottleneck. What to do: more consumers, or a faster handler. "
+        "No alert of its own.",
+        [Query(_worst("kafka_client_consumer_poll_idle_ratio", pick="bottomk"), _WHO)],
+        "percentunit",
+        ceiling=1,
+        width=width,
+        links=to_client("consumers"),
+    )

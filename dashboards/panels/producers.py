@@ -1,0 +1,109 @@
+"""Producers: is there buffer left, are callbacks quick, do records leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clienthealth_exporters.limits import LIMITS
+from dashboards.look import CRITICAL, WARNING
+from dashboards.page import Page, Section
+from dashboards.panel import Panel, number, rows
+from dashboards.panels import measurements as measured
+from dashboards.scope import CLIENT_VARIABLES, OF_CLIENT
+
+
+def page() -> Page:
+    """The dashboard."""
+    return Page(
+        name="producers",
+        title="Kafka clients: producers",
+        description="Buffers, callbacks and I/O threads of producers, the worst first.",
+        variables=CLIENT_VARIABLES,
+        sections=(
+            Section("Now", _strip()),
+            Section(
+                "Buffer",
+                (
+                    measured.buffer_used(),
+                    measured.buffer_bytes(),
+                    measured.seconds_to_full(),
+                    measured.waiting_threads(),
+                    measured.records_dropped(),
+                    measured.queue_time(),
+                ),
+            ),
+            Section("Callbacks and I/O thread", (measured.callback_time(), measured.io_busy())),
+            Section("Brokers", (measured.request_latency(), measured.last_seen({"producer"}))),
+            Section("Versions", (_versions(),), collapsed=True),
+        ),
+    )
+
+
+def _strip() -> Sequence[Panel]:
+    return (
+        number(
+            1,
+            "Producers",
+            "Producers that are known. Fewer than you run is bad: the others are not watched. "
+            "Alert when an input topic goes silent: KafkaClientHealthInputSilent.",
+            f'count(kafka_client_info{{kind="producer", {OF_CLIENT}}})',
+            "none",
+            nothing="no producers",
+            width=4,
+        ),
+        number(
+            2,
+            "Fullest buffer",
+            "The largest used share of a buffer. High is bad: at 1 send() blocks. What to do: see the chart "
+            "below for who. Alert: KafkaClientBufferNearlyExhausted.",
+            f"max(kafka_client_producer_buffer_used_ratio{{{OF_CLIENT}}})",
+            "percentunit",
+            above={LIMITS.buffer_used_ratio: WARNING, LIMITS.buffer_full_ratio: CRITICAL},
+            nothing="not known",
+            width=5,
+        ),
+        number(
+            3,
+            "Threads waiting in send()",
+            "Application threads that are blocked for want of buffer, over all producers. Any that stays is "
+            "bad. What to do: take a thread dump of the process. Alert: KafkaClientBufferNearlyExhausted.",
+            f"sum(kafka_client_producer_waiting_threads{{{OF_CLIENT}}})",
+            "none",
+            nothing="not known",
+            width=5,
+        ),
+        number(
+            4,
+            "Slowest callbacks",
+            "The longest average time that callbacks take. High is bad while the I/O thread is busy: "
+            "nothing is sent meanwhile. What to do: hand their work to another thread. Alert: "
+            "KafkaClientCallbacksSlow.",
+            f'max(kafka_client_producer_callback_seconds{{stat="avg", {OF_CLIENT}}})',
+            "s",
+            above={LIMITS.callback_seconds: WARNING},
+            nothing="not known",
+            width=5,
+        ),
+        number(
+            5,
+            "Busiest I/O thread",
+            "The largest share of time that an I/O thread spends outside its selector. High is bad: a "
+            "callback holds it up. What to do: take a thread dump. Alert: KafkaClientCallbacksSlow.",
+            f"max(kafka_client_producer_io_thread_busy_ratio{{{OF_CLIENT}}})",
+            "percentunit",
+            above={LIMITS.io_thread_busy_ratio: WARNING},
+            nothing="not known",
+            width=5,
+        ),
+    )
+
+
+def _versions() -> Panel:
+    return rows(
+        6,
+        "Libraries and versions",
+        "How many producers use which library and version. Old ones lack metrics: before 1.0 a stuck "
+        "callback is known half a minute later. No alert.",
+        {"producers": (f'count by (library, version) (kafka_client_info{{kind="producer", {OF_CLIENT}}})', "none")},
+        nothing="no producers",
+    )

@@ -1,0 +1,162 @@
+"""The numbers of the weekly review, live: healthy client-minutes, the error budget, what spent it.
+
+Definitions are the review's: suspected or confirmed is unhealthy, unknown and gone count in neither sum. They are read
+from the recorded series of `alerts/slo.py`, one sample a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alerts.slo import BURNS, JUDGED, UNHEALTHY, ratio
+from dashboards.look import CRITICAL, WARNING
+from dashboards.page import Page, Section
+from dashboards.panel import Panel, Query, chart, number, rows
+from dashboards.scope import BY_CLIENT, OF_SERVICE, to_service
+
+_EACH_MINUTE = "[$__range:1m]"
+
+
+def _minutes(series: str, by: str = "") -> str:
+    """Client-minutes in the range that is shown."""
+    return f"sum{by} (sum_over_time({series}{{{OF_SERVICE}}}{_EACH_MINUTE}))"
+
+
+def _unhealthy_share(by: str = "") -> str:
+    return f"{_minutes(UNHEALTHY, by)} / ({_minutes(JUDGED, by)} > 0)"
+
+
+def page() -> Page:
+    """The dashboard."""
+    return Page(
+        name="review",
+        title="Kafka clients: weekly review",
+        description="How much of the observed time clients were healthy, and what the error budget was spent on.",
+        variables=("service", "slo_target"),
+        since="now-7d",
+        sections=(
+            Section("The objective", (*_strip(), _services())),
+            Section("Over time", (_burn(), _by_mode(), _healthy())),
+        ),
+    )
+
+
+def _strip() -> Sequence[Panel]:
+    return (
+        number(
+            1,
+            "Healthy client-minutes",
+            "Share of the observed client-minutes that were healthy, in the range that is shown. Low is "
+            "bad. Compare with the target beside it. What to do: see which service and mode spent the "
+            "budget. Alert: KafkaClientErrorBudgetBurn.",
+            f"1 - ({_unhealthy_share()})",
+            "percentunit",
+            nothing="nothing observed",
+            width=6,
+        ),
+        number(
+            2,
+            "Target",
+            "The share of healthy client-minutes that each service should reach: [review] slo_target of the "
+            "settings. It is fixed in the dashboard when it is pushed. Alert: KafkaClientErrorBudgetBurn.",
+            "vector($slo_target)",
+            "percentunit",
+            width=6,
+        ),
+        number(
+            3,
+            "Error budget spent",
+            "Unhealthy client-minutes as a share of those that the target allows. At 1 the budget is spent. "
+            "What to do then: reliability before features, as the review's actions say. Alert: "
+            "KafkaClientErrorBudgetBurn.",
+            f"({_unhealthy_share()}) / (1 - $slo_target)",
+            "percentunit",
+            above={1: CRITICAL},
+            nothing="nothing observed",
+            width=6,
+        ),
+        number(
+            4,
+            "Unhealthy client-minutes",
+            "Minutes that clients spent suspected or confirmed, added up. High is bad. What to do: see the "
+            "modes below. Alert: KafkaClientErrorBudgetBurn.",
+            _minutes(UNHEALTHY),
+            "short",
+            nothing="nothing observed",
+            width=6,
+        ),
+    )
+
+
+def _services() -> Panel:
+    by = " by (service)"
+    return rows(
+        10,
+        "Services",
+        "The objective of each service: observed and unhealthy client-minutes, and the share of its budget "
+        "that is spent. Above 1 is overspent. What to do: click a service for its clients. Alert: "
+        "KafkaClientErrorBudgetBurn.",
+        {
+            "healthy": (f"1 - ({_unhealthy_share(by)})", "percentunit"),
+            "budget spent": (f"({_unhealthy_share(by)}) / (1 - $slo_target)", "percentunit"),
+            "unhealthy client-minutes": (_minutes(UNHEALTHY, by), "short"),
+            "observed client-minutes": (_minutes(JUDGED, by), "short"),
+        },
+        above={"budget spent": {1: CRITICAL}},
+        largest="budget spent",
+        nothing="nothing observed",
+        links=to_service("__data.fields"),
+    )
+
+
+def _burn() -> Panel:
+    pace = [
+        Query(f"{ratio(burn.long)}{{{OF_SERVICE}}} / (1 - $slo_target)", f"{{{{service}}}} over {burn.long}")
+        for burn in BURNS
+    ]
+    fast, slow = BURNS[0].factor, BURNS[-1].factor
+    return chart(
+        20,
+        "Pace at which the budget burns",
+        f"Times the pace that would spend the budget exactly. Above {slow:g} is bad if it lasts, above "
+        f"{fast:g} pages within the hour. What to do: see which mode burns it. Alert: "
+        "KafkaClientErrorBudgetBurn.",
+        pace,
+        "none",
+        above={slow: WARNING, fast: CRITICAL},
+        width=24,
+        links=to_service(),
+    )
+
+
+def _by_mode() -> Panel:
+    ill = f'kafka_client_failure_mode{{status=~"suspected|confirmed", {OF_SERVICE}}}'
+    there = f"max by ({BY_CLIENT}) (kafka_client_up{{{OF_SERVICE}}}) == 1"
+    return chart(
+        21,
+        "Unhealthy clients by failure mode",
+        "What spends the budget: clients suspected or confirmed, by mode; one with two failures is in both. "
+        "Any is bad. What to do: the runbook of the largest. Alert: the mode's.",
+        [
+            Query(
+                f"sum by (mode) (\n  max by ({BY_CLIENT}, mode) ({ill})\n  and on ({BY_CLIENT}) ({there})\n)",
+                "{{mode}}",
+            )
+        ],
+        "none",
+        stacked=True,
+    )
+
+
+def _healthy() -> Panel:
+    return chart(
+        22,
+        "Observed and unhealthy clients",
+        "Clients that are judged, and those of them that are unhealthy. A fall of the first is bad too: "
+        "nobody watches what is not judged. Alert: KafkaClientErrorBudgetBurn.",
+        [
+            Query(f"sum({JUDGED}{{{OF_SERVICE}}})", "judged", limit=True),
+            Query(f"sum({UNHEALTHY}{{{OF_SERVICE}}})", "unhealthy"),
+        ],
+        "none",
+    )

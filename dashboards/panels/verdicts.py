@@ -1,0 +1,115 @@
+"""Panels on verdicts: who is unhealthy, since when, and how it went. For all modes or for one."""
+
+from __future__ import annotations
+
+from clienthealth.modes import FailureMode
+from dashboards.look import CRITICAL, NEUTRAL, STATUS_COLOURS, STATUSES, WARNING, status_words, words
+from dashboards.panel import Panel, Query, number, rows, timeline
+from dashboards.scope import BY_CLIENT, OF_CLIENT, to_client
+
+_MODE = "kafka_client_failure_mode"
+_SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
+_WHO = "{{service}} {{client_id}} on {{instance}}"
+
+
+def _of(mode: FailureMode | None) -> str:
+    return OF_CLIENT if mode is None else f'mode="{mode.id}", {OF_CLIENT}'
+
+
+def confirmed(id_: int, mode: FailureMode | None = None, width: int = 4) -> Panel:
+    """How many clients have a confirmed failure."""
+    return number(
+        id_,
+        "Confirmed",
+        "Clients with a confirmed failure. Any is too many: each pages. Look at the table for who, and "
+        "follow the runbook of its failure mode. Alert: the mode's, severity critical.",
+        f'sum(max by ({BY_CLIENT}) ({_MODE}{{status="confirmed", {_of(mode)}}}))',
+        "none",
+        above={1: CRITICAL},
+        nothing="no verdicts",
+        width=width,
+    )
+
+
+def suspected(id_: int, mode: FailureMode | None = None, width: int = 4) -> Panel:
+    """How many clients have a suspected failure."""
+    return number(
+        id_,
+        "Suspected",
+        "Clients with a suspected failure, on indirect evidence; one may have a confirmed one besides. It "
+        "may clear by itself: after two minutes it opens a ticket. Alert: the mode's, severity warning.",
+        f'sum(max by ({BY_CLIENT}) ({_MODE}{{status="suspected", {_of(mode)}}}))',
+        "none",
+        above={1: WARNING},
+        nothing="no verdicts",
+        width=width,
+    )
+
+
+def unknown(id_: int, mode: FailureMode | None = None, width: int = 4) -> Panel:
+    """How many clients cannot be judged."""
+    judged = "in every failure mode" if mode is None else "in this failure mode"
+    return number(
+        id_,
+        "Not judged",
+        f"Clients that cannot be judged {judged}: too few readings, or no source for its evidence. They "
+        "count neither as healthy nor as unhealthy. Many of them: look at what feeds the monitor (Monitor "
+        "health). No alert.",
+        f'sum(min by ({BY_CLIENT}) ({_MODE}{{status="unknown", {_of(mode)}}}))',
+        "none",
+        nothing="no verdicts",
+        width=width,
+    )
+
+
+def unhealthy(id_: int, mode: FailureMode | None = None, width: int = 24) -> Panel:
+    """Who is unhealthy, and since when."""
+    now = f'max by ({BY_CLIENT}, mode, status) ({_MODE}{{status=~"suspected|confirmed", {_of(mode)}}}) == 1'
+    since = f"max by ({BY_CLIENT}, mode) ({_SINCE}{{{_of(mode)}}}) * 1000"
+    return rows(
+        id_,
+        "Unhealthy now",
+        "One row per failing client and failure mode, with the time since it fails. Empty is good, as long "
+        "as clients report. Click a row for the client's panels or for the evidence of its verdict. Alert: "
+        "the mode's.",
+        {
+            "since": (
+                f"({since}) * on ({BY_CLIENT}, mode) group_right () ({now})\nor\n({now}) * 0",
+                "dateTimeFromNow",
+            )
+        },
+        words={"since": words({0: ("not known", NEUTRAL)})},
+        coloured={"status": dict(zip(STATUSES, STATUS_COLOURS, strict=True))},
+        nothing="Nobody is unhealthy",
+        width=width,
+        links=to_client("overview", "__data.fields"),
+    )
+
+
+def history(id_: int, mode: FailureMode | None = None) -> Panel:
+    """Statuses over time: of all judged clients for one mode, of the unhealthy ones alone for all modes."""
+    parts = [f'max by ({BY_CLIENT}, mode, status) ({_MODE}{{status="{s}", {_of(mode)}}}) * {STATUSES.index(s)}'
+             for s in reversed(STATUSES)]  # fmt: skip
+    status = f"max by ({BY_CLIENT}, mode) (\n  " + "\n  or\n  ".join(parts) + "\n)"
+    if mode is None:
+        return timeline(
+            id_,
+            "Failures over time",
+            "Every failing client and mode: yellow is suspected, dark red confirmed. A gap means that it "
+            "did not fail, or was not judged. Look what changed when a band begins: a deployment, a broker, "
+            "a topic. Alert: the mode's.",
+            Query(f"{status} >= {STATUSES.index('suspected')}", f"{_WHO}: {{{{mode}}}}"),
+            status_words(),
+            nothing="Nobody was unhealthy",
+            links=to_client("overview"),
+        )
+    return timeline(
+        id_,
+        "Verdict over time",
+        "The verdict on each client: blue is ok, yellow suspected, dark red confirmed, grey not judged. Bad "
+        f"is yellow and dark red: {mode.action} Alert: severity critical once confirmed.",
+        Query(status, _WHO),
+        status_words(),
+        nothing="no verdicts",
+        links=to_client("overview"),
+    )

@@ -1,0 +1,174 @@
+"""Sending dashboards to a Grafana over its HTTP API, and incidents as annotations.
+
+What is there already in the same form is left alone, so that a second push changes nothing and makes no new versions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+from urllib.parse import quote, urlsplit
+
+import niquests
+from grafana_client.api import GrafanaApi
+from grafana_client.client import (
+    GrafanaBadInputError,
+    GrafanaClientError,
+    GrafanaException,
+    GrafanaServerError,
+    GrafanaTimeoutError,
+    GrafanaUnauthorizedError,
+)
+
+from clienthealth.errors import ServiceError, SettingsError
+from dashboards.incidents import Incident
+from dashboards.scope import TAG
+
+TOKEN_VARIABLE = "GRAFANA_TOKEN"
+#: What Grafana sets, and raises, by itself.
+_GRAFANAS_OWN = frozenset({"id", "version", "schemaVersion"})
+
+Outcome = Literal["created", "updated", "unchanged"]
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What became of a dashboard."""
+
+    title: str
+    outcome: Outcome
+    url: str
+
+
+def token(file: str | None) -> str:
+    """The token of a service account, from a file or $GRAFANA_TOKEN. Raises SettingsError where there is none."""
+    if file is not None:
+        try:
+            found = Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"the token cannot be read from {file}: {error}") from error
+        if not found:
+            raise SettingsError(f"the token file {file} is empty")
+        return found
+    found = os.environ.get(TOKEN_VARIABLE, "").strip()
+    if not found:
+        raise SettingsError(
+            f"no token for Grafana: name a file with --token-file, or set ${TOKEN_VARIABLE}; "
+            "a service account with the role Editor has one"
+        )
+    return found
+
+
+class Grafana:
+    """A Grafana that dashboards are sent to. Every failure is a ServiceError that says what to do, without the token.
+
+    `timeout`: seconds for one request.
+    """
+
+    def __init__(self, url: str, credential: str, timeout: float) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SettingsError(f"'{url}' is no address of a Grafana: http://host:3000 or https://host/prefix")
+        if parts.username or parts.password:
+            raise SettingsError("the address of Grafana must hold no password: use --token-file or $GRAFANA_TOKEN")
+        self._url = url.rstrip("/")
+        prefix = parts.path.strip("/")
+        self._api: Any = GrafanaApi(
+            credential,
+            protocol=parts.scheme,
+            host=parts.hostname,
+            port=parts.port,
+            url_path_prefix=f"{prefix}/" if prefix else "",
+            timeout=timeout,
+        )
+
+    def folder(self, title: str, uid: str) -> str:
+        """The uid of the folder, made where it is missing."""
+        if self._get(lambda: self._api.folder.get_folder(uid)) is None:
+            with self._speaking(f"the folder '{title}'"):
+                self._api.folder.create_folder(title, uid)
+        return uid
+
+    def push(self, board: Mapping[str, Any], folder: str, message: str) -> Pushed:
+        """Create or replace a dashboard. Its place is the folder, wherever it was before."""
+        there = self._get(lambda: self._api.dashboard.get_dashboard(board["uid"]))
+        address = f"{self._url}/d/{board['uid']}"
+        if there is not None and _same(there, board, folder):
+            return Pushed(board["title"], "unchanged", address)
+        # Without a folder Grafana would move it to General.
+        payload = {"dashboard": {**board, "id": None}, "folderUid": folder, "overwrite": True, "message": message}
+        with self._speaking(f"the dashboard '{board['title']}'"):
+            self._api.dashboard.update_dashboard(payload)
+        return Pushed(board["title"], "created" if there is None else "updated", address)
+
+    def annotate(self, incident: Incident) -> Outcome:
+        """Show an incident on all dashboards, as a region from its start to its end; an end that came later is set."""
+        with self._speaking("annotations"):
+            there = self._api.annotations.find_annotations(tags=[TAG, quote(incident.identity, safe="")])
+            if not there:
+                self._api.annotations.add_annotation(**incident.annotation())
+                return "created"
+            wanted = incident.annotation()
+            if (there[0].get("timeEnd"), there[0].get("text")) == (wanted["time_to"], wanted["text"]):
+                return "unchanged"
+            self._api.annotations.update_annotation(there[0]["id"], **wanted)
+            return "updated"
+
+    def _get(self, ask: Callable[[], Found]) -> Found | None:
+        with self._speaking("what is there"):
+            try:
+                return ask()
+            except GrafanaClientError as error:
+                if error.status_code == 404:
+                    return None
+                raise
+
+    @contextmanager
+    def _speaking(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except GrafanaUnauthorizedError as error:
+            raise ServiceError(f"Grafana at {self._url} does not accept the token (401): is it expired?") from error
+        except GrafanaTimeoutError as error:
+            raise ServiceError(f"Grafana at {self._url} did not answer in time; was asked for {what}") from error
+        except GrafanaBadInputError as error:
+            raise ServiceError(f"Grafana refuses {what} (400): {_message(error)}") from error
+        except GrafanaClientError as error:
+            raise ServiceError(f"Grafana refuses {what} ({error.status_code}): {_advice(error)}") from error
+        except GrafanaServerError as error:
+            raise ServiceError(f"Grafana at {self._url} failed on {what} ({error.status_code})") from error
+        except (GrafanaException, niquests.exceptions.RequestException) as error:
+            raise ServiceError(f"Grafana at {self._url} cannot be reached: {type(error).__name__}") from error
+
+
+def _same(there: Mapping[str, Any], board: Mapping[str, Any], folder: str) -> bool:
+    ours = {key: value for key, value in board.items() if key not in _GRAFANAS_OWN}
+    return there.get("meta", {}).get("folderUid") == folder and _holds(there["dashboard"], ours)
+
+
+def _holds(there: Any, ours: Any) -> bool:
+    """Whether all that is ours is there; Grafana may have added defaults of its own."""
+    if isinstance(ours, Mapping):
+        return isinstance(there, Mapping) and all(key in there and _holds(there[key], ours[key]) for key in ours)
+    if isinstance(ours, list):
+        same_length = isinstance(there, list) and len(there) == len(ours)
+        return same_length and all(_holds(one, other) for one, other in zip(there, ours, strict=True))
+    return bool(there == ours)
+
+
+def _message(error: GrafanaException) -> str:
+    answer = error.response
+    return str(answer.get("message", answer)) if isinstance(answer, Mapping) else str(answer)
+
+
+def _advice(error: GrafanaClientError) -> str:
+    if error.status_code == 403:
+        return "the token may not do this: give its service account the role Editor"
+    if error.status_code == 412:
+        return f"somebody else changed it or a provisioned file owns it: {_message(error)}"
+    return _message(error)
