@@ -1,0 +1,114 @@
+"""Prometheus and Alertmanager on this machine, with our rules and routes and addresses that are right here."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from alerts.build import alertmanager_config, write
+from clienthealth.settings import Settings
+from deploy.demo.processes import Process, port_or_free
+
+#: Debian's package has a name of its own.
+ALERTMANAGER = ("prometheus-alertmanager", "alertmanager")
+PROMETHEUS = ("prometheus",)
+INTERVAL = "5s"
+GROUP_WAIT = "1s"
+START_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Alerting:
+    """The two servers with their addresses."""
+
+    prometheus: Process
+    prometheus_url: str
+    alertmanager: Process
+    alertmanager_url: str
+
+
+def program(names: tuple[str, ...]) -> str | None:
+    """The path of the first of these programs that is installed."""
+    return next((found for name in names if (found := shutil.which(name))), None)
+
+
+def missing() -> list[str]:
+    """What is not installed, each with how to get it."""
+    wanted = {
+        "Prometheus": (PROMETHEUS, "apt-get install prometheus", "brew install prometheus"),
+        "Alertmanager": (ALERTMANAGER, "apt-get install prometheus-alertmanager", "github.com/prometheus/alertmanager"),
+    }
+    return [
+        f"{name} is not installed (Debian: {debian}; macOS: {macos})"
+        for name, (names, debian, macos) in wanted.items()
+        if program(names) is None
+    ]
+
+
+def start(folder: Path, settings: Settings, scrape: Mapping[str, str], webhook_url: str) -> Alerting:
+    """Start both; `scrape`: job → host:port. Raises ServiceError if one does not come up.
+
+    Only to be called where nothing is `missing`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder, settings, dry_run=False)
+    alertmanager_port, prometheus_port = port_or_free(9093), port_or_free(9090)
+    (folder / "alertmanager.yml").write_text(alertmanager_config(webhook_url, GROUP_WAIT), encoding="utf-8")
+    alertmanager = Process(
+        "Alertmanager",
+        [
+            str(program(ALERTMANAGER)),
+            f"--config.file={folder / 'alertmanager.yml'}",
+            f"--storage.path={folder / 'alertmanager'}",
+            f"--web.listen-address=127.0.0.1:{alertmanager_port}",
+            "--cluster.listen-address=",
+        ],
+        folder / "alertmanager.log",
+    )
+    configuration = _prometheus_config(scrape, f"127.0.0.1:{alertmanager_port}")
+    (folder / "prometheus.yml").write_text(json.dumps(configuration, indent=1), encoding="utf-8")
+    prometheus = Process(
+        "Prometheus",
+        [
+            str(program(PROMETHEUS)),
+            f"--config.file={folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={folder / 'prometheus'}",
+            f"--web.listen-address=127.0.0.1:{prometheus_port}",
+            "--web.enable-lifecycle",
+        ],
+        folder / "prometheus.log",
+    )
+    started = Alerting(
+        prometheus, f"http://127.0.0.1:{prometheus_port}", alertmanager, f"http://127.0.0.1:{alertmanager_port}"
+    )
+    alertmanager.wait_until(lambda: answers(f"{started.alertmanager_url}/-/ready"), START_SECONDS)
+    prometheus.wait_until(lambda: answers(f"{started.prometheus_url}/-/ready"), START_SECONDS)
+    return started
+
+
+def answers(url: str) -> bool:
+    """Does it answer with 200."""
+    try:
+        with urllib.request.urlopen(url, timeout=2) as response:
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _prometheus_config(scrape: Mapping[str, str], alertmanager: str) -> dict[str, object]:
+    """Prometheus reads YAML, of which JSON is a part."""
+    return {
+        "global": {"scrape_interval": INTERVAL, "evaluation_interval": INTERVAL},
+        "rule_files": ["rules/*.yml"],
+        "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]},
+        "scrape_configs": [
+            # The exporter's series carry the clients' own instance.
+            {"job_name": job, "honor_labels": True, "static_configs": [{"targets": [target]}]}
+            for job, target in scrape.items()
+        ],
+    }

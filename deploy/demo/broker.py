@@ -1,0 +1,177 @@
+"""A real Kafka broker on this machine: one node in KRaft mode, from the jars of Maven Central, on loopback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kafka.errors import KafkaError
+
+from clienthealth import jars
+from clienthealth.errors import ServiceError
+from clienthealth.java import java
+from clienthealth.settings import KafkaSettings, Settings
+from clienthealth_exporters.kafka import admin
+from deploy.demo.processes import Process, free_port
+from deploy.demo.topics import create_topics
+
+START_SECONDS = 90.0
+STOP_SECONDS = 20.0
+LOG4J = Path(__file__).with_name("broker-log4j.properties")
+#: Frugal: several of these share two cores with Spark. The first start of a JVM is mostly compilation.
+JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j.configuration={LOG4J.as_uri()}")
+
+
+class Broker:
+    """One broker with its own data `folder`, which may be started again on the same port and data.
+
+    `properties` are added to its configuration and win; `options` are what a client then needs (security), named as
+    in the settings. Use it as a context manager, or call `start` and `stop`. All that it logs is in `log`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        properties: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+        port: int | None = None,
+        heap_mb: int = 400,
+    ) -> None:
+        self.folder = folder
+        self.log = folder / "broker.log"
+        self.port = port or free_port()
+        self.kafka = KafkaSettings(f"127.0.0.1:{self.port}", dict(options or {}))
+        self._controller_port = free_port()
+        self._properties = dict(properties or {})
+        self._heap_mb = heap_mb
+        self._process: Process | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients find it."""
+        return self.kafka.bootstrap_servers
+
+    @property
+    def pid(self) -> int:
+        """The process id of its JVM."""
+        return self._running().pid
+
+    def start(self) -> Self:
+        """Start it and wait until it answers. Raises ServiceError with the end of its log, or DependencyError."""
+        configuration = self.folder / "server.properties"
+        if not configuration.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            configuration.write_text(
+                "".join(f"{key}={value}\n" for key, value in self._configuration().items()), encoding="utf-8"
+            )
+            cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            self._run("kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", str(configuration))
+        command = java_command("broker", self._heap_mb, "kafka.Kafka", str(configuration))
+        self._process = Process(f"broker {self.bootstrap_servers}", command, self.log)
+        try:
+            self._process.wait_until(self._answers, START_SECONDS)
+        except ServiceError:
+            self.kill()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Shut it down in order; kill it if that takes too long."""
+        if self._process is not None:
+            self._process.stop(STOP_SECONDS)
+            self._process = None
+
+    def kill(self) -> None:
+        """End it as kill -9 does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def restart(self) -> None:
+        """Start it again (after stopping it, if it runs) on the same port and data."""
+        self.stop()
+        self.start()
+
+    def pause(self) -> None:
+        """Freeze it: connections stay open, nothing is answered."""
+        self._running().signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._running().signal(signal.SIGCONT)
+
+    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+        """Create a topic if it is not there."""
+        create_topics(self.kafka, [name], partitions, config)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _running(self) -> Process:
+        if self._process is None:
+            raise ServiceError(f"the broker {self.bootstrap_servers} does not run")
+        return self._process
+
+    def _configuration(self) -> Mapping[str, str]:
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}",
+            "log.dirs": str(self.folder / "data"),
+            "num.partitions": "1",
+            "auto.create.topics.enable": "false",
+            "default.replication.factor": "1",
+            "offsets.topic.num.partitions": "1",
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.num.partitions": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "num.network.threads": "2",
+            "num.io.threads": "2",
+            "log.cleaner.dedupe.buffer.size": "4194304",
+            "log.index.size.max.bytes": "262144",
+            **self._properties,
+        }
+
+    def _answers(self) -> bool:
+        """Does it say who it is: a request for metadata, answered."""
+        try:
+            client = admin(Settings(kafka=self.kafka), bootstrap_timeout_ms=1000, request_timeout_ms=2000)
+        except (ServiceError, KafkaError):
+            return False
+        try:
+            return bool(client.describe_cluster())
+        except KafkaError:
+            return False
+        finally:
+            client.close()
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = java_command("broker", 64, program, *arguments)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ServiceError(f"{program} failed: {(done.stderr or done.stdout).strip()}")
+
+
+def java_command(jar_set: str, heap_mb: int, program: str, *arguments: str) -> list[str]:
+    """The command that runs a main class of a set of jars. Raises DependencyError where Java or jars are missing."""
+    path = os.pathsep.join(map(str, jars.classpath(jar_set)))
+    return [java(), f"-Xmx{heap_mb}m", *JVM, "-cp", path, program, *arguments]

@@ -1,0 +1,165 @@
+"""A client of the demo: a Java program with options, and what happens to its broker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Literal, Protocol
+
+from clienthealth import jars
+from clienthealth.java import java
+from clienthealth.settings import KafkaSettings
+from clienthealth_exporters.jvm import TARGET_OPTIONS
+from deploy.demo.load import create_legacy, load_legacy
+from deploy.demo.processes import free_port, give_way
+from deploy.demo.running import Running
+from deploy.demo.topics import create_topics
+
+PROGRAMS = Path(__file__).parent / "java"
+#: Small and frugal: the whole demo shares two cores.
+JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+class Broker(Protocol):
+    """A broker of a client's own, to be held, killed and started again."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def stop(self) -> None: ...
+    def kill(self) -> None: ...
+    def restart(self) -> None: ...
+
+
+class LegacyBroker(Protocol):
+    """ZooKeeper and a broker 0.8.2.1."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+    @property
+    def zookeeper_connect(self) -> str: ...
+
+
+class Context(Protocol):
+    """What the demo gives its clients."""
+
+    @property
+    def run_folder(self) -> Path: ...
+    @property
+    def bootstrap_servers(self) -> str: ...
+    def new_broker(self) -> Broker: ...
+    def legacy(self) -> LegacyBroker: ...
+
+
+@dataclass(frozen=True)
+class Outage:
+    """What is done to the client's own broker: `after` seconds, for `seconds`, counted from the onset if so said.
+
+    `every`: done again so many seconds after it was over; None: once.
+    """
+
+    after: float
+    seconds: float
+    how: Literal["pause", "kill", "stop"] = "pause"
+    from_onset: bool = False
+    every: float | None = None
+
+
+@dataclass(frozen=True)
+class DemoClient:
+    """A program with options, and what happens to it.
+
+    `mode` is the failure mode that it shows, None for a control; `default`: part of the choice that fits a laptop.
+    `classpath`: the set of jars. `broker`: the demo's own, one that may be held and killed, none at all (nobody answers
+    at its address), or 0.8.2.1.
+    `options` are the program's system properties. `topics` exist before it starts; on 0.8.2.1 they get `load_rate`
+    records per second each.
+    """
+
+    name: str
+    help: str
+    program: str
+    service: str
+    mode: str | None = None
+    default: bool = False
+    classpath: str = "clients-3.9"
+    broker: Literal["shared", "own", "none", "legacy"] = "shared"
+    topics: Sequence[str] = ()
+    load_rate: float = 50.0
+    options: Mapping[str, str] = field(default_factory=dict)
+    outage: Outage | None = None
+    nice: int = 0
+
+    def start(self, context: Context) -> Running:
+        """Start the program. What fails does so by itself, some 30 s later."""
+        folder = context.run_folder / self.name
+        folder.mkdir(parents=True, exist_ok=True)
+        addresses, actions = self._surroundings(context)
+        port = free_port()
+        (agent,) = jars.classpath("jolokia")
+        command = [
+            *(("nice", "-n", str(self.nice)) if self.nice else ()),
+            java(),
+            *JVM,
+            f"-javaagent:{agent}=port={port},host=127.0.0.1,discoveryEnabled=false",
+            f"-Dlog4j.configuration={(PROGRAMS / 'log4j.properties').as_uri()}",
+            "-Dlog.file=app.log",
+            *(f"-D{name}={value}" for name, value in {**addresses, **self.options}.items()),
+            *("-cp", os.pathsep.join(map(str, jars.classpath(self.classpath)))),
+            str(PROGRAMS / f"{self.program}.java"),
+        ]
+        known = {name.partition(".")[2]: value for name, value in self.options.items() if name[:2] in ("p.", "c.")}
+        config = [f"{name}={value}" for name, value in known.items() if name in TARGET_OPTIONS]
+        target = " ".join([f"{self.service}=http://127.0.0.1:{port}/jolokia/", *config])
+        running = Running(command, folder, self.service, [target], folder / "app.log", actions)
+        if self.nice:
+            give_way(running.pid, self.nice)
+        return running
+
+    def _surroundings(self, context: Context) -> tuple[dict[str, str], list[Callable[[Running], None]]]:
+        """The addresses that the program needs, and what is done beside it."""
+        if self.broker == "legacy":
+            legacy = context.legacy()
+            create_legacy(legacy.bootstrap_servers, self.topics)
+            load = partial(
+                load_legacy,
+                bootstrap_servers=legacy.bootstrap_servers,
+                topics=self.topics,
+                rate=self.load_rate,
+            )
+            return {"zookeeper.connect": legacy.zookeeper_connect}, [load]
+        actions: list[Callable[[Running], None]] = []
+        if self.broker == "own":
+            broker = context.new_broker()
+            servers = broker.bootstrap_servers
+            if self.outage is not None:
+                actions.append(partial(_suffer, broker=broker, outage=self.outage))
+        else:
+            servers = context.bootstrap_servers if self.broker == "shared" else f"127.0.0.1:{free_port()}"
+        if self.broker != "none":
+            create_topics(KafkaSettings(servers), self.topics)
+        return {"p.bootstrap.servers": servers, "c.bootstrap.servers": servers}, actions
+
+
+def _suffer(running: Running, broker: Broker, outage: Outage) -> None:
+    pause: float | None = outage.after
+    while pause is not None and not running.wait(pause):
+        _interrupt(running, broker, outage)
+        pause = outage.every
+
+
+def _interrupt(running: Running, broker: Broker, outage: Outage) -> None:
+    running.note(f"OUTAGE BEGIN ({outage.how} of the broker)")
+    {"pause": broker.pause, "kill": broker.kill, "stop": broker.stop}[outage.how]()
+    while outage.from_onset and not running.wait_for_onset(1.0) and not running.stopping:
+        pass
+    over = running.wait(outage.seconds)
+    if outage.how == "pause":
+        broker.resume()
+    elif not over:
+        broker.restart()
+    running.note("OUTAGE END (broker back)")

@@ -1,0 +1,286 @@
+"""The catalogue of the demo's clients: real programs that really fail, and controls that only look as if they did."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from deploy.demo.client import DemoClient, Outage
+
+_DEADLOCK = DemoClient(
+    name="callback-deadlock",
+    help="a producer whose callback sends again and waits for the result, after an outage of its broker",
+    program="SteadyProducer",
+    service="order-service",
+    mode="producer-callback-deadlock",
+    default=True,
+    broker="own",
+    topics=("orders",),
+    options={
+        "callback": "resend-and-get",
+        "rate": "100",
+        "p.buffer.memory": "4194304",
+        "p.batch.size": "65536",
+        "p.request.timeout.ms": "4000",
+        "p.delivery.timeout.ms": "8000",
+        "p.max.block.ms": "10000",
+        "p.retries": "3",
+    },
+    outage=Outage(after=20, seconds=5, from_onset=True),
+)
+_DEADLOCK_41 = replace(
+    _DEADLOCK,
+    name="callback-deadlock-4.1",
+    help="the same with kafka-clients 4.1, which must not look for its brokers anew",
+    default=False,
+    classpath="clients-4.1",
+    options={**_DEADLOCK.options, "p.metadata.recovery.strategy": "none"},
+)
+_DEADLOCK_011 = replace(
+    _DEADLOCK,
+    name="callback-deadlock-0.11",
+    help="the same with kafka-clients 0.11: other metrics, other log lines",
+    default=False,
+    classpath="clients-0.11",
+    options={name: value for name, value in _DEADLOCK.options.items() if name != "p.delivery.timeout.ms"}
+    | {"p.retries": "0"},
+)
+_SEND_IN_CALLBACK = replace(
+    _DEADLOCK,
+    name="send-in-callback",
+    help="kafka-clients 4.1: send() blocks in the callback, for max.block.ms each time, then goes on",
+    default=False,
+    classpath="clients-4.1",
+    options={**_DEADLOCK.options, "callback": "resend"},
+    outage=Outage(after=20, seconds=40, from_onset=True),
+)
+_BLOCKED = DemoClient(
+    name="send-blocked",
+    help="request workers that send to a topic which does not exist, after a release that misspelt its name",
+    program="RequestPool",
+    service="checkout-web",
+    mode="send-blocked-on-metadata",
+    default=True,
+    topics=("checkouts",),
+    options={"rate": "4", "p.max.block.ms": "20000", "wrong.after": "25", "wrong.topic": "chekouts"},
+)
+_NO_PARTITION = replace(
+    _BLOCKED,
+    name="send-blocked-partition",
+    help="the same with a partition that the topic does not have",
+    default=False,
+    options={"rate": "4", "p.max.block.ms": "20000", "wrong.after": "25", "wrong.partition": "7"},
+)
+_NO_CLUSTER = replace(
+    _BLOCKED,
+    name="send-blocked-cluster",
+    help="the same with brokers that nobody can reach",
+    default=False,
+    broker="none",
+    options={"rate": "4", "p.max.block.ms": "20000"},
+)
+_NOT_CLOSED = DemoClient(
+    name="not-closed",
+    help="a job that leaves main() with records still in the producer's buffer",
+    program="SteadyProducer",
+    service="nightly-export",
+    mode="producer-not-closed",
+    default=True,
+    topics=("exports",),
+    options={
+        "topic": "exports",
+        "seconds": "15",
+        "rate": "20",
+        "burst": "400",
+        "idle.seconds": "20",
+        "end": "exit",
+        "p.linger.ms": "120000",
+        "p.batch.size": "1000000",
+    },
+)
+_BURST = replace(
+    _NOT_CLOSED,
+    name="not-closed-burst",
+    help="a job that sends a burst and leaves at once",
+    default=False,
+    options={
+        "topic": "exports",
+        "seconds": "35",
+        "rate": "100",
+        "burst": "20000",
+        "end": "exit",
+        "p.linger.ms": "0",
+        "p.batch.size": "16384",
+    },
+)
+_KILLED = replace(
+    _NOT_CLOSED,
+    name="not-closed-killed",
+    help="a job that is killed with records still in the producer's buffer",
+    default=False,
+    options={**_NOT_CLOSED.options, "end": "halt"},
+)
+_FORCED = replace(
+    _NOT_CLOSED,
+    name="not-closed-forced",
+    help="a job that closes its producer without waiting",
+    default=False,
+    options={**_NOT_CLOSED.options, "end": "close-now"},
+)
+_CROSS_TOPIC = DemoClient(
+    name="cross-topic-blocking",
+    help="an old Scala consumer of three topics with one connector; the handler of one topic goes to sleep",
+    program="LegacyTopics",
+    service="trade-feed",
+    mode="cross-topic-blocking",
+    default=True,
+    classpath="legacy",
+    broker="legacy",
+    topics=("trades", "quotes", "fills"),
+    options={"topics": "trades,quotes,fills", "slow.topic": "trades", "slow.after": "25"},
+)
+_LOOP = DemoClient(
+    name="shutdown-loop",
+    help="an old Scala consumer that never ends: it looks for its coordinator with the interrupt flag set",
+    program="LegacyShutdown",
+    service="event-worker",
+    mode="consumer-shutdown-loop",
+    default=True,
+    classpath="legacy",
+    broker="legacy",
+    topics=("events",),
+    options={"end": "loop", "topic": "events", "seconds": "25"},
+    nice=19,
+)
+_LEFT_BEHIND = replace(
+    _LOOP,
+    name="shutdown-left-behind",
+    help="an old Scala consumer interrupted in shutdown(): its fetcher stays, the process too, in silence",
+    default=False,
+    options={**_LOOP.options, "end": "left-behind"},
+)
+_HEALTHY = DemoClient(
+    name="healthy",
+    help="a producer and a consumer that do nothing wrong",
+    program="ProduceAndConsume",
+    service="order-api",
+    default=True,
+    classpath="clients-4.1",
+    topics=("orders",),
+    options={"rate": "20", "c.group.id": "billing"},
+)
+_STEADY = DemoClient(
+    name="clean-close",
+    help="control: a job that closes its producer",
+    program="SteadyProducer",
+    service="invoice-service",
+    topics=("invoices",),
+    options={"topic": "invoices", "rate": "100", "seconds": "60"},
+)
+
+
+def _control(base: DemoClient, name: str, help: str, **options: str) -> DemoClient:
+    """A control made from another client; in the names of options `_` stands for a dot."""
+    changed = {key.replace("_", "."): value for key, value in options.items()}
+    return replace(
+        base,
+        name=name,
+        help=f"control: {help}",
+        mode=None,
+        default=False,
+        outage=None,
+        options={**base.options, **changed},
+    )
+
+
+_SLOW_LOOP = replace(
+    _HEALTHY,
+    name="slow-handler",
+    help="one poll loop for three topics in which the handler of one topic is slow: all their lags grow together",
+    mode="cross-topic-blocking",
+    default=False,
+    topics=("orders", "payments", "refunds"),
+    options={
+        "topics": "orders,payments,refunds",
+        "c.group.id": "billing",
+        "rate": "20",
+        "slow.topic": "payments",
+        "slow.after": "25",
+        "handle.ms": "500",
+        "c.max.poll.records": "50",
+    },
+)
+_CONTROLS = (
+    _STEADY,
+    _control(_STEADY, "flush-without-close", "a job that flushes its producer and leaves", end="flush"),
+    _control(_STEADY, "idle-exit", "an idle producer that leaves", seconds="20", idle_seconds="40", end="exit"),
+    _control(_STEADY, "idle", "a producer with nothing to send", seconds="10", idle_seconds="100000"),
+    _control(
+        _STEADY,
+        "long-linger",
+        "batches wait for 45 s, the I/O thread with them",
+        rate="5",
+        p_linger_ms="45000",
+        p_batch_size="500000",
+        seconds="120",
+    ),
+    _control(_STEADY, "slow-callback", "a callback that takes 100 ms", rate="8", seconds="0", callback="sleep"),
+    _control(
+        _STEADY,
+        "back-pressure",
+        "more records than the brokers can take",
+        rate="20000",
+        threads="4",
+        size="500",
+        seconds="0",
+        p_buffer_memory="65536",
+        p_batch_size="1000",
+        p_max_in_flight_requests_per_connection="1",
+    ),
+    replace(
+        _control(_STEADY, "outage", "a broker that is killed and comes back", seconds="0"),
+        broker="own",
+        outage=Outage(after=20, seconds=15, how="kill"),
+    ),
+    replace(
+        _control(_STEADY, "hanging-broker", "a broker that hangs for 15 s", seconds="0"),
+        broker="own",
+        outage=Outage(after=20, seconds=15),
+    ),
+    replace(
+        _control(
+            _HEALTHY,
+            "restless",
+            "its only broker is restarted again and again, and a second consumer joins and leaves its group",
+            second_every="40",
+        ),
+        broker="own",
+        outage=Outage(after=60, seconds=1, how="stop", every=120),
+    ),
+    _control(_HEALTHY, "slow-consumer", "a handler that needs 40 ms for each record", handle_ms="40"),
+    _control(_CROSS_TOPIC, "connector-per-topic", "the same handler, a connector per topic", connectors="per-topic"),
+    replace(
+        _control(_CROSS_TOPIC, "idle-topics", "an old Scala consumer, two of its topics idle", slow_after="-1"),
+        topics=("trades",),
+    ),
+    _control(_LOOP, "legacy-clean", "an old Scala consumer that ends as it should", end="clean"),
+)
+_FAILING = (
+    _DEADLOCK,
+    _DEADLOCK_41,
+    _DEADLOCK_011,
+    _SEND_IN_CALLBACK,
+    _BLOCKED,
+    _NO_PARTITION,
+    _NO_CLUSTER,
+    _NOT_CLOSED,
+    _BURST,
+    _KILLED,
+    _FORCED,
+    _CROSS_TOPIC,
+    _SLOW_LOOP,
+    _LOOP,
+    _LEFT_BEHIND,
+)
+
+#: All clients by name.
+CLIENTS: dict[str, DemoClient] = {client.name: client for client in (_HEALTHY, *_FAILING, *_CONTROLS)}

@@ -1,0 +1,152 @@
+import java.lang.reflect.Field;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.LongAdder;
+import kafka.consumer.Consumer;
+import kafka.consumer.ConsumerConfig;
+import kafka.consumer.ConsumerIterator;
+import kafka.consumer.ConsumerTimeoutException;
+import kafka.consumer.KafkaStream;
+import kafka.consumer.ZookeeperConsumerConnector;
+import kafka.javaapi.consumer.ConsumerConnector;
+import kafka.utils.ZKStringSerializer$;
+import kafka.utils.ZkUtils;
+import org.I0Itec.zkclient.ZkClient;
+import org.apache.zookeeper.data.Stat;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A consumer of kafka 0.8.2.1 that ends: cleanly, or with its interrupt flag set. Options are system properties:
+ *
+ * zookeeper.connect, topic, group, seconds (until the end), c.NAME (consumer option NAME);
+ * end: clean; loop (the worker commits its offsets twice with the flag set, brokers looked up from memory: the
+ * second commit never returns); left-behind (the worker shuts the connector down with the flag set: threads stay, the JVM too).
+ *
+ * Kafka's code is the stock one. What the article's system had, a look-up of the brokers without ZooKeeper, comes
+ * from BrokersFromMemory, put in the place of the connector's ZkClient (the fetchers keep the original).
+ *
+ * Lines on standard output: ONSET epoch_ms what, COUNTERS json.
+ */
+public class LegacyShutdown {
+    private static final Logger LOG = LoggerFactory.getLogger("events.Worker");
+    private static final LongAdder CONSUMED = new LongAdder();
+
+    public static void main(String[] args) throws Exception {
+        String end = System.getProperty("end", "loop");
+        String group = System.getProperty("group", "events");
+        String topic = System.getProperty("topic", "events");
+        Properties options = new Properties();
+        options.put("zookeeper.connect", System.getProperty("zookeeper.connect"));
+        options.put("group.id", group);
+        options.put("client.id", group);
+        options.put("auto.offset.reset", "smallest");
+        options.put("offsets.storage", "kafka");
+        options.put("dual.commit.enabled", "false");
+        options.put("consumer.timeout.ms", "500");
+        for (String name : System.getProperties().stringPropertyNames()) {
+            if (name.startsWith("c.")) {
+                options.put(name.substring(2), System.getProperty(name));
+            }
+        }
+        ConsumerConnector connector = Consumer.createJavaConsumerConnector(new ConsumerConfig(options));
+        if (end.equals("loop")) {
+            lookUpBrokersInMemory(connector);
+        }
+        KafkaStream<byte[], byte[]> stream =
+            connector.createMessageStreams(Collections.singletonMap(topic, 1)).get(topic).get(0);
+        Thread worker = new Thread(() -> work(connector, stream, end), "events-worker");
+        worker.start();
+        for (long second = 0; second < Long.getLong("seconds", 30); second++) {
+            TimeUnit.SECONDS.sleep(1);
+            if (second % 5 == 4) {
+                report();
+            }
+        }
+        LOG.info("asked to stop");
+        worker.interrupt();
+        if (end.equals("left-behind")) {
+            worker.join();
+            report();
+            return;
+        }
+        if (end.equals("loop")) {
+            TimeUnit.SECONDS.sleep(1);
+        } else {
+            worker.join();
+        }
+        connector.shutdown();
+        report();
+    }
+
+    private static void work(ConsumerConnector connector, KafkaStream<byte[], byte[]> stream, String end) {
+        ConsumerIterator<byte[], byte[]> messages = stream.iterator();
+        while (!Thread.currentThread().isInterrupted()) {
+            try {
+                messages.next();
+                CONSUMED.increment();
+            } catch (ConsumerTimeoutException nothingNew) {
+                continue;
+            } catch (Exception interrupted) {
+                LOG.info("worker leaves its loop: {}", interrupted.toString());
+                Thread.currentThread().interrupt();
+            }
+        }
+        if (end.equals("clean")) {
+            Thread.interrupted();
+            connector.commitOffsets();
+            return;
+        }
+        System.out.println("ONSET " + System.currentTimeMillis() + " " + end);
+        if (end.equals("loop")) {
+            connector.commitOffsets(); // fails and closes the channel to the coordinator
+            connector.commitOffsets(); // looks for the coordinator again, for ever
+        } else {
+            connector.shutdown();
+        }
+    }
+
+    private static void lookUpBrokersInMemory(ConsumerConnector connector) throws ReflectiveOperationException {
+        Field underlying = connector.getClass().getDeclaredField("underlying");
+        underlying.setAccessible(true);
+        Field zkClient =
+            ZookeeperConsumerConnector.class.getDeclaredField("kafka$consumer$ZookeeperConsumerConnector$$zkClient");
+        zkClient.setAccessible(true);
+        zkClient.set(underlying.get(connector), new BrokersFromMemory(System.getProperty("zookeeper.connect")));
+    }
+
+    /** Answers who the brokers are from what it read when it was made; all else goes to ZooKeeper. */
+    private static final class BrokersFromMemory extends ZkClient {
+        private final Map<String, String> brokers = new HashMap<>();
+        private final List<String> ids;
+
+        BrokersFromMemory(String servers) {
+            super(servers, 10000, 10000, ZKStringSerializer$.MODULE$);
+            ids = super.getChildren(ZkUtils.BrokerIdsPath());
+            for (String id : ids) {
+                String path = ZkUtils.BrokerIdsPath() + "/" + id;
+                brokers.put(path, super.readData(path));
+            }
+        }
+
+        @Override
+        public List<String> getChildren(String path) {
+            return path.equals(ZkUtils.BrokerIdsPath()) ? ids : super.getChildren(path);
+        }
+
+        @Override
+        @SuppressWarnings("unchecked")
+        public <T> T readData(String path, Stat stat) {
+            String broker = brokers.get(path);
+            return broker == null ? super.readData(path, stat) : (T) broker;
+        }
+    }
+
+    private static void report() {
+        System.out.printf("COUNTERS {\"ts\": %d, \"consumed\": %d}%n", System.currentTimeMillis(), CONSUMED.sum());
+    }
+}

@@ -1,0 +1,119 @@
+"""ZooKeeper and a broker 0.8.2.1, for the Scala clients of that time. Both run on Java 17."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from clienthealth.errors import ServiceError
+from deploy.demo.broker import START_SECONDS, STOP_SECONDS, java_command
+from deploy.demo.processes import Process, free_port
+
+#: ZooKeeper 3.4 looks for log4j 1 MBeans that are not there.
+_NO_LOG4J_MBEANS = "-Dzookeeper.jmx.log4j.disable=true"
+
+
+class LegacyBroker:
+    """One ZooKeeper and one broker with their data in `folder`; logs are `zookeeper.log` and `broker.log` there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = folder / "broker.log"
+        self._zookeeper_port = free_port()
+        self._port = free_port()
+        self._processes: list[Process] = []
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients of the broker find it."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def zookeeper_connect(self) -> str:
+        """Where the old consumers find ZooKeeper."""
+        return f"127.0.0.1:{self._zookeeper_port}"
+
+    def start(self) -> Self:
+        """Start both and wait until they answer. Raises ServiceError with the end of a log, or DependencyError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        zookeeper = self._write(
+            "zookeeper.properties",
+            dataDir=str(self.folder / "zookeeper"),
+            clientPort=str(self._zookeeper_port),
+            clientPortAddress="127.0.0.1",
+            maxClientCnxns="0",
+            tickTime="2000",
+        )
+        broker = self._write(
+            "server.properties",
+            broker_id="0",
+            port=str(self._port),
+            host_name="127.0.0.1",
+            advertised_host_name="127.0.0.1",
+            log_dirs=str(self.folder / "data"),
+            zookeeper_connect=self.zookeeper_connect,
+            num_partitions="1",
+            num_network_threads="2",
+            num_io_threads="2",
+            offsets_topic_num_partitions="1",
+            offsets_topic_replication_factor="1",
+            log_cleaner_enable="false",
+            controlled_shutdown_enable="false",
+        )
+        try:
+            main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+            self._run("zookeeper", 64, main, zookeeper).wait_until(self._zookeeper_answers, START_SECONDS)
+            self._run("broker", 128, "kafka.Kafka", broker).wait_until(self._broker_registered, START_SECONDS)
+        except ServiceError:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """End the broker, then ZooKeeper."""
+        while self._processes:
+            self._processes.pop().stop(STOP_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _write(self, name: str, **properties: str) -> Path:
+        file = self.folder / name
+        file.write_text(
+            "".join(f"{key.replace('_', '.')}={value}\n" for key, value in properties.items()), encoding="utf-8"
+        )
+        return file
+
+    def _run(self, name: str, heap_mb: int, main: str, configuration: Path) -> Process:
+        command = java_command("legacy", heap_mb, main, str(configuration))
+        command.insert(1, _NO_LOG4J_MBEANS)
+        process = Process(f"{name} of 0.8.2.1", command, self.folder / f"{name}.log", cwd=self.folder)
+        self._processes.append(process)
+        return process
+
+    def _zookeeper_answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self._zookeeper_port), timeout=2) as connection:
+                connection.sendall(b"ruok")
+                return connection.recv(4) == b"imok"
+        except OSError:
+            return False
+
+    def _broker_registered(self) -> bool:
+        """ZooKeeper has the broker's node, which it writes once it listens."""
+        try:
+            with socket.create_connection(("127.0.0.1", self._zookeeper_port), timeout=2) as connection:
+                connection.sendall(b"dump")
+                answer = b""
+                while part := connection.recv(4096):
+                    answer += part
+        except OSError:
+            return False
+        return b"/brokers/ids/0" in answer

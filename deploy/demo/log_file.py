@@ -1,0 +1,134 @@
+"""A log file that grows and is rotated, as events: lines of the layout in `java/log4j.properties`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+CHUNK_BYTES = 1 << 20
+#: Of an exception's text this much is kept.
+MAX_STACK_CHARS = 20_000
+
+_LINE = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ([A-Z]+) +\[(.*?)\] (\S+) - (.*)")
+
+
+@dataclass
+class LogEvent:
+    """A line and what stands below it (an exception)."""
+
+    ts_ms: int
+    level: str
+    thread: str
+    logger: str
+    message: str
+    stack: list[str] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, line: bytes) -> None:
+        """A line below the first one."""
+        if self.size < MAX_STACK_CHARS:
+            self.stack.append(line.decode(errors="replace").rstrip("\r\n"))
+            self.size += len(line)
+
+
+class LogFile:
+    """Follows one log file, also into the file that replaces it.
+
+    Of each logger and level at most `limit` events of a second (by the clock of the log) are given out, the others
+    are counted: a client that writes 100,000 lines a second must not drown what the others say.
+    `behind`: there is more to read at once.
+    """
+
+    def __init__(self, path: Path, limit: int) -> None:
+        self._path = path
+        self._limit = limit
+        self.behind = False
+        self._open: BinaryIO | None = None
+        self._quiet = 0
+        self._rest = b""
+        self._event: LogEvent | None = None
+        self._second = b""
+        self._count: Counter[tuple[bytes, bytes]] = Counter()
+
+    def events(self) -> Iterator[LogEvent]:
+        """What was added since the last call, at most a chunk of it; notes of what was left out come with it."""
+        chunk = self._read()
+        self.behind = len(chunk) == CHUNK_BYTES
+        self._quiet = 0 if chunk else self._quiet + 1
+        if not chunk:
+            if self._quiet > 1:  # not at once: an exception may be half written
+                yield from self._complete()
+            return
+        lines = (self._rest + chunk).splitlines(keepends=True)
+        self._rest = lines.pop() if not lines[-1].endswith(b"\n") else b""
+        for line in lines:
+            head = _LINE.match(line)
+            if head is None:
+                if self._event is not None:
+                    self._event.add(line)
+                continue
+            yield from self._complete()
+            at, level, thread, logger, message = head.groups()
+            if at[:19] != self._second:
+                yield from self._left_out()
+                self._second = at[:19]
+            self._count[logger, level] += 1
+            if self._count[logger, level] <= self._limit:
+                self._event = LogEvent(
+                    _epoch_ms(at), level.decode(), _text(thread), _text(logger), _text(message.rstrip(b"\r"))
+                )
+
+    def close(self) -> Iterator[LogEvent]:
+        """The last event and the last note."""
+        yield from self._complete()
+        yield from self._left_out()
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _complete(self) -> Iterator[LogEvent]:
+        if self._event is not None:
+            yield self._event
+            self._event = None
+
+    def _left_out(self) -> Iterator[LogEvent]:
+        for (logger, level), count in self._count.items():
+            if count > self._limit:
+                text = f"left out {count - self._limit} of {count} lines of {_text(logger)} in one second"
+                at = _epoch_ms(self._second + b",999")
+                yield LogEvent(at, level.decode(), "shipper", __name__, text)
+        self._count.clear()
+
+    def _read(self) -> bytes:
+        if self._open is None:
+            try:
+                self._open = self._path.open("rb")
+            except FileNotFoundError:
+                return b""
+        chunk = self._open.read(CHUNK_BYTES)
+        if not chunk and self._replaced():
+            self._open.close()
+            self._open = None
+            self._rest = b""
+        return chunk
+
+    def _replaced(self) -> bool:
+        assert self._open is not None
+        try:
+            return os.fstat(self._open.fileno()).st_ino != self._path.stat().st_ino
+        except FileNotFoundError:
+            return False
+
+
+def _epoch_ms(at: bytes) -> int:
+    return int(datetime.fromisoformat(at.decode().replace(",", ".")).replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def _text(part: bytes) -> str:
+    return part.decode(errors="replace")

@@ -1,0 +1,229 @@
+"""The demo from start to end: choose clients, start everything, watch what the monitor says of them, end everything."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from clienthealth import jars
+from clienthealth.errors import DependencyError, InputError
+from clienthealth.java import has_compiler, java, version
+from clienthealth.modes import modes
+from deploy.demo import alerting
+from deploy.demo.board import Board, account
+from deploy.demo.client import DemoClient
+from deploy.demo.clients import CLIENTS
+from deploy.demo.progress import Course, unexplained
+from deploy.demo.stack import Stack
+from deploy.demo.webhook import Page
+
+LOOK_SECONDS = 1.0
+KEPT_RUNS = 3
+#: What nobody reads once a run is over.
+BULKY = ("broker*/data", "legacy/data", "legacy/zookeeper", "checkpoints", "alerting/prometheus")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked for. `seconds`: how long, counted from the start of the clients, None: until Ctrl-C.
+
+    `expect`: the modes that must be paged; none of them (an empty sequence): nobody is to be paged at all; None: the
+    demo runs and judges nothing.
+    """
+
+    seconds: float | None = None
+    expect: Sequence[str] | None = None
+    clients: Sequence[str] = ()
+    folder: Path | None = None
+    keep: bool = False
+
+
+def run(options: Options) -> int:
+    """0 at the end of the time or once every expected mode has been paged, 1 if one was not in time.
+
+    With expectations it is a failure, too, if a client is accused of what it does not suffer from, or an alert is
+    delivered that no failure explains. Ctrl-C gives 0 where nothing was said of what is expected, else 130. Raises
+    HealthError where something is missing or a part of the product ends.
+    """
+    clients = chosen(options)
+    _check_environment(options)
+    board = Board()
+    for missing in alerting.missing():
+        board.say(f"{missing}: no alert will fire and nobody will be paged; everything else works")
+    with _run_folder(options) as folder:
+        try:
+            with _signals_interrupt(), Stack(folder, board.say) as stack:
+                return _perform(options, clients, stack, board)
+        finally:
+            board.say(f"ended; logs, history and result.json are in {folder}")
+            if not options.keep:
+                _remove_bulky(folder)
+
+
+def chosen(options: Options) -> list[DemoClient]:
+    """The clients to start. Raises InputError for unknown names, and modes that none of the clients shows."""
+    unknown = [name for name in options.clients if name not in CLIENTS]
+    if unknown:
+        raise InputError(f"unknown clients: {', '.join(unknown)}; known are {', '.join(CLIENTS)}")
+    names = options.clients or [name for name, client in CLIENTS.items() if client.default]
+    clients = [CLIENTS[name] for name in names]
+    for mode in options.expect or ():
+        if mode not in modes():
+            raise InputError(f"unknown mode '{mode}'; known are {', '.join(modes())}")
+        if mode not in {client.mode for client in clients}:
+            raise InputError(f"none of the clients {', '.join(names)} shows the mode '{mode}'")
+    return clients
+
+
+def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, board: Board) -> int:
+    stack.start(clients)
+    board.say(f"status page    {stack.status_page}/")
+    if stack.alerting is not None:
+        board.say(f"Prometheus     {stack.alerting.prometheus_url}/alerts")
+        board.say(f"Alertmanager   {stack.alerting.alertmanager_url}/")
+    board.say(f"Kafka          {stack.bootstrap_servers}")
+    for part, log in stack.logs().items():
+        board.say(f"log of {part:<14} {log}")
+    begun = _minute()
+    stack.start_clients(clients)
+    board.say("all runs; failures begin within a minute; Ctrl-C ends everything")
+    courses = [Course(client, stack.running[client.name]) for client in clients]
+    interrupted = False
+    try:
+        _watch(options, courses, stack, board)
+    except KeyboardInterrupt:
+        interrupted = True
+    result = [course.as_json() for course in courses]
+    (stack.run_folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    for line in account(courses):
+        board.say(line)
+    board.say(f"review: kafka-health review --config {stack.settings_file} --from {begun} --to {_minute()}")
+    lacking = shortcomings(options.expect, courses, stack.webhook.pages) if options.expect is not None else []
+    for sentence in lacking:
+        board.say(sentence)
+    if interrupted:
+        return 0 if options.expect is None else 130
+    return int(bool(lacking))
+
+
+def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Board) -> None:
+    """Until the time is over, or all that is expected has come."""
+    deadline = None if options.seconds is None else time.monotonic() + options.seconds
+    seen_pages = 0
+    begun: set[str] = set()
+    while deadline is None or time.monotonic() < deadline:
+        stack.check()
+        states, pages = stack.states(), stack.webhook.pages
+        for course in courses:
+            name = course.client.name
+            if course.running.onset_ms is not None and name not in begun:
+                begun.add(name)
+                board.say(f"{name}: the failure has begun")
+            news = course.take_states(states)
+            news += [text for page in pages[seen_pages:] if (text := course.take_page(page))]
+            for text in news:
+                board.say(f"{name}: {text}")
+        seen_pages = len(pages)
+        board.show(courses)
+        if options.expect and not shortcomings(options.expect, courses, pages):
+            return
+        time.sleep(LOOK_SECONDS)
+
+
+def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
+    """In sentences, what of the expected has not come, and what came and was not expected.
+
+    A client whose broker fails may be suspected for a while of what it does not have, as long as nobody is told.
+    """
+    found = []
+    for mode in expect:
+        showing = [course for course in courses if course.client.mode == mode]
+        if not any(mode in course.paged for course in showing):
+            course = showing[0]
+            status = course.now.get(mode, "unknown")
+            onset = "has begun" if course.running.onset_ms is not None else "has not begun"
+            found.append(f"missing: the page for {mode}: {course.client.name} {onset} to fail, its verdict is {status}")
+    for course in courses:
+        wrong = course.accused if course.client.outage is None else course.convicted
+        if wrong:
+            state = "healthy" if course.client.mode is None else f"failing by {course.client.mode}"
+            found.append(f"wrong: {course.client.name} is {state} but was accused of {', '.join(sorted(wrong))}")
+    return found + unexplained(pages, courses)
+
+
+def _check_environment(options: Options) -> None:
+    """Raises DependencyError before anything is started."""
+    path = java()
+    version(path)
+    if not has_compiler(path):
+        raise DependencyError(
+            f"{path} is a runtime without compiler, which cannot run the demo's clients from their sources; install "
+            "a JDK (Debian: apt-get install openjdk-17-jdk-headless)"
+        )
+    if options.expect is not None and alerting.missing():
+        raise DependencyError(f"--expect waits for alerts, but {'; '.join(alerting.missing())}")
+    for name in jars.SETS:
+        jars.classpath(name)
+
+
+@contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """SIGTERM and a closed terminal end the demo as Ctrl-C does."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    # A program started in the background by a shell would ignore it.
+    previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _run_folder(options: Options) -> Iterator[Path]:
+    """The folder of this run, locked as long as it runs. Old runs of the default place are removed."""
+    if options.folder is not None:
+        folder = options.folder.resolve()
+        if folder.exists() and any(folder.iterdir()):
+            raise InputError(f"{folder} is not empty; each run needs a folder of its own")
+    else:
+        folder = jars.cache() / "demo" / datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
+        _remove_old_runs(folder.parent)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+
+
+def _remove_old_runs(place: Path) -> None:
+    runs = sorted(place.glob("*/lock"))
+    for lock_file in runs[: max(0, len(runs) - KEPT_RUNS + 1)]:
+        with lock_file.open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            shutil.rmtree(lock_file.parent)
+
+
+def _remove_bulky(folder: Path) -> None:
+    for pattern in BULKY:
+        for path in folder.glob(pattern):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _minute() -> str:
+    """Now, as `kafka-health review` takes it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ")

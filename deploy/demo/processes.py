@@ -1,0 +1,186 @@
+"""Processes that end with us, however we end.
+
+Every process gets a session of its own, so that Ctrl-C reaches us alone and we end the others in order. A guard, one
+small process, holds the other end of a pipe: when we are gone (even by kill -9) it reads the end of the pipe and kills
+what is left. That needs no help of the operating system beyond pipes, so it works on Linux and macOS, and it does not
+depend on which of our threads started what.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from clienthealth.errors import ServiceError
+
+_GUARD = """
+import os, signal, sys
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+groups = set()
+for line in sys.stdin:
+    (groups.add if line[0] == "+" else groups.discard)(int(line[1:]))
+for group in groups:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+"""
+_lock = threading.Lock()
+_guard: subprocess.Popen[str] | None = None
+TAIL_LINES, TAIL_COLUMNS = 15, 400
+
+
+def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+    """`subprocess.Popen` in a session of its own, killed (with its children) when this process is gone.
+
+    Whoever starts a process calls `forget` once it has ended.
+    """
+    with _lock:
+        guard = _started_guard()
+        process = subprocess.Popen(
+            command, stdin=options.pop("stdin", subprocess.DEVNULL), start_new_session=True, **options
+        )
+        _tell(guard, f"+{process.pid}")
+    return process
+
+
+def give_way(pid: int, nice: int) -> None:
+    """Let the session of a process that `spawn` started give way to all others.
+
+    Linux shares the CPUs among sessions first (`sched_autogroup_enabled`), so that its nice value alone means nothing
+    to the others. Elsewhere, or where that may not be changed, this does nothing.
+    """
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
+
+
+def forget(pid: int) -> None:
+    """The process has ended: its id may soon be another's."""
+    with _lock:
+        if _guard is not None:
+            _tell(_guard, f"-{pid}")
+
+
+def free_port() -> int:
+    """A TCP port on loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def port_or_free(wanted: int) -> int:
+    """The wanted port if nobody listens on it, else a free one."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError:
+            return free_port()
+    return wanted
+
+
+class Process:
+    """A program of ours with its log file. `log` receives all that it prints, appended."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        output: IO[bytes]
+        with log.open("ab") as output:
+            self._process = spawn(
+                command,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=cwd,
+                env=None if environment is None else {**os.environ, **environment},
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id, which is also that of its group."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Has it not ended yet."""
+        return self._process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; negative: the signal that ended it."""
+        return self._process.poll()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to it and its children."""
+        # macOS says "not permitted" of a group of which only a dead member is left.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def stop(self, seconds: float = 10.0) -> None:
+        """Ask it to end (it alone: it knows how to end its children); kill all if it has not done so in time."""
+        if self.alive:
+            self._process.terminate()
+            self.signal(signal.SIGCONT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+        self.kill()
+
+    def kill(self) -> None:
+        """End it and its children at once."""
+        self.signal(signal.SIGKILL)
+        self._process.wait()
+        forget(self.pid)
+
+    def wait_until(self, ready: Callable[[], bool], seconds: float) -> None:
+        """Wait for a condition. Raises ServiceError, with the end of the log, if it ends or is not ready in time."""
+        deadline = time.monotonic() + seconds
+        while not ready():
+            if not self.alive:
+                raise ServiceError(f"{self.name} ended with exit code {self.exit_code}\n{self.tail()}")
+            if time.monotonic() > deadline:
+                raise ServiceError(f"{self.name} was not ready after {seconds:.0f} s\n{self.tail()}")
+            time.sleep(0.1)
+
+    def tail(self) -> str:
+        """The last lines of the log, and where the rest is."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:]
+        return "\n".join((*(f"  {line[:TAIL_COLUMNS]}" for line in lines), f"  (log: {self.log})"))
+
+
+def _started_guard() -> subprocess.Popen[str]:
+    global _guard
+    if _guard is None or _guard.poll() is not None:
+        _guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _GUARD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+    return _guard
+
+
+def _tell(guard: subprocess.Popen[str], line: str) -> None:
+    assert guard.stdin is not None
+    guard.stdin.write(f"{line}\n")
+    guard.stdin.flush()

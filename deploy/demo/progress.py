@@ -1,0 +1,134 @@
+"""What became of each client of the demo: when it failed, when the monitor knew, when somebody was paged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from clienthealth.records import STATUS_ORDER, Status
+from deploy.demo.client import DemoClient
+from deploy.demo.running import Running
+from deploy.demo.webhook import Page
+
+
+@dataclass
+class Course:
+    """One client: what was seen of it so far. Times are epoch milliseconds, of this machine's clock.
+
+    `now`: the newest status of each mode, the worst of all clients in the process; `first`: when a mode first had a
+    status; `kinds`: the kinds of evidence of a mode; `paged`: when the critical alert of a mode was delivered;
+    `alerts`: when an alert of any severity was first delivered.
+    """
+
+    client: DemoClient
+    running: Running
+    now: dict[str, Status] = field(default_factory=dict)
+    first: dict[tuple[str, Status], int] = field(default_factory=dict)
+    kinds: dict[str, set[str]] = field(default_factory=dict)
+    paged: dict[str, int] = field(default_factory=dict)
+    alerts: dict[str, int] = field(default_factory=dict)
+    firing: set[str] = field(default_factory=set)
+
+    @property
+    def worst(self) -> tuple[Status, str]:
+        """The worst status of now, and its mode."""
+        return max(((status, mode) for mode, status in self.now.items()), key=_order, default=("unknown", ""))
+
+    @property
+    def accused(self) -> set[str]:
+        """Modes other than its own that were ever suspected or confirmed."""
+        return {mode for mode, status in self.first if _RANK[status] >= _RANK["suspected"]} - {self.client.mode}
+
+    @property
+    def convicted(self) -> set[str]:
+        """Modes other than its own that were ever confirmed."""
+        return {mode for mode, status in self.first if status == "confirmed"} - {self.client.mode}
+
+    def take_states(self, states: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Take in the newest states of all clients; returns what changed for this one, in words."""
+        now = int(time.time() * 1000)
+        before, self.now = self.now, {}
+        for state in states:
+            if not self._is_mine(state["client"]):
+                continue
+            for verdict in state.get("verdicts") or ():
+                mode, status = verdict["mode"], verdict["status"]
+                if _RANK[status] > _RANK.get(self.now.get(mode, "unknown"), 0) or mode not in self.now:
+                    self.now[mode] = status
+                self.first.setdefault((mode, status), now)
+                kinds = {evidence["kind"] for evidence in verdict.get("evidence") or ()}
+                self.kinds.setdefault(mode, set()).update(kinds if _RANK[status] >= _RANK["suspected"] else ())
+        return [
+            f"{mode}: {before.get(mode, 'unknown')} → {status}"
+            for mode, status in sorted(self.now.items())
+            if status != before.get(mode) and max(_RANK[status], _RANK[before.get(mode, "unknown")]) > _RANK["ok"]
+        ]
+
+    def take_page(self, page: Page) -> str | None:
+        """Take in a notification; returns its words if it is of this client."""
+        if not self._is_mine(page.labels):
+            return None
+        mode = page.labels.get("mode", "")
+        self.alerts.setdefault(f"{page.labels.get('severity')} {page.labels.get('alertname')}", page.received_ms)
+        if page.labels.get("severity") == "critical" and mode:
+            if page.status == "firing":
+                self.paged.setdefault(mode, page.received_ms)
+                self.firing.add(mode)
+            else:
+                self.firing.discard(mode)
+        return f"{page.labels.get('severity')} alert {page.labels.get('alertname')} {page.status}"
+
+    def explains(self, labels: Mapping[str, str]) -> bool:
+        """Does its failure account for an alert: one of its own mode, or of what that mode does to it?"""
+        mine = self._is_mine(labels) if "instance" in labels else labels.get("service") == self.client.service
+        return mine and self.client.mode is not None and labels.get("mode", self.client.mode) == self.client.mode
+
+    def after_onset(self, at_ms: int | None) -> float | None:
+        """Seconds from the onset to a moment."""
+        onset = self.running.onset_ms
+        return None if at_ms is None or onset is None else (at_ms - onset) / 1000
+
+    def as_json(self) -> dict[str, Any]:
+        """For `result.json` of the run folder."""
+        return {
+            "client": self.client.name,
+            "service": self.client.service,
+            "mode": self.client.mode,
+            "onset_ms": self.running.onset_ms,
+            "now": self.now,
+            "first_ms": {f"{mode} {status}": at for (mode, status), at in self.first.items()},
+            "evidence": {mode: sorted(kinds) for mode, kinds in self.kinds.items() if kinds},
+            "paged_ms": self.paged,
+            "alerts_ms": self.alerts,
+            "accused_of": sorted(self.accused),
+        }
+
+    def _is_mine(self, labels: Mapping[str, Any]) -> bool:
+        return labels.get("service") == self.client.service and str(labels.get("instance")).endswith(
+            f":{self.running.pid}"
+        )
+
+
+def unexplained(pages: Sequence[Page], courses: Sequence[Course]) -> list[str]:
+    """In sentences, the alerts that no running failure accounts for, and those that do not say what to do."""
+    found = []
+    for page in pages:
+        labels = page.labels
+        about = ", ".join(
+            f"{name} {labels[name]}" for name in ("service", "instance", "group", "mode") if labels.get(name)
+        )
+        alert = f"{labels.get('severity')} alert {labels.get('alertname')} ({about or 'of the monitor itself'})"
+        if not any(course.explains(labels) for course in courses):
+            found.append(f"wrong: {alert}: nothing fails that explains it")
+        if not page.annotations.get("runbook_url"):
+            found.append(f"wrong: {alert} has no link to a runbook")
+    return list(dict.fromkeys(found))
+
+
+_RANK: Mapping[str, int] = {status: rank for rank, status in enumerate(STATUS_ORDER)}
+
+
+def _order(entry: tuple[Status, str]) -> tuple[int, str]:
+    return _RANK[entry[0]], entry[1]

@@ -1,0 +1,227 @@
+"""Records a demo client while it runs, as a folder that `kafka-health diagnose` reads.
+
+    python -m deploy.demo.record CLIENT FOLDER [--seconds N] [--classpath JARS] [--set OPTION=VALUE]…
+
+The folder then holds `metrics.jsonl.gz` (a line per client and second), `app.log.gz`, `jstack-*.txt` and `truth.json`.
+Nothing in it names this machine: the host is called `host-1`, the program's folder is cut from paths.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+import socket
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from clienthealth_exporters.jolokia import Jolokia, JolokiaError, MBeans
+from clienthealth_exporters.mbeans import PATTERNS, RUNTIME, object_name
+from deploy.demo.broker import Broker
+from deploy.demo.client import PROGRAMS, Context, DemoClient
+from deploy.demo.clients import CLIENTS
+from deploy.demo.legacy import LegacyBroker
+from deploy.demo.running import Running
+
+#: Seconds after the start and after the onset at which a thread dump is taken.
+DUMPS_BEFORE = (15.0,)
+DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
+DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
+#: Lines of log that are kept: a log storm would not fit.
+MAX_LOG_LINES = 20_000
+
+_HOST = re.compile(rf"(?<![A-Za-z0-9.]){re.escape(socket.gethostname())}(?![A-Za-z0-9.])")
+
+
+@dataclass
+class Recording:
+    """What is written while the client runs."""
+
+    client: DemoClient
+    running: Running
+    folder: Path
+    agent: Jolokia
+    dumps: int = 0
+
+    def read(self, lines: Any) -> None:
+        """One line for each client of the process."""
+        begin = time.perf_counter()
+        try:
+            mbeans = self.agent.read({name: () for name in PATTERNS if name != RUNTIME})
+        except JolokiaError as error:
+            self.running.note(f"no metrics: {error}")
+            return
+        read_us = int((time.perf_counter() - begin) * 1e6)
+        ts = int(time.time() * 1000)
+        for client_id, metrics in by_client(mbeans).items():
+            line = {"ts": ts, "client_id": client_id, "read_us": read_us, "metrics": metrics}
+            lines.write((json.dumps(line, separators=(",", ":"), sort_keys=True) + "\n").encode())
+
+    def dump(self, label: str) -> None:
+        """A thread dump into a file of its own."""
+        at = datetime.now(UTC)
+        self.dumps += 1
+        try:
+            text = self.agent.thread_dump()
+        except JolokiaError as error:
+            text = f"{error}\n"
+        (self.folder / f"jstack-{label}-{at:%H%M%S}.txt").write_text(_scrubbed(text), encoding="utf-8")
+        self.running.note(f"thread dump {label}")
+
+
+def record(client: DemoClient, context: Context, folder: Path, seconds: float, linger: float = 10.0) -> dict[str, Any]:
+    """Run a client for so many seconds (or until it has ended, and `linger` more) and record it; returns the truth."""
+    folder.mkdir(parents=True, exist_ok=True)
+    running = client.start(context)
+    url = running.jolokia_urls[0].partition("=")[2].split()[0]
+    recording = Recording(client, running, folder, Jolokia(url, timeout=5.0))
+    try:
+        with gzip.GzipFile(folder / "metrics.jsonl.gz", "wb", mtime=0) as lines:
+            _follow(recording, lines, seconds)
+        if not running.alive:
+            time.sleep(linger)
+    finally:
+        ended_by_itself = not running.alive
+        running.stop()
+    _copy_log(running.log_file, folder / "app.log.gz")
+    truth = _truth(recording, ended_by_itself)
+    (folder / "truth.json").write_text(_scrubbed(json.dumps(truth, indent=1)) + "\n", encoding="utf-8")
+    return truth
+
+
+def by_client(mbeans: MBeans) -> dict[str, dict[str, Any]]:
+    """The attributes of each client under the keys of a recording.
+
+    `group/name{tag=value,…}` for what `metrics()` of a Java client has, `domain:k=v,…/Attribute` for other MBeans.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    shared: dict[str, Any] = {}
+    for name, attributes in mbeans.items():
+        domain, properties = object_name(name)
+        client_id = properties.get("client-id")
+        if client_id is not None:
+            group = properties["type"]
+            tags = ",".join(f"{key}={value}" for key, value in sorted(properties.items()) if key != "type")
+            keys = {attribute: f"{group}/{attribute}{{{tags}}}" for attribute in attributes}
+        else:
+            client_id = properties.get("clientId", properties.get("id"))
+            tags = ",".join(f"{key}={value}" for key, value in sorted(properties.items()))
+            keys = {attribute: f"{domain}:{tags}/{attribute}" for attribute in attributes}
+        into = shared if client_id is None else found.setdefault(client_id, {})
+        into.update({keys[attribute]: value for attribute, value in attributes.items()})
+    return {client_id: {**shared, **metrics} for client_id, metrics in found.items()}
+
+
+def _follow(recording: Recording, lines: Any, seconds: float) -> None:
+    running = recording.running
+    begin = time.monotonic()
+    planned = list(_labels("before", DUMPS_BEFORE))
+    without_onset = list(_labels("during", DUMPS_WITHOUT_ONSET))
+    after_onset = list(_labels("during", DUMPS_AFTER_ONSET))
+    while (elapsed := time.monotonic() - begin) < seconds and running.alive:
+        recording.read(lines)
+        since_onset = None if running.onset_ms is None else time.time() - running.onset_ms / 1000
+        due = [planned] if since_onset is None else [after_onset]
+        if recording.client.mode is None:
+            due = [planned, without_onset]
+        for plan in due:
+            clock = since_onset if plan is after_onset and since_onset is not None else elapsed
+            if plan and clock >= plan[0][1]:
+                recording.dump(plan.pop(0)[0])
+        time.sleep(max(0.0, 1.0 - (time.monotonic() - begin - elapsed)))
+
+
+def _labels(word: str, seconds: Sequence[float]) -> Iterator[tuple[str, float]]:
+    for number, at in enumerate(seconds, 1):
+        yield (f"{word}{number}", at)
+
+
+def _copy_log(source: Path, target: Path) -> None:
+    parts = [part for part in (source.with_name(f"{source.name}.1"), source) if part.exists()]
+    with gzip.GzipFile(target, "wb", mtime=0) as copy:
+        left = MAX_LOG_LINES
+        for part in parts:
+            with part.open(encoding="utf-8", errors="replace") as lines:
+                for line in lines:
+                    if left <= 0:
+                        return
+                    left -= 1
+                    copy.write(_scrubbed(line).encode())
+
+
+def _truth(recording: Recording, ended_by_itself: bool) -> dict[str, Any]:
+    client, running = recording.client, recording.running
+    onset = running.onset_ms
+    return {
+        "case": recording.folder.name,
+        "client": client.name,
+        "kind": "failure" if client.mode else "control",
+        "expected_mode": client.mode,
+        "onset_ms": onset,
+        "ended_by_itself": ended_by_itself,
+        "versions": client.classpath,
+        "notes": client.help,
+        "client_options": " ".join(f"-D{name}={value}" for name, value in client.options.items()),
+        "final_counters": running.counters,
+        "timeline": sorted(running.timeline),
+    }
+
+
+def _scrubbed(text: str) -> str:
+    return _HOST.sub("host-1", text).replace(str(PROGRAMS), "clients")
+
+
+class Surroundings:
+    """What a client needs, started when it asks; use it as a context manager."""
+
+    def __init__(self, folder: Path) -> None:
+        self.run_folder = folder
+        self._open = ExitStack()
+        self._brokers = 0
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """A broker of its own too: nobody else is here."""
+        return self.new_broker().bootstrap_servers
+
+    def new_broker(self) -> Broker:
+        """A broker that may be held and killed."""
+        self._brokers += 1
+        return self._open.enter_context(Broker(self.run_folder / f"broker-{self._brokers}", heap_mb=256))
+
+    def legacy(self) -> LegacyBroker:
+        """ZooKeeper and a broker 0.8.2.1."""
+        return self._open.enter_context(LegacyBroker(self.run_folder / "legacy"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+
+def main() -> None:
+    """Record one client."""
+    parser = argparse.ArgumentParser(description="Records a demo client while it runs.")
+    parser.add_argument("client", choices=sorted(CLIENTS))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seconds", type=float, default=100.0)
+    parser.add_argument("--classpath", help="another set of jars, as clients-4.1")
+    parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="an option of the program")
+    args = parser.parse_args()
+    client = CLIENTS[args.client]
+    changed = dict(option.split("=", 1) for option in args.set)
+    client = replace(client, classpath=args.classpath or client.classpath, options={**client.options, **changed})
+    with tempfile.TemporaryDirectory() as folder, Surroundings(Path(folder)) as surroundings:
+        print(json.dumps(record(client, surroundings, args.folder, args.seconds), indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""A demo client while it runs: its process, what is done to its broker, what it says about itself."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from deploy.demo.processes import forget, spawn
+
+STOP_SECONDS = 5.0
+
+
+class Running:
+    """A started program. What it prints is kept in `output`; `ONSET` and `COUNTERS` lines are understood.
+
+    `jolokia_urls` are targets for `kafka-health export jvm`, `log_source` is for the shipper. `actions` run beside
+    the program, each in a thread of its own, and must end soon after `wait` has said that the program stops.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        service: str,
+        jolokia_urls: Sequence[str],
+        log_file: Path,
+        actions: Sequence[Callable[[Running], None]] = (),
+    ) -> None:
+        self.service = service
+        self.jolokia_urls = list(jolokia_urls)
+        self.log_file = log_file
+        self.started_ms = int(time.time() * 1000)
+        self.onset_ms: int | None = None
+        self.counters: dict[str, int] = {}
+        self.timeline: list[tuple[int, str]] = []
+        self._onset = threading.Event()
+        self._stopping = threading.Event()
+        self.output = folder / "output.txt"
+        self._process = spawn(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        )
+        self.note("application started")
+        self._threads = [threading.Thread(target=self._read, name=f"read {folder.name}", daemon=True)]
+        for action in actions:
+            self._threads.append(
+                threading.Thread(target=action, args=(self,), name=f"act on {folder.name}", daemon=True)
+            )
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def pid(self) -> int:
+        """The process id of the JVM."""
+        return self._process.pid
+
+    @property
+    def log_source(self) -> str:
+        """A line for the shipper's list of files."""
+        host = socket.gethostname()
+        source = {"service": self.service, "host": host, "instance": f"{host}:{self.pid}", "file": str(self.log_file)}
+        return json.dumps(source)
+
+    @property
+    def alive(self) -> bool:
+        """Is the JVM still there."""
+        return self._process.poll() is None
+
+    @property
+    def stopping(self) -> bool:
+        """Is the program over, or told to be."""
+        return self._stopping.is_set() or not self.alive
+
+    def wait(self, seconds: float) -> bool:
+        """Wait; true if the program is to stop and the caller should end."""
+        return self._stopping.wait(seconds) or not self.alive
+
+    def wait_for_onset(self, seconds: float) -> bool:
+        """Wait until the failure begins, at most so long; true if it has begun."""
+        return self._onset.wait(seconds)
+
+    def note(self, what: str) -> None:
+        """Write down when something was done."""
+        self.timeline.append((int(time.time() * 1000), what))
+
+    def stop(self) -> None:
+        """End the process (kill it if it does not go) and what was started beside it."""
+        self._stopping.set()
+        if self.alive:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        for thread in self._threads:
+            thread.join(STOP_SECONDS)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self.output.open("w", encoding="utf-8") as copy:
+            for line in self._process.stdout:
+                copy.write(line)
+                copy.flush()
+                self._understand(line.strip())
+        self.note(f"application ended, exit code {self._process.wait()}")
+        forget(self.pid)
+
+    def _understand(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        if word == "COUNTERS":
+            self.counters = json.loads(rest)
+        elif word in ("ONSET", "RECOVERED"):
+            at, _, what = rest.partition(" ")
+            self.timeline.append((int(at), f"{word} {what}"))
+            if word == "ONSET" and self.onset_ms is None:
+                self.onset_ms = int(at)
+                self._onset.set()

@@ -1,0 +1,107 @@
+"""Ships the log files of the demo's clients to the topic client-logs, as structured records.
+
+    python -m deploy.demo.shipper FILES
+
+FILES lists what to ship and is read again when it changes: a JSON object per line with `service`, `host`, `instance`
+and `file` (`Running.log_source`). The brokers are those of the settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import signal
+import threading
+from pathlib import Path
+
+from clienthealth.settings import Settings, load
+from clienthealth_exporters import kafka
+from clienthealth_exporters.ecs import log_record
+from clienthealth_exporters.mbeans import Process
+from clienthealth_exporters.publish import MAX_BLOCK_MS, Publisher
+from deploy.demo.log_file import LogEvent, LogFile
+
+log = logging.getLogger(__name__)
+
+#: Lines per second, logger and level of one file.
+LIMIT = 50
+PAUSE_SECONDS = 0.5
+
+
+class Shipper:
+    """Follows all files of a list that may grow."""
+
+    def __init__(self, files: Path, publisher: Publisher, topic: str, limit: int = LIMIT) -> None:
+        self._files = files
+        self._publisher = publisher
+        self._topic = topic
+        self._limit = limit
+        self._followed: dict[str, tuple[Process, LogFile]] = {}
+
+    def run(self, stop: threading.Event) -> None:
+        """Ship until `stop` is set, then what is left."""
+        while not stop.is_set():
+            if not self.ship():
+                stop.wait(PAUSE_SECONDS)
+        self.ship()
+        for process, file in self._followed.values():
+            for event in file.close():
+                self._send(process, event)
+
+    def ship(self) -> bool:
+        """A chunk of each file; true if there is more."""
+        self._read_list()
+        for process, file in self._followed.values():
+            for event in file.events():
+                self._send(process, event)
+        return any(file.behind for _, file in self._followed.values())
+
+    def _read_list(self) -> None:
+        try:
+            lines = self._files.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return
+        for line in lines:
+            if line not in self._followed:
+                source = json.loads(line)
+                process = Process(source["service"], source["host"], source["instance"])
+                self._followed[line] = (process, LogFile(Path(source["file"]), self._limit))
+                log.info("ships %s of %s", source["file"], source["instance"])
+
+    def _send(self, of: Process, event: LogEvent) -> None:
+        record = log_record(
+            of,
+            event.ts_ms,
+            event.message,
+            level=event.level,
+            logger=event.logger,
+            thread=event.thread,
+            stack="\n".join(event.stack),
+        )
+        self._publisher.send(self._topic, f"{of.service}|{of.instance}|", record)
+
+
+def main(files: Path, settings: Settings) -> int:
+    """Ship until SIGTERM or Ctrl-C."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    producer = kafka.producer(
+        settings, client_id="kafka-health-shipper", linger_ms=100, compression_type="gzip", max_block_ms=MAX_BLOCK_MS
+    )
+    publisher = Publisher(producer)
+    try:
+        Shipper(files, publisher, settings.topics.logs[0]).run(stop)
+    finally:
+        lost = publisher.close()
+    return 1 if lost else 0
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-5s %(name)s - %(message)s")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("files", type=Path, help="the list of log files")
+    parser.add_argument("--config", help="settings in TOML")
+    arguments = parser.parse_args()
+    raise SystemExit(main(arguments.files, load(arguments.config)))

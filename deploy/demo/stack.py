@@ -1,0 +1,205 @@
+"""The whole product on this machine: broker, topics, monitor, exporters, Prometheus, Alertmanager and clients.
+
+Everything keeps its state and its logs in one run folder, listens on loopback, and ends when the stack is closed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from clienthealth import checkout
+from clienthealth.errors import ServiceError
+from clienthealth.settings import Settings, load
+from deploy.demo import alerting
+from deploy.demo.broker import Broker
+from deploy.demo.client import DemoClient
+from deploy.demo.legacy import LegacyBroker
+from deploy.demo.processes import Process, port_or_free
+from deploy.demo.running import Running
+from deploy.demo.topics import create_ours
+from deploy.demo.webhook import Webhook
+
+#: Spark on two busy cores.
+MONITOR_SECONDS = 240.0
+STOP_SECONDS = 20.0
+LAG_SECONDS = 30
+#: A monitor that runs for minutes is compiled once and quickly: 75 s of CPU until it is ready instead of 99 s.
+#: (Java gives such a compiler a cache of 48 MB, which Spark overflows; then nothing more is compiled.)
+QUICK_START = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
+
+
+class Stack:
+    """Started piece by piece by `start` and `start_clients`; use it as a context manager, which ends all of it.
+
+    It is also what its clients start from (`deploy.demo.client.Context`). `say` is told what is being done.
+    """
+
+    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+        self.run_folder = folder
+        self.settings_file = folder / "health.toml"
+        self.broker = Broker(folder / "broker")
+        self.settings = Settings()
+        self.alerting: alerting.Alerting | None = None
+        self.webhook = Webhook(0, folder / "pages.jsonl")
+        self.running: dict[str, Running] = {}
+        self._say = say
+        self._open = ExitStack()
+        self._processes: list[Process] = []
+        self._spare_brokers: list[Broker] = []
+        self._brokers = 0
+        self._legacy: LegacyBroker | None = None
+        self._jvms, self._log_files = folder / "jvm-targets.txt", folder / "log-files.jsonl"
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The broker that the monitor uses, and clients that need none of their own."""
+        return self.broker.bootstrap_servers
+
+    @property
+    def status_page(self) -> str:
+        """Where the exporter is."""
+        return f"http://127.0.0.1:{self.settings.prometheus.port}"
+
+    def start(self, clients: Sequence[DemoClient]) -> None:
+        """Start all but the clients. Raises ServiceError with the end of a log, or DependencyError."""
+        self._say("starting the broker")
+        self._open.enter_context(self.broker)
+        self._write_settings()
+        create_ours(self.settings)
+        monitor = self._run("monitor", self._command("monitor"), environment=QUICK_START)
+        self._say("starting the monitor (Spark), exporters and what the clients need")
+        self._open.enter_context(self.webhook)
+        exporter = self._run("exporter", self._command("export", "prometheus"))
+        self._jvms.touch()
+        self._run("jvm-exporter", self._command("export", "jvm", "--targets-file", str(self._jvms)))
+        self._run("group-exporter", self._command("export", "groups"))
+        shipper = [sys.executable, "-m", "deploy.demo.shipper", str(self._log_files)]
+        self._run("log-shipper", [*shipper, "--config", str(self.settings_file)])
+        if not alerting.missing():
+            monitor_metrics = f"127.0.0.1:{self.settings.monitor.metrics_port}"
+            jobs = {
+                "kafka-client-health": f"127.0.0.1:{self.settings.prometheus.port}",
+                "kafka-client-health-monitor": monitor_metrics,
+            }
+            self.alerting = alerting.start(self.run_folder / "alerting", self.settings, jobs, self.webhook.url)
+            self._add(self.alerting.alertmanager)
+            self._add(self.alerting.prometheus)
+        self._prepare(clients)
+        exporter.wait_until(lambda: alerting.answers(f"{self.status_page}/healthz"), alerting.START_SECONDS)
+        self._say("waiting for the monitor's queries")
+        monitor.wait_until(self._monitor_works, MONITOR_SECONDS)
+
+    def start_clients(self, clients: Sequence[DemoClient]) -> None:
+        """Start the clients and make them known to the exporters."""
+        for client in clients:
+            self._say(f"starting {client.name}: {client.help}")
+            running = client.start(self)
+            self._open.callback(running.stop)
+            self.running[client.name] = running
+            with self._jvms.open("a", encoding="utf-8") as targets:
+                targets.writelines(f"{url}\n" for url in running.jolokia_urls)
+            with self._log_files.open("a", encoding="utf-8") as files:
+                files.write(f"{running.log_source}\n")
+
+    def new_broker(self) -> Broker:
+        """A broker for one client alone, which may be frozen and killed."""
+        if self._spare_brokers:
+            return self._spare_brokers.pop()
+        self._brokers += 1
+        broker = Broker(self.run_folder / f"broker-{self._brokers}", heap_mb=256)
+        return self._open.enter_context(broker)
+
+    def legacy(self) -> LegacyBroker:
+        """ZooKeeper and a broker 0.8.2.1, the same for all clients that ask."""
+        if self._legacy is None:
+            self._legacy = self._open.enter_context(LegacyBroker(self.run_folder / "legacy"))
+        return self._legacy
+
+    def states(self) -> list[dict[str, Any]]:
+        """The newest state of every client, as the exporter tells it."""
+        with urllib.request.urlopen(f"{self.status_page}/clients.json", timeout=10) as response:
+            found: list[dict[str, Any]] = json.load(response)
+        return found
+
+    def check(self) -> None:
+        """Raises ServiceError, with the end of its log, if a part of the product has ended."""
+        for process in self._processes:
+            if not process.alive:
+                raise ServiceError(f"{process.name} ended with exit code {process.exit_code}\n{process.tail()}")
+
+    def logs(self) -> Mapping[str, Path]:
+        """Part → its log file."""
+        return {"broker": self.broker.log, **{process.name: process.log for process in self._processes}}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def _prepare(self, clients: Sequence[DemoClient]) -> None:
+        """Start what clients will ask for while Spark starts."""
+        if any(client.broker == "legacy" for client in clients):
+            self.legacy()
+        self._spare_brokers = [self.new_broker() for client in clients if client.broker == "own"]
+
+    def _write_settings(self) -> None:
+        """Settings of this run: its broker, its folder, ports that are free, and little patience."""
+        folder, defaults = self.run_folder, Settings()
+        exporter_port = port_or_free(defaults.prometheus.port)
+        metrics_port = port_or_free(defaults.monitor.metrics_port)
+        sections: dict[str, dict[str, Any]] = {
+            "kafka": {"bootstrap_servers": self.bootstrap_servers},
+            "monitor": {
+                "checkpoint": str(folder / "checkpoints"),
+                "history": str(folder / "history"),
+                "metrics_port": metrics_port,
+            },
+            "prometheus": {"port": exporter_port},
+            "jvm": {"interval_seconds": 5.0},
+            # Each batch is planned anew, which costs more here than its few records: the cores are for the failures.
+            "lag": {"trigger_seconds": LAG_SECONDS},
+            "links": {"status_page": f"http://127.0.0.1:{exporter_port}"},
+            "review": {"out": str(folder / "reports")},
+        }
+        text = "# The settings of this run of the demo.\n"
+        for section, values in sections.items():
+            text += f"\n[{section}]\n"
+            # A JSON string is a TOML string too.
+            text += "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
+        self.settings_file.write_text(text, encoding="utf-8")
+        self.settings = load(str(self.settings_file), environ={})
+
+    def _command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "clienthealth.cli", *arguments, "--config", str(self.settings_file)]
+
+    def _run(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> Process:
+        process = Process(name, command, self.run_folder / f"{name}.log", checkout.root(), environment)
+        self._add(process)
+        return process
+
+    def _add(self, process: Process) -> None:
+        self._processes.append(process)
+        self._open.callback(process.stop, STOP_SECONDS)
+
+    def _monitor_works(self) -> bool:
+        """Do all its queries run, by its own metrics."""
+        try:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.settings.monitor.metrics_port}/metrics", timeout=2
+            ) as response:
+                lines = response.read().decode().splitlines()
+        except OSError:
+            return False
+        up = [line for line in lines if line.startswith("kafka_client_health_query_up{")]
+        done = {line.partition("{")[2] for line in lines if "_last_batch_timestamp_seconds{" in line}
+        return bool(up) and all(line.endswith(" 1.0") for line in up) and any('"clients"' in line for line in done)
