@@ -1,0 +1,164 @@
+"""From a commit to its state in `client-health`: real broker, exporter and monitor, 2,000 groups × 6 partitions.
+
+The windows of all groups are full: a quarter of an hour of readings lies on the topic when the monitor starts. Then
+groups commit, at moments that have nothing to do with the rhythm of exporter and monitor, and the time until the
+committed offset is in the group's record is measured. Run as `make bench`, or
+`python -m tests.bench.bench_groups_to_state [readings]`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+from prometheus_client.parser import text_string_to_metric_families
+
+from clienthealth.settings import KafkaSettings, Settings
+from clienthealth_exporters.group_offsets import Snapshots
+from clienthealth_exporters.group_reader import Group, GroupsReading, Member, Offsets
+from deploy.demo.broker import Broker
+from deploy.demo.processes import Process, free_port
+from deploy.demo.topics import create_ours
+from tests.bench.bench_groups import GROUPS, PARTITIONS, TOPIC, fill
+
+READINGS, COMMITS, TARGET_SECONDS = 90, 10, 20.0
+INTERVAL_MS = 10_000
+START_SECONDS = 600.0
+
+
+def history(settings: Settings, readings: int) -> None:
+    """Publish what the exporter would have seen in the time before: groups that read more slowly than is produced."""
+    producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "linger.ms": 50})
+    snapshots = Snapshots(settings)
+    now_ms = round(time.time() * 1000)
+    partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+    owners = dict.fromkeys(partitions, Member("order-reader", "order-reader-0a8f6a52-51c4-4d59", "/10.0.0.17"))
+    for step in range(readings):
+        seen = Offsets(50 + 400 * step // readings, 100 + 800 * step // readings, 0)
+        groups = [
+            Group(f"group-{number:04}", "Stable", 1, dict.fromkeys(partitions, seen), owners)
+            for number in range(GROUPS)
+        ]
+        reading = GroupsReading(now_ms - INTERVAL_MS * (readings - step), groups, {}, {})
+        for snapshot in snapshots.of(reading):
+            producer.produce(settings.topics.metrics[0], json.dumps(snapshot, separators=(",", ":")).encode())
+            producer.poll(0)
+        producer.flush()
+
+
+class States(threading.Thread):
+    """Reads `client-health`: what has been committed on partition 0, by group, and when that was learned."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(daemon=True)
+        self._consumer = KafkaConsumer(settings.topics.health, bootstrap_servers=settings.kafka.bootstrap_servers)
+        self._changed = threading.Condition()
+        self._committed: dict[str, tuple[int, int, float]] = {}
+
+    def run(self) -> None:
+        """Until the process ends."""
+        for record in self._consumer:
+            found = time.monotonic()
+            state: dict[str, Any] = json.loads(record.value)
+            committed = state["indicators"]["lag"][0]["committed_offset"]
+            with self._changed:
+                self._committed[state["client"]["client_id"]] = (committed, state["last_seen"], found)
+                self._changed.notify_all()
+
+    def since(self, ts_ms: int) -> int:
+        """How many groups have a state of a reading at or after this time."""
+        with self._changed:
+            return sum(1 for _, seen_ms, _ in self._committed.values() if seen_ms >= ts_ms)
+
+    def seen(self, group: str, committed: int, seconds: float) -> float:
+        """Wait until a group's state has this committed offset; when that was (monotonic). Raises TimeoutError."""
+
+        def there() -> bool:
+            return self._committed.get(group, (-1,))[0] == committed
+
+        with self._changed:
+            if not self._changed.wait_for(there, seconds):
+                raise TimeoutError(f"offset {committed} of {group} is not in client-health after {seconds:.0f} s")
+            return self._committed[group][2]
+
+
+def durations(port: int) -> dict[str, float]:
+    """How long the last batch of each query took, by the monitor's own metrics."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        families = text_string_to_metric_families(answer.read().decode())
+        return {
+            sample.labels["query"]: sample.value
+            for family in families
+            if family.name == "kafka_client_health_batch_duration_seconds"
+            for sample in family.samples
+        }
+
+
+def main(readings: int) -> None:
+    """Print the figures."""
+    with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
+        broker.create_topic(TOPIC, PARTITIONS)
+        settings = Settings(kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
+        create_ours(settings)
+        fill(broker.bootstrap_servers)
+        port = free_port()
+        config = Path(folder) / "health.toml"
+        config.write_text(
+            f'[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n'
+            f'[monitor]\ncheckpoint = "{folder}/checkpoints"\nhistory = "{folder}/history"\nmetrics_port = {port}\n'
+            '[groups]\ninclude = "group-.*"\n'
+        )
+        states = States(settings)
+        states.start()
+        history(settings, readings)
+        began_ms, began = round(time.time() * 1000), time.monotonic()
+        command = [sys.executable, "-m", "clienthealth.cli"]
+        monitor = Process("monitor", [*command, "monitor", "--config", str(config)], Path(folder) / "monitor.log")
+        exporter = Process(
+            "exporter", [*command, "export", "groups", "--config", str(config)], Path(folder) / "exporter.log"
+        )
+        try:
+            monitor.wait_until(lambda: states.since(began_ms) == GROUPS, START_SECONDS)
+            ready = time.monotonic() - began
+            print(f"groups: {readings} readings of each worked off {ready:.0f} s after the start", flush=True)
+            seconds, batches = commits(broker.bootstrap_servers, states, port)
+        finally:
+            exporter.stop()
+            monitor.stop(60)
+    print(
+        f"groups: from a commit to its state in client-health: median {statistics.median(seconds):.1f} s, "
+        f"longest of {len(seconds)} {max(seconds):.1f} s (target {TARGET_SECONDS:.0f} s)"
+    )
+    for query in sorted(batches[0]):
+        print(f"groups: batches of the query {query}: median {statistics.median(b[query] for b in batches):.1f} s")
+
+
+def commits(servers: str, states: States, port: int) -> tuple[list[float], list[dict[str, float]]]:
+    """Commit for one group after the other, and wait for each to be seen."""
+    admin = KafkaAdminClient(bootstrap_servers=servers)
+    random_ = random.Random(1)
+    seconds, batches = [], []
+    for number in range(COMMITS):
+        group, offset = f"group-{random_.randrange(GROUPS):04}", 600 + number
+        time.sleep(10 * random_.random())
+        admin.alter_group_offsets(group, {TopicPartition(TOPIC, 0): OffsetAndMetadata(offset, "", -1)})
+        began = time.monotonic()
+        seconds.append(states.seen(group, offset, 120) - began)
+        batches.append(durations(port))
+    admin.close()
+    return seconds, batches
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else READINGS)

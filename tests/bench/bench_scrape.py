@@ -1,0 +1,127 @@
+"""One scrape of 12,000 partitions: 2,000 consumer groups with 6 partitions each.
+
+    python -m tests.bench.bench_scrape
+
+Prints the size of the page, the time until it is there after a change, the time of a scrape over HTTP with and without
+gzip, the CPU of taking in all records, and what prometheus-client needs for the same series.
+"""
+
+from __future__ import annotations
+
+import gzip
+import statistics
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from clienthealth.settings import PrometheusSettings, Settings
+from clienthealth_exporters.prometheus import PROBES, Exporter
+from clienthealth_exporters.series import FAMILIES, SCOPES
+from clienthealth_exporters.states import States
+from clienthealth_exporters.web import Server
+from tests.health_records import NOW_MS, group, wire
+
+GROUPS = 2_000
+PARTITIONS = 6
+RUNS = 15
+
+
+def main() -> None:
+    """Measure and print."""
+    records = []
+    for number in range(GROUPS):
+        found = group(f"group-{number}", partitions=PARTITIONS)
+        for row in found["indicators"]["lag"]:
+            row["topic"] = f"topic-{number}"
+        records.append(wire(found))
+    states = States(Settings(), clock=lambda: NOW_MS / 1000)
+    cpu = time.process_time()
+    for record in records:
+        states.put(*record)
+    put("all records taken in (CPU)", time.process_time() - cpu)
+    exporter = Exporter(Settings(), states, lambda: None)
+    page = exporter.metrics()
+    body = page.encode()
+    print(f"{'page':52}{len(body) / 1e6:9.1f} MB  {page.count(chr(10)):,} lines")
+    print(f"{'page, gzip':52}{len(gzip.compress(body, 1)) / 1e6:9.1f} MB")
+
+    def changed() -> None:
+        states.put(*records[0])
+        exporter.metrics()
+
+    timed("page after a change", changed)
+    with Server(PrometheusSettings(port=0), exporter, PROBES) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+
+        def scrape(encoding: str) -> Callable[[], None]:
+            request = urllib.request.Request(f"{server.url}/metrics", headers={"Accept-Encoding": encoding})
+
+            def once() -> None:
+                states.put(*records[0])
+                with urllib.request.urlopen(request) as answer:
+                    answer.read()
+
+            return once
+
+        timed("scrape after a change", scrape("identity"))
+        timed("scrape after a change, gzip", scrape("gzip"))
+        server.shutdown()
+    registry = CollectorRegistry()
+    registry.register(Plain([state.record for state in states.live()]))
+    timed("the same series by prometheus-client, no HTTP", lambda: generate_latest(registry) and None, runs=3)
+
+
+class Plain(Collector):
+    """The series of all records as prometheus-client wants them."""
+
+    def __init__(self, records: list) -> None:  # type: ignore[type-arg]
+        self._records = records
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """Nothing, so that registering does not collect."""
+        return []
+
+    def collect(self):  # type: ignore[no-untyped-def]
+        """All families, made anew."""
+        for family in FAMILIES:
+            found = GaugeMetricFamily(family.name, family.help, labels=family.labels)
+            for record in self._records:
+                client = record.client
+                scope = {
+                    "client": (client.service, client.host, client.instance, client.client_id),
+                    "group": (client.instance, client.client_id),
+                    "partition": (client.instance,),
+                }[family.scope]
+                assert len(scope) == len(SCOPES[family.scope])
+                for extra, value in family.read(record):
+                    found.add_metric((*scope, *extra), value)
+            yield found
+
+
+def timed(what: str, work: Callable[[], object], runs: int = RUNS) -> None:
+    """Median wall time, and CPU time of this process, of a run."""
+    walls, cpu = [], time.process_time()
+    for _ in range(runs):
+        start = time.perf_counter()
+        work()
+        walls.append(time.perf_counter() - start)
+    used = (time.process_time() - cpu) / runs
+    print(f"{what:52}{statistics.median(walls):9.3f} s   CPU {used:.3f} s")
+
+
+def put(what: str, seconds: float) -> None:
+    """Print one figure."""
+    print(f"{what:52}{seconds:9.3f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Fixtures that start something: one Spark session and one broker per test process, and only where asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deploy.demo.broker import Broker
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session of production, with our jars, on two cores; compiled quickly, as it lives for minutes."""
+    from clienthealth.session import session
+    from clienthealth.settings import Settings
+    from deploy.demo.stack import QUICK_START
+
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in QUICK_START.items():
+            environment.setenv(name, value)
+        found = session("tests", Settings(), batch=True)
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A real broker on loopback, for all tests of this process: each takes topics of its own."""
+    from deploy.demo.broker import Broker
+
+    with Broker(tmp_path_factory.mktemp("broker")) as found:
+        yield found

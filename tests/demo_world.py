@@ -1,0 +1,23 @@
+"""What a client of the demo needs from its surroundings, in tests: a folder and the shared broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.demo.broker import Broker
+from deploy.demo.legacy import LegacyBroker
+
+
+@dataclass
+class World:
+    """For demo clients that only use the shared broker."""
+
+    run_folder: Path
+    bootstrap_servers: str
+
+    def new_broker(self) -> Broker:
+        raise NotImplementedError
+
+    def legacy(self) -> LegacyBroker:
+        raise NotImplementedError

@@ -1,0 +1,240 @@
+"""From a series to the pager: a real Prometheus fires our rules, a real Alertmanager routes them to a local webhook."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alerts.build import alertmanager_config, write
+from clienthealth.settings import Settings
+from clienthealth_exporters.prometheus import Exporter
+from clienthealth_exporters.states import States
+from clienthealth_exporters.web import Request
+from tests.health_records import deadlock, group, healthy, record, verdict, wire
+
+PROMETHEUS = shutil.which("prometheus")
+ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
+PATIENCE_SECONDS = 40.0
+MONITOR_RUNS = 'kafka_client_health_query_up{query="clients"} 1\n'
+
+pytestmark = pytest.mark.skipif(
+    not (PROMETHEUS and ALERTMANAGER), reason="prometheus and alertmanager are not installed"
+)
+
+
+class World:
+    """What Prometheus scrapes (`client_page`, `monitor_page`; None: down), and what the webhook has received."""
+
+    def __init__(self) -> None:
+        self.client_page = ""
+        self.monitor_page: str | None = MONITOR_RUNS
+        self.received: list[dict[str, Any]] = []
+        self.alertmanager = ""
+
+    def firing(self) -> set[tuple[str, str]]:
+        """Name and severity of every alert that was delivered as firing and not yet as resolved."""
+        state: dict[str, dict[str, Any]] = {}
+        for notification in list(self.received):
+            state |= {alert["fingerprint"]: alert for alert in notification["alerts"]}
+        return {
+            (alert["labels"]["alertname"], alert["labels"]["severity"])
+            for alert in state.values()
+            if alert["status"] == "firing"
+        }
+
+    def suppressed(self, **labels: str) -> bool:
+        """Does Alertmanager know an alert with these labels, and hold it back?"""
+        with urllib.request.urlopen(f"{self.alertmanager}/api/v2/alerts", timeout=5) as answer:
+            alerts = json.load(answer)
+        return any(
+            alert["status"]["state"] == "suppressed" for alert in alerts if labels.items() <= alert["labels"].items()
+        )
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """Prometheus, Alertmanager and a webhook, with every wait of the rules and routes cut to a second."""
+    assert PROMETHEUS and ALERTMANAGER
+    found = World()
+    with ExitStack() as stack:
+        pages = stack.enter_context(serving(found))
+        prometheus, alertmanager = free_address(), free_address()
+        found.alertmanager = f"http://{alertmanager}"
+        write(tmp_path, Settings(), dry_run=False)
+        for path in (tmp_path / "rules").glob("*.yml"):
+            path.write_text(re.sub(r'\b(for|keep_firing_for): "?\w+"?', r"\1: 1s", path.read_text("utf-8")), "utf-8")
+        (tmp_path / "alertmanager.yml").write_text(alertmanager_config(f"http://{pages}/hook", "1s"), "utf-8")
+        (tmp_path / "prometheus.yml").write_text(
+            f"""
+global: {{scrape_interval: 1s, evaluation_interval: 1s}}
+rule_files: ["{tmp_path}/rules/*.yml"]
+alerting: {{alertmanagers: [{{static_configs: [{{targets: ["{alertmanager}"]}}]}}]}}
+scrape_configs:
+  - {{job_name: kafka-client-health, honor_labels: true, static_configs: [{{targets: ["{pages}"]}}]}}
+  - {{job_name: kafka-client-health-monitor, metrics_path: /monitor, static_configs: [{{targets: ["{pages}"]}}]}}
+""",
+            "utf-8",
+        )
+        routing = [f"--config.file={tmp_path}/alertmanager.yml", f"--storage.path={tmp_path}/alertmanager"]
+        routing += [f"--web.listen-address={alertmanager}", "--cluster.listen-address="]
+        stack.enter_context(started([ALERTMANAGER, *routing], tmp_path / "alertmanager.log", alertmanager))
+        scraping = [f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/tsdb"]
+        scraping += [f"--web.listen-address={prometheus}", "--rules.alert.resend-delay=1s"]
+        stack.enter_context(started([PROMETHEUS, *scraping], tmp_path / "prometheus.log", prometheus))
+        yield found
+
+
+def test_every_alert_arrives_with_its_runbook_and_no_other(world: World) -> None:
+    states = show(world)
+    expected = {
+        ("KafkaClientProducerCallbackDeadlock", "critical"),
+        ("KafkaClientSendBlockedOnMetadata", "warning"),
+        ("KafkaClientLagStalled", "warning"),
+        ("KafkaClientErrorBudgetBurn", "critical"),
+    }
+    awaited(lambda: world.firing() >= expected, f"{sorted(expected)}; delivered: {sorted(world.firing())}")
+    awaited(lambda: world.suppressed(measurement="buffer"), "the ticket for the full buffer is held back")
+    assert world.firing() == expected, "the full buffer is explained by the deadlock, the rest is healthy"
+    for notification in world.received:
+        for alert in notification["alerts"]:
+            annotations = alert["annotations"]
+            page = annotations["runbook_url"].removeprefix("http://127.0.0.1:9309")
+            assert exporter(states)(Request(page, {})).status == 200
+            assert annotations["dashboard_url"].startswith("http://127.0.0.1:3000/d/kafka-client-health-")
+    (deadlocked,) = (n for n in world.received if n["commonLabels"].get("mode") == "producer-callback-deadlock")
+    description = deadlocked["alerts"][0]["annotations"]["description"]
+    assert description.startswith("order-producer of orders-api on web-7:31337: confirmed since 20")
+    address = "http://127.0.0.1:9309/client?service=orders-api&instance=web-7%3A31337&client_id=order-producer"
+    assert description.endswith(address) and deadlocked["receiver"] == "pager"
+
+
+def test_cured_clients_are_reported_as_cured(world: World) -> None:
+    show(world)
+    page = ("KafkaClientProducerCallbackDeadlock", "critical")
+    awaited(lambda: page in world.firing(), "the page")
+    world.client_page = metrics(healthy(end_ms=now_ms()))
+    awaited(lambda: page not in world.firing(), "its end")
+
+
+def test_blind_monitor_silences_the_clients_and_speaks_itself(world: World) -> None:
+    world.monitor_page = None
+    down = ("KafkaClientHealthMonitorDown", "critical")
+    awaited(lambda: down in world.firing(), "the monitor is down")
+    show(world)
+    awaited(
+        lambda: world.suppressed(mode="producer-callback-deadlock", severity="critical"),
+        "Alertmanager holds the page back",
+    )
+    assert not {name for name, _ in world.firing() if not name.startswith("KafkaClientHealth")}
+    world.monitor_page = MONITOR_RUNS
+    page = ("KafkaClientProducerCallbackDeadlock", "critical")
+    awaited(lambda: page in world.firing(), "the page, once the monitor is back")
+
+
+def show(world: World) -> States:
+    """A deadlocked producer with a full buffer, a suspicion, a stalled group, and two healthy clients."""
+    found = [
+        deadlock(end_ms=now_ms()),
+        record(
+            verdict("send-blocked-on-metadata", "suspected"), service="checkout", worst="suspected", end_ms=now_ms()
+        ),
+        group(status="STALL", end_ms=now_ms()),
+        group("fine", end_ms=now_ms()),
+        *(healthy(number, end_ms=now_ms()) for number in range(2)),
+    ]
+    states = States(Settings())
+    for one in found:
+        name, value, _ = wire(one)
+        states.put(name, value, now_ms())
+    world.client_page = exporter(states).metrics()
+    return states
+
+
+def metrics(*records: dict[str, Any]) -> str:
+    states = States(Settings())
+    for one in records:
+        name, value, _ = wire(one)
+        states.put(name, value, now_ms())
+    return exporter(states).metrics()
+
+
+def exporter(states: States) -> Exporter:
+    return Exporter(Settings(), states, lambda: None)
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def awaited(condition: Callable[[], object], what: str) -> None:
+    """Wait until it is so."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < end, f"not within {PATIENCE_SECONDS:g} s: {what}"
+        time.sleep(0.1)
+
+
+def free_address() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return f"127.0.0.1:{found.getsockname()[1]}"
+
+
+@contextmanager
+def serving(world: World) -> Iterator[str]:
+    """The pages to scrape and the webhook, at one address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            page = world.client_page if self.path == "/metrics" else world.monitor_page
+            self.send_response(503 if page is None else 200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write((page or "").encode())
+
+        def do_POST(self) -> None:
+            world.received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            return None
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@contextmanager
+def started(command: Sequence[str], log: Path, address: str) -> Iterator[None]:
+    """A program that answers at /-/ready of its address."""
+
+    def ready() -> bool:
+        assert process.poll() is None, log.read_text("utf-8")
+        try:
+            with urllib.request.urlopen(f"http://{address}/-/ready", timeout=5):
+                return True
+        except OSError:
+            return False
+
+    with log.open("w") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out)
+    try:
+        awaited(ready, f"{command[0]} is ready")
+        yield
+    finally:
+        process.terminate()
+        process.wait(10)

@@ -1,0 +1,387 @@
+"""Every query of every dashboard, variable and annotation against a real Prometheus that scrapes a fleet of clients.
+
+Prometheus runs with our own configuration and rules, but sixty times as fast: every minute and hold is a second.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import threading
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client import generate_latest
+
+from alerts.build import write
+from alerts.rule import CLIENT, dashboard_uid
+from clienthealth.modes import modes
+from clienthealth.selfmetrics import SelfMetrics
+from clienthealth.settings import Settings
+from clienthealth_exporters.prometheus import Exporter
+from clienthealth_exporters.states import States
+from dashboards.build import boards
+from tests.alert_rules import ROOT
+from tests.dashboard_reading import Board, label_values, panels
+from tests.e2e.test_alert_delivery import awaited, free_address, now_ms, started
+from tests.health_records import deadlock, group, healthy, record, verdict, wire
+
+PROMETHEUS = shutil.which("prometheus")
+pytestmark = pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed")
+
+BOARDS = boards()
+ALL: Mapping[str, str] = {
+    "service": ".*",
+    "host": ".*",
+    "instance": ".+",
+    "client_id": ".+",
+    "topic": ".+",
+    "group": ".+",
+}
+SECOND = {"$__rate_interval": "10s", "[$__range:1m]": "[60s:1s]", "$__range": "60s"}
+PANELS = [
+    (name, panel["id"], panel["title"])
+    for name, board in BOARDS.items()
+    for panel in panels(board)
+    if "targets" in panel
+]
+
+#: Nothing is shown while nothing is wrong.
+EMPTY_WHEN_HEALTHY = {
+    "Changes of verdicts",
+    "Failures over time",
+    "Records dropped for want of buffer",
+    "Records rejected, by reason",
+    "Series left out",
+    "Share of records rejected",
+    "Time until the buffer is full",
+    "Unhealthy clients by service",
+    "Unhealthy now",
+    "Unread share of what is retained",
+    "Verdict latency",
+    "Verdict latency, median",
+}
+
+
+def test_listed_panels_exist() -> None:
+    assert {title for _, _, title in PANELS} >= EMPTY_WHEN_HEALTHY
+
+
+class Prometheus:
+    """A running one."""
+
+    def __init__(self, address: str) -> None:
+        self._url = f"http://{address}/api/v1"
+
+    def series(self, expr: str, instant: bool = True) -> list[dict[str, Any]]:
+        """The series that a query gives, those left out that are not a number throughout."""
+        end = now_ms() / 1000
+        asked = {"time": end} if instant else {"start": end - 30, "end": end, "step": 1}
+        found = self._get("query" if instant else "query_range", {"query": expr, **asked})["result"]
+        return [one for one in found if any(value != "NaN" for _, value in one.get("values", [one.get("value")]))]
+
+    def label_values(self, selector: str, label: str) -> list[str]:
+        """As Grafana asks for the values of a variable."""
+        found: list[str] = self._get(f"label/{label}/values", {"match[]": selector})
+        return found
+
+    def _get(self, path: str, asked: Mapping[str, Any]) -> Any:
+        address = f"{self._url}/{path}?{urllib.parse.urlencode(asked)}"
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            return json.load(answer)["data"]
+
+
+def chosen(board: Board, text: str, choice: Mapping[str, str]) -> str:
+    """The text with variables replaced as Grafana does it."""
+    constants = {v["name"]: v["query"] for v in board["templating"]["list"] if v["type"] == "constant"}
+    for name, value in SECOND.items():
+        text = text.replace(name, value)
+    for name, value in {**ALL, **constants, **choice}.items():
+        text = re.sub(rf"\${name}\b", lambda _, value=value: value, text)  # type: ignore[misc]
+    assert "$" not in text, text
+    return text
+
+
+def escaped(value: str) -> str:
+    """A chosen value in a pattern: Grafana escapes it for the pattern, and that for the string of PromQL."""
+    return re.sub(r"([\\^$*+?.()|\[\]{}])", r"\\\\\1", value)
+
+
+def empty(prometheus: Prometheus, board: Board, choice: Mapping[str, str] | None = None) -> set[str]:
+    """Titles of the panels that have a query without any series."""
+    return {
+        panel["title"]
+        for panel in panels(board)
+        for target in panel.get("targets", [])
+        if not prometheus.series(chosen(board, target["expr"], choice or {}), target.get("instant", False))
+    }
+
+
+# ---- a fleet
+
+
+def sick() -> list[dict[str, Any]]:
+    """A client for each failure mode, a group in trouble, and healthy ones."""
+    end = now_ms()
+    indicators = deadlock()["indicators"]
+    indicators["buffer"] |= {"seconds_to_full": 40.0}
+    for name in ("callback_seconds", "queue_time_seconds", "request_latency_seconds"):
+        indicators[name] = {"avg": 0.2, "max": 0.9, "p99": 0.8, "source": "measured"}
+    queues = {"queues": [{"topic": "orders", "used_ratio": 1.0, "records": None}, {"topic": "slow", "used_ratio": 0.0}]}
+    polling = {"last_poll_age_seconds": 3.0, "poll_idle_ratio": 0.4}
+    found = [deadlock(end_ms=end), *fit(end)]
+    for mode in modes().values():
+        if mode.id == "producer-callback-deadlock":
+            continue
+        kind = min(mode.kinds & {"producer", "consumer", "legacy-consumer"})
+        others = [verdict(m.id, "unknown", reason="x") for m in modes().values() if m is not mode and kind in m.kinds]
+        more = indicators if kind == "producer" else queues | (polling if kind == "consumer" else {})
+        names = {"service": "shop", "host": "", "instance": f"pod-{mode.id}", "client_id": mode.id}
+        found.append(
+            record(
+                verdict(mode.id, "confirmed"),
+                *others,
+                kind=kind,
+                indicators=more,
+                worst="confirmed",
+                end_ms=end,
+                **names,
+            )
+        )
+    found[0]["indicators"] = indicators
+    found.append(
+        record(verdict("producer-not-closed", "suspected", since=None), client_id="gone", departed=True, end_ms=end)
+    )
+    return [*found, group("late", status="STALL", end_ms=end)]
+
+
+def fit(end: int | None = None) -> list[dict[str, Any]]:
+    """Healthy clients alone, with everything that they can be asked for."""
+    end = end or now_ms()
+    indicators = healthy()["indicators"]
+    for name in ("callback_seconds", "queue_time_seconds", "request_latency_seconds"):
+        indicators[name] = {"avg": 0.002, "max": 0.009, "p99": 0.008, "source": "measured"}
+    kinds = {kind for mode in modes().values() for kind in mode.kinds}
+    fine = {kind: [verdict(mode.id, "ok") for mode in modes().values() if kind in mode.kinds] for kind in kinds}
+    consumer = {
+        "queues": [{"topic": "orders", "used_ratio": 0.1, "records": 10}],
+        "last_poll_age_seconds": 0.2,
+        "poll_idle_ratio": 0.9,
+    }
+    names = {"service": "billing", "host": "bill-1", "instance": "bill-1:77"}
+    groups = group("fine", cluster="prod-us", end_ms=end)
+    for row in groups["indicators"]["lag"]:
+        row["start_offset"] = 0
+    return [
+        record(*fine["producer"], kind="producer", indicators=indicators, end_ms=end, client_id="invoices", **names),
+        record(*fine["consumer"], kind="consumer", indicators=consumer, end_ms=end, client_id="reader", **names),
+        record(
+            *fine["legacy-consumer"], kind="legacy-consumer", indicators=consumer, end_ms=end, client_id="old", **names
+        ),
+        groups,
+    ]
+
+
+class Monitor:
+    """The monitor's own metrics; with each scrape some time has passed."""
+
+    def __init__(self, busy: bool) -> None:
+        self._metrics, self._busy = SelfMetrics(), busy
+        self._metrics.up.labels("clients").set(1)
+
+    def page(self) -> str:
+        metrics = self._metrics
+        progress: dict[str, Any] = {"name": "clients", "durationMs": {"triggerExecution": 1200}}
+        progress["stateOperators"] = [{"numRowsTotal": 40, "numRowsDroppedByWatermark": int(self._busy)}]
+        progress["sources"] = [
+            {"latestOffset": {"client-metrics": {"0": 90}}, "endOffset": {"client-metrics": {"0": 80}}}
+        ]
+        if self._busy:
+            metrics.progressed(progress)
+            metrics.changed(change(), now_ms() / 1000)
+            metrics.counted([counted("malformed-json")])
+        else:
+            metrics.progressed({**progress, "stateOperators": [{"numRowsTotal": 40, "numRowsDroppedByWatermark": 0}]})
+        metrics.counted([counted(None)])
+        return generate_latest(metrics.registry).decode()
+
+
+def counted(reason: str | None) -> Any:
+    newest = datetime.now(UTC)
+    return SimpleNamespace(source_topic="client-metrics", reason=reason, records=5, newest=newest)
+
+
+def change() -> Any:
+    """The change that opens an incident."""
+    opened = SimpleNamespace(mode="producer-callback-deadlock", since_ms=now_ms() - 45_000)
+    return SimpleNamespace(verdict=opened, change="opened")
+
+
+@contextmanager
+def serving(page: Callable[[], str]) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(page().encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            return None
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@contextmanager
+def watching(folder: Path, fleet: Sequence[Mapping[str, Any]], busy: bool) -> Iterator[Prometheus]:
+    """Prometheus with deploy/prometheus/prometheus.yml, on a fleet."""
+    assert PROMETHEUS
+    states = States(Settings())
+    for one in fleet:
+        name, value, _ = wire(dict(one))
+        states.put(name, value, now_ms())
+    exporter = Exporter(Settings(), states, lambda: None)
+    with ExitStack() as stack:
+        clients, monitor = (
+            stack.enter_context(serving(exporter.metrics)),
+            stack.enter_context(serving(Monitor(busy).page)),
+        )
+        write(folder / "written", Settings(), dry_run=False)
+        (folder / "alerts").mkdir()
+        shutil.copytree(folder / "written/rules", folder / "alerts/rules")
+        shutil.move(folder / "alerts/rules/watchdog.yml", folder / "alerts/watchdog.yml")
+        for path in (folder / "alerts").rglob("*.yml"):
+            path.write_text(re.sub(r'\b(for|keep_firing_for): "?\w+"?', r"\1: 1s", path.read_text("utf-8")), "utf-8")
+        config = (ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8")
+        for ours, here in {
+            "15s": "1s",
+            "exporter:9309": clients,
+            "monitor:9308": monitor,
+            "alertmanager:9093": "127.0.0.1:9",
+        }.items():
+            assert ours in config
+            config = config.replace(ours, here)
+        (folder / "prometheus.yml").write_text(config, "utf-8")
+        address = free_address()
+        command = [PROMETHEUS, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/tsdb"]
+        command += [f"--web.listen-address={address}", "--log.level=error"]
+        stack.enter_context(started(command, folder / "log", address))
+        prometheus = Prometheus(address)
+        settled = "count_over_time(service:kafka_client_judged:count[20s]) > 5"
+        awaited(lambda: prometheus.series(settled), "several evaluations of the rules")
+        if busy:
+            awaited(lambda: prometheus.series('ALERTS{alertstate="firing",severity="critical"}'), "alerts")
+        yield prometheus
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    with watching(tmp_path_factory.mktemp("failing"), sick(), busy=True) as prometheus:
+        yield prometheus
+
+
+@pytest.fixture(scope="module")
+def fine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    with watching(tmp_path_factory.mktemp("fine"), fit(), busy=False) as prometheus:
+        yield prometheus
+
+
+# ---- tests
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_every_panel_shows_something_while_clients_fail(name: str, failing: Prometheus) -> None:
+    """Series are left out only by an exporter at its cap, and this one is not."""
+    assert empty(failing, BOARDS[name]) <= {"Series left out"}
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_only_listed_panels_are_empty_while_all_is_well(name: str, fine: Prometheus) -> None:
+    listed = {title for board, _, title in PANELS if board == name} & EMPTY_WHEN_HEALTHY
+    assert empty(fine, BOARDS[name]) <= listed
+    assert not (listed - empty(fine, BOARDS[name])), "listed, but not empty"
+
+
+@pytest.mark.parametrize("mode", modes())
+def test_the_dashboard_that_a_page_links_to_shows_that_client(mode: str, failing: Prometheus) -> None:
+    (alert,) = failing.series(f'ALERTS{{alertstate="firing", severity="critical", mode="{mode}"}}')
+    (name,) = (name for name, board in BOARDS.items() if board["uid"] == dashboard_uid(f"mode-{mode}"))
+    choice = {label: escaped(alert["metric"].get(label, "")) for label in CLIENT}
+    board = BOARDS[name]
+    (row,) = (p for p in panels(board) if p["title"] == "Unhealthy now")
+    (client,) = failing.series(chosen(board, row["targets"][0]["expr"], choice))
+    assert (client["metric"]["mode"], client["metric"]["status"]) == (mode, "confirmed")
+    assert float(client["value"][1]) > 1e12, "a moment in milliseconds"
+    assert empty(failing, board, choice).isdisjoint({"Confirmed", "Suspected", "Verdict over time", "Is it reporting"})
+
+
+def test_two_services_at_once(failing: Prometheus) -> None:
+    assert empty(failing, BOARDS["overview"], {"service": "(billing|shop)"}) == set()
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_variables_have_values(name: str, failing: Prometheus) -> None:
+    board = BOARDS[name]
+    for variable in board["templating"]["list"]:
+        if variable["type"] == "query":
+            selector, label = label_values(variable)
+            assert failing.label_values(chosen(board, selector, {}), label), variable["name"]
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_annotations(name: str, failing: Prometheus) -> None:
+    board = BOARDS[name]
+    found = {
+        annotation["name"]: failing.series(chosen(board, annotation["expr"], {}), instant=False)
+        for annotation in board["annotations"]["list"]
+        if "expr" in annotation
+    }
+    assert found.keys() == {"Critical alerts", "Warnings"}
+    assert all(found.values())
+
+
+def test_all_that_fail_are_listed_also_where_nobody_knows_since_when(failing: Prometheus) -> None:
+    board = BOARDS["overview"]
+    (table,) = (p for p in panels(board) if p["title"] == "Unhealthy now")
+    rows = failing.series(chosen(board, table["targets"][0]["expr"], {}))
+    assert {row["metric"]["client_id"]: float(row["value"][1]) > 0 for row in rows} == {
+        "order-producer": True,
+        "gone": False,
+        **{mode: True for mode in modes() if mode != "producer-callback-deadlock"},
+    }
+
+
+def test_numbers_say_what_is_so(failing: Prometheus) -> None:
+    board = BOARDS["overview"]
+    shown = {
+        panel["title"]: failing.series(chosen(board, panel["targets"][0]["expr"], {}))[0]["value"][1]
+        for panel in panels(board)
+        if panel["type"] == "stat"
+    }
+    # Five failing, one suspected that has gone, three healthy, two groups.
+    assert (shown["Reporting"], shown["Confirmed"], shown["Suspected"], shown["Not judged"]) == ("10", "5", "1", "0")
+
+
+def test_weekly_numbers_are_those_of_the_definition(failing: Prometheus) -> None:
+    """Of eight judged clients that are there, five are unhealthy; the one that has gone counts in neither sum."""
+    board = BOARDS["review"]
+    value = {
+        panel["title"]: float(failing.series(chosen(board, panel["targets"][0]["expr"], {}))[0]["value"][1])
+        for panel in panels(board)
+        if panel["type"] == "stat"
+    }
+    assert value["Healthy client-minutes"] == pytest.approx(3 / 8)
+    assert value["Target"] == 0.995
+    assert value["Error budget spent"] == pytest.approx((5 / 8) / 0.005)

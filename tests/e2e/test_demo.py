@@ -1,0 +1,234 @@
+"""The demo as a newcomer runs it: real clients fail, the monitor says so with evidence, the pager rings, all ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clienthealth.modes import modes
+from clienthealth.settings import Settings, load
+from deploy.demo import alerting
+from deploy.demo.clients import CLIENTS
+
+#: From the blocked I/O thread to a confirmed verdict.
+CONFIRMED_SECONDS = 150
+STARTED_SECONDS = 300
+ENDED_SECONDS = 150
+#: Series of the four measurements that the default clients have.
+MEASURED = (
+    ("kafka_client_producer_buffer_used_ratio", 'service="order-api"'),
+    ("kafka_client_producer_callback_seconds", 'service="order-api"'),
+    ("kafka_client_consumer_queue_used_ratio", 'service="trade-feed"'),
+    ("kafka_consumergroup_group_lag", 'group="billing"'),
+    ("kafka_consumergroup_group_lag_seconds", 'group="billing"'),
+)
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc"),
+    pytest.mark.skipif(bool(alerting.missing()), reason="; ".join(alerting.missing())),
+]
+
+
+class Demo:
+    """`kafka-health demo` in a process of its own; all that it starts carries a mark in its environment."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self.mark = f"DEMO_TEST={uuid.uuid4().hex}"
+        name, _, value = self.mark.partition("=")
+        self.output = folder.with_suffix(".txt")
+        with self.output.open("w", encoding="utf-8") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "clienthealth.cli", "demo", "--dir", str(folder), *options],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, name: value},
+            )
+
+    @property
+    def said(self) -> str:
+        """What it has printed so far."""
+        return self.output.read_text(encoding="utf-8")
+
+    def result(self) -> dict[str, dict[str, Any]]:
+        """What became of each client, by name."""
+        courses = json.loads((self.folder / "result.json").read_text(encoding="utf-8"))
+        return {course["client"]: course for course in courses}
+
+    def left(self) -> list[str]:
+        """The commands of all processes that it or its children started and that are still there."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                environment = (process / "environ").read_bytes()
+                command = (process / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if self.mark.encode() in environment and command:
+                found.append(command.replace(b"\0", b" ").decode()[:200])
+        return found
+
+    def wait_until_said(self, text: str, seconds: float) -> None:
+        """Wait for a line of its output."""
+        deadline = time.monotonic() + seconds
+        while text not in self.said:
+            assert self.process.poll() is None, self.said
+            assert time.monotonic() < deadline, f"'{text}' was not said in time:\n{self.said}"
+            time.sleep(0.2)
+
+    def wait_until_measured(self, seconds: float) -> None:
+        """Wait until the four measurements of the default clients are in Prometheus's format and on the status page."""
+        deadline = time.monotonic() + seconds
+        while missing := self._not_shown():
+            assert self.process.poll() is None, self.said
+            assert time.monotonic() < deadline, f"not shown: {missing}\n{self.said}"
+            time.sleep(1)
+
+    def _not_shown(self) -> list[str]:
+        settings = self.folder / "health.toml"
+        if not settings.exists():
+            return ["anything"]
+        url = f"http://127.0.0.1:{load(str(settings), {}).prometheus.port}"
+        try:
+            with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:
+                lines = answer.read().decode().splitlines()
+            with urllib.request.urlopen(f"{url}/", timeout=5) as answer:
+                page = answer.read().decode()
+        except OSError as error:
+            return [str(error)]
+        series = [
+            name
+            for name, label in MEASURED
+            if not any(line.startswith(f"{name}{{") and label in line for line in lines)
+        ]
+        return series + [words for words in ("% used", "% full", " records") if words not in page]
+
+    def wait_until_nothing_is_left(self, seconds: float = 20.0) -> None:
+        """Wait until all processes are gone."""
+        deadline = time.monotonic() + seconds
+        while left := self.left():
+            assert time.monotonic() < deadline, f"left behind: {left}"
+            time.sleep(0.1)
+
+    def end(self) -> None:
+        """Kill it, whatever it does; its guard kills the rest."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the run keeps its state."""
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def occupied() -> Iterator[None]:
+    """Our usual ports are taken, by us or by somebody else."""
+    usual = Settings()
+    sockets = [socket.socket() for _ in range(2)]
+    for taken, port in zip(sockets, (usual.prometheus.port, usual.monitor.metrics_port), strict=True):
+        # As servers do: what a demo just before left in TIME_WAIT does not take the port.
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind(("127.0.0.1", port))
+            taken.listen()
+        except OSError:
+            continue
+    yield
+    for taken in sockets:
+        taken.close()
+
+
+def test_a_deadlocked_producer_is_paged_and_a_healthy_client_is_left_alone(folder: Path) -> None:
+    mode = "producer-callback-deadlock"
+    demo = Demo(folder, "--clients", "callback-deadlock,healthy", "--for", "300", "--expect", mode)
+    try:
+        assert demo.process.wait(STARTED_SECONDS + 300 + ENDED_SECONDS) == 0, demo.said
+        result = demo.result()
+        failing, healthy = result["callback-deadlock"], result["healthy"]
+        confirmed = failing["first_ms"][f"{mode} confirmed"] - failing["onset_ms"]
+        assert confirmed < CONFIRMED_SECONDS * 1000, demo.said
+        assert len(failing["evidence"][mode]) >= 2
+        assert failing["paged_ms"][mode] >= failing["onset_ms"]
+        assert failing["accused_of"] == []
+        assert healthy["accused_of"] == []
+        assert healthy["now"][mode] == "ok"
+        pages = [json.loads(line) for line in (folder / "pages.jsonl").read_text(encoding="utf-8").splitlines()]
+        labels = [page["labels"] for page in pages if page["labels"].get("mode") == mode]
+        assert {"critical"} == {page["severity"] for page in labels}
+        assert {"order-service"} == {page["service"] for page in labels}
+        demo.wait_until_nothing_is_left()
+    finally:
+        demo.end()
+
+
+def test_all_five_failures_are_paged_side_by_side(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    demo = Demo(folder, "--for", "600", "--expect", ",".join(modes()))
+    try:
+        # 0 says too that no alert came without cause or without a link to its runbook.
+        assert demo.process.wait(STARTED_SECONDS + 600 + ENDED_SECONDS) == 0, demo.said
+        result = demo.result()
+        assert set(result) == {name for name, client in CLIENTS.items() if client.default}
+        assert {name: course["accused_of"] for name, course in result.items() if course["accused_of"]} == {}
+        assert {course["mode"] for course in result.values() if course["paged_ms"]} == set(modes())
+        with capsys.disabled():
+            for mode, seconds in verdict_seconds(result).items():
+                sys.stdout.write(f"\n{mode}: {seconds:.0f} s from onset to verdict")
+        demo.wait_until_nothing_is_left()
+    finally:
+        demo.end()
+
+
+def verdict_seconds(result: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """Mode → seconds from the onset to the first verdict, suspected or confirmed, that anybody can read."""
+    found = {}
+    for course in result.values():
+        mode = course["mode"]
+        verdicts = [course["first_ms"].get(f"{mode} {status}") for status in ("suspected", "confirmed")]
+        known = [at for at in verdicts if at is not None]
+        if known:
+            found[mode] = (min(known) - course["onset_ms"]) / 1000
+    return found
+
+
+@pytest.mark.usefixtures("occupied")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_however_it_ends_nothing_is_left_and_ports_in_use_do_not_matter(folder: Path, how: signal.Signals) -> None:
+    demo = Demo(folder, "--clients", "callback-deadlock")
+    try:
+        demo.wait_until_said("waiting for the monitor", STARTED_SECONDS)
+        settings, usual = load(str(folder / "health.toml"), environ={}), Settings()
+        assert settings.prometheus.port != usual.prometheus.port
+        assert settings.monitor.metrics_port != usual.monitor.metrics_port
+        assert len(demo.left()) > 8
+        demo.process.send_signal(how)
+        code = demo.process.wait(ENDED_SECONDS)
+        assert code == (-signal.SIGKILL if how == signal.SIGKILL else 130), demo.said
+        demo.wait_until_nothing_is_left()
+        if how != signal.SIGKILL:
+            assert f"ended; logs, history and result.json are in {folder}" in demo.said
+            assert not (folder / "broker" / "data").exists()
+    finally:
+        demo.end()
+
+
+def test_what_cannot_come_true_is_said_before_anything_starts(folder: Path) -> None:
+    demo = Demo(folder, "--clients", "healthy", "--expect", "producer-not-closed")
+    assert demo.process.wait(30) == 2
+    assert demo.said == "kafka-health: none of the clients healthy shows the mode 'producer-not-closed'\n"
+    assert not folder.exists()

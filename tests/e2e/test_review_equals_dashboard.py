@@ -1,0 +1,134 @@
+"""The dashboard "weekly review" and the review say the same of the same time.
+
+Two hours of minutes are put into the history and, as the exporter shows them, into a real Prometheus; then the
+dashboard's own queries are asked, with the rules' own recordings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from clienthealth.records import STATUS_ORDER, Client
+from clienthealth.review.build import build
+from clienthealth.review.model import Review
+from clienthealth.review.period import Period
+from clienthealth.settings import Settings
+from clienthealth.sinks import history
+from dashboards.build import boards
+from tests.alert_rules import recordings
+from tests.dashboard_reading import panels
+from tests.e2e.test_alert_delivery import free_address, started
+from tests.generated_history import Fault, client_rows, minute_rows, quality_rows, status_of
+
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("prometheus") and shutil.which("promtool")), reason="prometheus is not installed"
+)
+
+MODE = "producer-callback-deadlock"
+SICK = Client("orders-api", "web-1", "web-1:100", "order-producer", "producer")
+WELL = Client("orders-api", "web-2", "web-2:100", "order-producer", "producer")
+LATE = Client("billing", "web-3", "web-3:200", "invoice-producer", "producer")
+PERIOD = Period(datetime(2026, 11, 10, 10, tzinfo=UTC), datetime(2026, 11, 10, 12, tzinfo=UTC))
+#: Suspected for 3 minutes, confirmed for 22; nobody watched from 11:00 to 11:10; billing is unknown for 30 minutes.
+FAULT = Fault(SICK, MODE, PERIOD.start + timedelta(minutes=20), PERIOD.start + timedelta(minutes=45),
+              PERIOD.start + timedelta(minutes=23))  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def review(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Review, str]]:
+    root = tmp_path_factory.mktemp("equal")
+    gap = PERIOD.start + timedelta(hours=1)
+    watched = (F.col("minute") < F.lit(gap)) | (F.col("minute") >= F.lit(gap + timedelta(minutes=10)))
+    status, modes = status_of([FAULT])
+    unjudged = (F.col("service") == "billing") & (F.col("minute") < F.lit(PERIOD.start + timedelta(minutes=30)))
+    rows = minute_rows(
+        client_rows(spark, [SICK, WELL, LATE]),
+        PERIOD.start,
+        PERIOD.minutes,
+        {"status": F.when(unjudged, "unknown").otherwise(status), "modes": modes},
+        watched,
+    )
+    history.create(spark, str(root))
+    history.append(rows, str(root), "minutes", "test", 0)
+    history.append(
+        quality_rows(spark, PERIOD.start, PERIOD.minutes, "client-metrics", 18, 0, 0).filter(watched),
+        str(root), "quality", "test", 0,
+    )  # fmt: skip
+    found = build(spark, Settings(), PERIOD, root / "actions.toml", str(root))
+    lines = [
+        line
+        for row in rows.withColumn("at", F.unix_seconds("minute")).orderBy("instance", "at").collect()
+        for line in samples(row["service"], row["host"], row["instance"], row["client_id"], row["status"], row["at"])
+    ]
+    (root / "samples.om").write_text("\n".join([*sorted(lines, key=series_and_time), "# EOF\n"]))
+    (root / "prometheus.yml").write_text("{}\n")
+    create = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "samples.om", "tsdb"]
+    subprocess.run(create, cwd=root, check=True, capture_output=True, timeout=60)
+    address = free_address()
+    command = ["prometheus", f"--config.file={root}/prometheus.yml", f"--storage.tsdb.path={root}/tsdb"]
+    command += [f"--web.listen-address={address}", "--storage.tsdb.retention.time=100y"]
+    # A sample holds for its minute and no longer, as a series ends when its client or the monitor is gone.
+    command.append("--query.lookback-delta=59s")
+    with started(command, root / "prometheus.log", address):
+        yield found, address
+
+
+def series_and_time(line: str) -> tuple[str, int]:
+    """What a sample is sorted by: Prometheus takes those of a series in the order of time only."""
+    series, _, at = line.rsplit(" ", 2)
+    return series, int(at)
+
+
+def samples(service: str, host: str, instance: str, client_id: str, status: str, at: int) -> list[str]:
+    """What the exporter shows of a client: one series per status, and that it is there."""
+    who = f'service="{service}",host="{host}",instance="{instance}",client_id="{client_id}"'
+    return [
+        *(
+            f'kafka_client_failure_mode{{{who},mode="{MODE}",status="{name}"}} {int(name == status)} {at}'
+            for name in STATUS_ORDER
+        ),
+        f"kafka_client_up{{{who}}} 1 {at}",
+    ]
+
+
+def asked(prometheus: str, query: str) -> dict[str, float]:
+    """The dashboard's query over the period, by service, with the recorded series computed on the spot."""
+    for name, expr in recordings().items():
+        query = re.sub(rf"{name}\{{[^}}]*\}}", lambda _, expr=expr: f"({expr})", query)  # type: ignore[misc]
+    query = query.replace("[$__range:1m]", f"[{PERIOD.minutes}m:1m]").replace("$slo_target", "0.995")
+    # Half a minute before the end: the steps of the range are then exactly the minutes of the period.
+    form = urllib.parse.urlencode({"query": query, "time": PERIOD.end.timestamp() - 30})
+    with urllib.request.urlopen(f"http://{prometheus}/api/v1/query?{form}", timeout=30) as answer:
+        found = json.load(answer)["data"]["result"]
+    return {one["metric"].get("service", ""): float(one["value"][1]) for one in found}
+
+
+def test_the_same_numbers(review: tuple[Review, str]) -> None:
+    found, prometheus = review
+    # 110 watched minutes of each client; 25 of one unhealthy, 30 of another not judged.
+    assert found.overall.minutes.observed == 110 + 110 + 80
+    assert found.overall.minutes.unhealthy == 25
+    queries = {panel["title"]: panel["targets"] for panel in panels(boards()["review"]) if "targets" in panel}
+    overall = found.overall
+    assert asked(prometheus, queries["Unhealthy client-minutes"][0]["expr"]) == {"": overall.minutes.unhealthy}
+    assert asked(prometheus, queries["Healthy client-minutes"][0]["expr"])[""] == pytest.approx(overall.minutes.sli)
+    assert asked(prometheus, queries["Error budget spent"][0]["expr"])[""] == pytest.approx(overall.budget.spent)
+    by_column = {target["refId"]: asked(prometheus, target["expr"]) for target in queries["Services"]}
+    expected = [
+        {s.service: s.minutes.sli for s in found.services},
+        {s.service: s.budget.spent for s in found.services},
+        {s.service: s.minutes.unhealthy for s in found.services},
+        {s.service: s.minutes.observed for s in found.services},
+    ]
+    assert list(by_column.values()) == [pytest.approx(column) for column in expected]

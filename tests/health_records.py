@@ -1,0 +1,144 @@
+"""Records of the topic `client-health` as the monitor writes them, for tests of what reads the topic."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+NOW_MS = 1_795_208_640_000
+"""2026-11-20 21:04:00 UTC."""
+
+
+def key(service: str, instance: str, client_id: str) -> bytes:
+    """The key on the wire."""
+    return f"{service}|{instance}|{client_id}".encode("utf-8", "replace")
+
+
+def verdict(mode: str, status: str, **more: Any) -> dict[str, Any]:
+    """A verdict; suspected and confirmed ones since 90 s before NOW_MS."""
+    found: dict[str, Any] = {"mode": mode, "status": status}
+    if status in ("suspected", "confirmed"):
+        found |= {"since": NOW_MS - 90_000, "detail": {}, "evidence": []}
+    return found | more
+
+
+def record(
+    *verdicts: dict[str, Any],
+    service: str = "orders-api",
+    host: str = "web-7",
+    instance: str = "web-7:31337",
+    client_id: str = "order-producer",
+    kind: str = "producer",
+    end_ms: int = NOW_MS,
+    worst: str = "ok",
+    **more: Any,
+) -> dict[str, Any]:
+    """A client's record; `indicators` and top-level fields by name."""
+    client = {"service": service, "host": host, "instance": instance, "client_id": client_id, "kind": kind}
+    client |= {"library": "java", "version": "3.9.1", "group": more.pop("group", None)}
+    return {
+        "schema": 1,
+        "window_start": end_ms - 60_000,
+        "window_end": end_ms,
+        "client": client,
+        "samples": 6,
+        "indicators": more.pop("indicators", {}),
+        "verdicts": list(verdicts),
+        "worst": worst,
+        **more,
+    }
+
+
+def deadlock(**more: Any) -> dict[str, Any]:
+    """A producer that is deadlocked in its own callback, with two kinds of evidence."""
+    evidence = [
+        {
+            "kind": "metric",
+            "ts": NOW_MS - 30_000,
+            "text": "select-total stood at 10213 for 40 s while the buffer filled from 12 % to 96 %",
+            "source": {"topic": "client-metrics", "partition": 2, "offset": 88123},
+        },
+        {
+            "kind": "thread-dump",
+            "ts": NOW_MS - 20_000,
+            "text": "kafka-producer-network-thread | order-producer is WAITING in FutureRecordMetadata.get, called"
+            " from onCompletion",
+            "source": {"topic": "client-logs", "partition": 0, "offset": 4711},
+        },
+    ]
+    found = verdict("producer-callback-deadlock", "confirmed", detail={"cause": "get-in-callback"}, evidence=evidence)
+    indicators = {
+        "buffer_used_ratio": {"last": 1.0, "max": 1.0},
+        "buffer": {
+            "total_bytes": 4194304.0,
+            "available_bytes": 0.0,
+            "waiting_threads": 4.0,
+            "wait_ratio": 1.0,
+            "exhausted_records_total": 118.0,
+            "seconds_to_full": None,
+        },
+        "callback_seconds": {"avg": None, "max": None, "p99": None, "source": "unknown"},
+        "io_thread_busy_ratio": 1.0,
+        "queue_time_seconds": {"avg": "NaN", "max": None},
+        "request_latency_seconds": {"avg": 0.012, "max": 0.25},
+    }
+    others = [verdict("send-blocked-on-metadata", "ok")]
+    return record(found, *others, worst="confirmed", indicators=indicators, **more)
+
+
+def healthy(number: int = 0, **more: Any) -> dict[str, Any]:
+    """A producer without any fault."""
+    indicators = more.pop("indicators", None) or {
+        "buffer_used_ratio": {"last": 0.03, "max": 0.05},
+        "buffer": {"total_bytes": 33554432.0, "available_bytes": 32547799.0, "waiting_threads": 0.0},
+        "callback_seconds": {"avg": 0.00013, "max": None, "p99": None, "source": "derived"},
+        "io_thread_busy_ratio": 0.03,
+    }
+    fine = [verdict("producer-callback-deadlock", "ok"), verdict("send-blocked-on-metadata", "ok")]
+    names = {"service": "billing", "host": f"bill-{number}", "instance": f"bill-{number}:77", "client_id": "invoices"}
+    return record(*fine, indicators=indicators, **{**names, **more})
+
+
+def group(
+    name: str = "order-workers", cluster: str = "prod-eu", status: str = "OK", partitions: int = 2, **more: Any
+) -> dict[str, Any]:
+    """A consumer group with a lag of 120 records on each partition of the topic `orders`."""
+    lag = [
+        {
+            "topic": "orders",
+            "partition": number,
+            "records": 120,
+            "seconds": 4.2,
+            "quality": "interpolated",
+            "state": status,
+            "committed_offset": 880,
+            "end_offset": 1000,
+            "start_offset": 400,
+            "commit_age_seconds": 3.0,
+            "retention_used_ratio": 0.2,
+            "member": {"client_id": "worker-1", "consumer_id": "worker-1-aa", "host": "/10.0.0.8"},
+        }
+        for number in range(partitions)
+    ]
+    totals = {"status": status, "max_lag": 120, "max_lag_seconds": 4.2, "sum_lag": 120 * partitions, "members": 1}
+    return record(
+        service="consumer-groups",
+        host="",
+        instance=cluster,
+        client_id=name,
+        kind="group",
+        group=name,
+        worst="unknown",
+        indicators={"lag": lag, "group": totals},
+        **more,
+    )
+
+
+def wire(found: dict[str, Any]) -> tuple[bytes, bytes, int]:
+    """Key, value and timestamp of a record: what a Kafka consumer gets."""
+    client = found["client"]
+    return (
+        key(client["service"], client["instance"], client["client_id"]),
+        json.dumps(found).encode(),
+        min(found["window_end"], NOW_MS),
+    )

@@ -1,0 +1,149 @@
+"""The doctor in front of a real broker: healthy, without topics, with wrong ones, and absent."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from clienthealth.doctor import Finding, checks
+from clienthealth.doctor.brokers import kafka_works
+from clienthealth.doctor.servers import servers
+from clienthealth.settings import KafkaSettings, LinkSettings, ReviewSettings, Settings, TopicSettings
+from clienthealth_exporters.kafka import producer
+from deploy.demo.broker import Broker
+from deploy.demo.processes import free_port
+from deploy.demo.topics import create_ours, create_topics
+
+
+def settings_for(broker: Broker, prefix: str) -> Settings:
+    """Settings with topics of this test alone."""
+    topics = TopicSettings((f"{prefix}-metrics",), (f"{prefix}-logs",), f"{prefix}-health", f"{prefix}-rejects")
+    return Settings(kafka=broker.kafka, topics=topics)
+
+
+def said(findings: Iterator[Finding], about: str, state: str) -> list[str]:
+    """The sentences about one thing in one state."""
+    return [finding.text for finding in findings if (finding.about, finding.state) == (about, state)]
+
+
+def test_a_healthy_kafka_has_no_failure(broker: Broker) -> None:
+    settings = settings_for(broker, "well")
+    create_ours(settings)
+    writer = producer(settings)
+    writer.send("well-metrics", b"{}")
+    writer.close()
+    found = list(kafka_works(settings))
+    assert {finding.state for finding in found} == {"ok"}
+    assert said(iter(found), "kafka", "ok") == [
+        f"Kafka at {broker.bootstrap_servers} answers; the cluster has 1 broker(s)."
+    ]
+    assert "This user may read." in said(iter(found), "topic well-metrics", "ok")
+    assert "This user may read and write." in said(iter(found), "topic well-health", "ok")
+
+
+def test_topics_that_are_missing_are_named_with_the_command_that_makes_them(broker: Broker) -> None:
+    found = list(kafka_works(settings_for(broker, "none")))
+    failed = [finding for finding in found if finding.state == "failed"]
+    assert [finding.about for finding in failed] == [
+        "topic none-metrics",
+        "topic none-logs",
+        "topic none-health",
+        "topic none-rejects",
+    ]
+    assert "--topic none-health --config cleanup.policy=compact,delete" in failed[2].text
+
+
+def test_policies_and_retention_that_lose_data_are_failures(broker: Broker) -> None:
+    settings = settings_for(broker, "odd")
+    create_topics(broker.kafka, ["odd-metrics"], config={"retention.ms": "60000"})
+    create_topics(broker.kafka, ["odd-logs"], config={"cleanup.policy": "compact"})
+    create_topics(broker.kafka, ["odd-health", "odd-rejects"])
+    found = list(kafka_works(settings))
+    (retention,) = said(iter(found), "topic odd-metrics", "failed")
+    assert "less than the 900 s" in retention
+    (inputs,) = said(iter(found), "topic odd-logs", "failed")
+    assert "Set it to delete." in inputs
+    (states,) = said(iter(found), "topic odd-health", "failed")
+    assert "compact,delete" in states
+    assert said(iter(found), "clock", "skipped")
+
+
+def test_a_record_from_the_future_betrays_a_clock(broker: Broker) -> None:
+    settings = settings_for(broker, "clock")
+    create_ours(settings)
+    writer = producer(settings)
+    writer.send("clock-metrics", b"{}", timestamp_ms=int((time.time() + 3000) * 1000))
+    writer.close()
+    (text,) = said(kafka_works(settings), "clock", "failed")
+    assert "in the future" in text
+
+
+def test_an_absent_kafka_is_one_failure() -> None:
+    servers_ = f"127.0.0.1:{free_port()}"
+    found = list(kafka_works(Settings(kafka=KafkaSettings(servers_))))
+    assert [finding.state for finding in found] == ["failed"]
+    assert servers_ in found[0].text
+
+
+def test_the_checks_of_this_machine_pass_here(tmp_path: Path) -> None:
+    settings = Settings()
+    settings = replace(
+        settings,
+        monitor=replace(settings.monitor, checkpoint=str(tmp_path / "c"), history="s3a://bucket/history"),
+    )
+    found = [finding for check in checks()[:3] for finding in check(settings)]
+    states = {finding.about: finding.state for finding in found}
+    assert states == {"java": "ok", "jars": "ok", "monitor.checkpoint": "ok", "monitor.history": "skipped"}
+
+
+@pytest.fixture
+def web() -> Iterator[tuple[str, dict[str, object]]]:
+    """A web server whose answers, by path, are JSON documents."""
+    answers: dict[str, object] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            document = answers.get(self.path.partition("?")[0])
+            body = json.dumps(document).encode()
+            self.send_response(404 if document is None else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", answers
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_prometheus_must_scrape_both_jobs(web: tuple[str, dict[str, object]]) -> None:
+    url, answers = web
+    target = {"labels": {"job": "kafka-client-health"}, "health": "down", "lastError": "connection refused"}
+    answers["/api/v1/targets"] = {"data": {"activeTargets": [target]}}
+    settings = Settings(review=ReviewSettings(prometheus_url=url))
+    failed = said(servers(settings), "prometheus", "failed")
+    assert failed == [
+        "1 of 1 targets of 'kafka-client-health' do not answer: connection refused.",
+        "It has no target of the job 'kafka-client-health-monitor', by which the alerts look; add it.",
+    ]
+
+
+def test_grafana_is_asked_for_its_health(web: tuple[str, dict[str, object]]) -> None:
+    url, answers = web
+    settings = Settings(links=LinkSettings(dashboards=url))
+    assert said(servers(settings), "grafana", "failed") == [f"Grafana at {url} does not answer: status 404."]
+    answers["/api/health"] = {"version": "12.1.0", "database": "ok"}
+    assert said(servers(settings), "grafana", "ok") == [f"Grafana 12.1.0 at {url} answers."]

@@ -1,0 +1,307 @@
+"""Real groups on a real broker, from their commits through the exporter's readings to the lag and its state.
+
+Readings are 10 s apart by a clock of our own; nobody waits for them.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.structs import OffsetAndMetadata
+
+from clienthealth.errors import ServiceError
+from clienthealth.settings import GroupSettings, KafkaSettings, LagSettings, Settings, TopicSettings
+from clienthealth_exporters import group_offsets
+from clienthealth_exporters.group_reader import GroupReader
+from tests.group_histories import lag_of
+
+PATIENCE_SECONDS = 30.0
+
+
+class Broker(Protocol):
+    bootstrap_servers: str
+
+
+def eventually(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not done():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.02)
+
+
+class Lab:
+    """Topics, groups and readings of one test, under a name of its own."""
+
+    def __init__(self, servers: str) -> None:
+        self.name = f"lag-{uuid.uuid4().hex[:8]}"
+        self.servers = servers
+        self.topic = f"{self.name}-orders"
+        self.settings = Settings(
+            kafka=KafkaSettings(bootstrap_servers=servers),
+            topics=TopicSettings(metrics=(f"{self.name}-metrics",)),
+            groups=GroupSettings(include=f"{self.name}-.*", members_interval_seconds=0.0),
+        )
+        self.admin = KafkaAdminClient(bootstrap_servers=servers)
+        self.producer = KafkaProducer(bootstrap_servers=servers)
+        self.now = 1_700_000_000.0
+        self.reader = GroupReader(group_offsets.connection(self.settings), self.settings.groups, lambda: self.now)
+        self.snapshots = group_offsets.Snapshots(self.settings)
+        self.readings: list[dict[str, Any]] = []
+        self.consumers: list[KafkaConsumer] = []
+        self.create()
+
+    def create(self, partitions: int = 1) -> None:
+        def made() -> bool:
+            rows = self.admin.create_topics([NewTopic(self.topic, partitions, 1)], raise_errors=False)
+            return all(row["error_code"] in (0, 36) for row in rows["topics"])  # 36: it exists
+
+        eventually(made)
+        self.admin.wait_for_topics([self.topic])
+
+    def produce(self, records: int) -> None:
+        for _ in range(records):
+            self.producer.send(self.topic, b"order", partition=0)
+        self.producer.flush()
+
+    def join(self, group: str) -> KafkaConsumer:
+        """A consumer that has become a member of the group and owns the topic."""
+        consumer = KafkaConsumer(
+            bootstrap_servers=self.servers,
+            group_id=f"{self.name}-{group}",
+            client_id=f"{group}-app",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+        self.consumers.append(consumer)
+        # The leader assigns by the metadata that it has: a topic that it does not know yet would go to nobody.
+        eventually(lambda: bool(consumer.partitions_for_topic(self.topic)))
+        consumer.subscribe([self.topic])
+
+        def assigned() -> bool:
+            consumer.poll(50)
+            return bool(consumer.assignment())
+
+        eventually(assigned)
+        return consumer
+
+    def commit(self, consumer: KafkaConsumer, offset: int) -> None:
+        consumer.commit({TopicPartition(self.topic, 0): OffsetAndMetadata(offset, "", -1)})
+
+    def read(self, group: str) -> dict[str, Any]:
+        """One more reading, 10 s after the last; what is known of the group then."""
+        self.now += 10
+        name = f"{self.name}-{group}"
+        (snapshot,) = (s for s in self.snapshots.of(self.reader.read()) if s["client"]["group"] == name)
+        topics = [
+            {
+                **{key.replace("-", "_"): topic["metrics"].get(key) for key in METRICS},
+                **{key: topic[key] for key in ("topic", "partition", "member")},
+            }
+            for topic in snapshot["topics"]
+        ]
+        reading = {"ts_ms": snapshot["ts"], "members": snapshot["metrics"].get("members"), "topics": topics}
+        self.readings.append(reading)
+        return lag_of(name, self.readings, LagSettings())
+
+    def close(self) -> None:
+        for consumer in self.consumers:
+            consumer.close()
+        self.reader.close()
+        self.producer.close()
+        self.admin.close()
+
+
+METRICS = ("committed-offset", "end-offset", "start-offset", "commit-timestamp-ms")
+
+
+@pytest.fixture
+def lab(broker: Broker) -> Iterator[Lab]:
+    found = Lab(broker.bootstrap_servers)
+    yield found
+    found.close()
+
+
+def keeps_up(lab: Lab, group: str, consumer: KafkaConsumer, readings: int = 6) -> dict[str, Any]:
+    """A consumer that has committed all but 5 of 100 records at each reading."""
+    found: dict[str, Any] = {}
+    for _ in range(readings):
+        lab.produce(100)
+        end = consumer.end_offsets([TopicPartition(lab.topic, 0)])[TopicPartition(lab.topic, 0)]
+        lab.commit(consumer, end - 5)
+        found = lab.read(group)
+    return found
+
+
+def test_a_consumer_that_keeps_up_is_ok_and_its_member_is_named(lab: Lab) -> None:
+    found = keeps_up(lab, "web", lab.join("web"))
+    (partition,) = found["lag"]
+    assert (partition["records"], partition["state"], partition["quality"]) == (5, "OK", "interpolated")
+    # 5 of the 100 records of the last 10 s are unread.
+    assert partition["seconds"] == pytest.approx(0.5)
+    assert partition["commit_age_seconds"] == 0.0
+    assert partition["retention_used_ratio"] == pytest.approx(5 / 600)
+    assert partition["member"]["client_id"] == "web-app"
+    assert found["group"] == {
+        "status": "OK",
+        "max_lag": 5,
+        "max_lag_seconds": pytest.approx(0.5),
+        "sum_lag": 5,
+        "members": 1,
+        "clamped": 0,
+    }
+
+
+def test_a_consumer_that_left_is_stop_after_a_minute(lab: Lab) -> None:
+    consumer = lab.join("gone")
+    keeps_up(lab, "gone", consumer)
+    consumer.close()
+    states = []
+    for _ in range(7):
+        lab.produce(100)
+        states.append(lab.read("gone")["group"]["status"])
+    assert states == ["OK"] * 5 + ["STOP"] * 2
+    assert lab.readings[-1]["members"] == 0
+
+
+def test_a_member_that_gets_nowhere_is_stall(lab: Lab) -> None:
+    keeps_up(lab, "stuck", lab.join("stuck"))
+    found: dict[str, Any] = {}
+    for _ in range(6):
+        lab.produce(100)
+        found = lab.read("stuck")
+    assert (found["group"]["status"], found["group"]["members"]) == ("STALL", 1)
+    assert found["lag"][0]["records"] == 605
+
+
+def test_a_consumer_that_went_back_is_rewind(lab: Lab) -> None:
+    consumer = lab.join("again")
+    keeps_up(lab, "again", consumer)
+    lab.produce(100)
+    lab.commit(consumer, 10)
+    found = lab.read("again")
+    assert (found["group"]["status"], found["lag"][0]["records"]) == ("REWIND", 690)
+
+
+def test_a_consumer_that_is_too_slow_is_warn(lab: Lab) -> None:
+    consumer = lab.join("slow")
+    found: dict[str, Any] = {}
+    for step in range(1, 9):
+        lab.produce(100)
+        lab.commit(consumer, 60 * step)
+        found = lab.read("slow")
+    assert found["group"]["status"] == "WARN"
+    # 800 produced, 480 committed; offset 480 was produced at the eighth part of 5: 3.2 readings of 10 s ago.
+    assert found["lag"][0]["records"] == 320
+    assert found["lag"][0]["seconds"] == pytest.approx(32.0)
+
+
+def test_a_topic_that_gets_nothing_is_idle(lab: Lab) -> None:
+    consumer = lab.join("idle")
+    lab.produce(100)
+    lab.commit(consumer, 90)
+    states = [lab.read("idle")["group"]["status"] for _ in range(7)]
+    assert states == ["UNKNOWN"] * 6 + ["IDLE"]
+
+
+def test_a_topic_that_is_deleted_and_made_anew_starts_anew(lab: Lab) -> None:
+    consumer = lab.join("anew")
+    keeps_up(lab, "anew", consumer)
+    consumer.close()
+    lab.admin.delete_topics([lab.topic])
+    lab.create()
+    lab.produce(20)
+    again = lab.join("anew")
+    for offset in (5, 10, 15):
+        lab.commit(again, offset)
+        found = lab.read("anew")
+        (partition,) = found["lag"]
+        assert partition["records"] == 20 - offset
+        assert partition["state"] != "REWIND"
+        assert partition["seconds"] is None or partition["seconds"] >= 0
+
+
+def test_snapshots_are_published_and_a_restart_of_the_connection_costs_nothing(lab: Lab) -> None:
+    lab.admin.create_topics([NewTopic(lab.settings.topics.metrics[0], 1, 1)])
+    consumer = lab.join("shown")
+    lab.produce(10)
+    lab.commit(consumer, 4)
+    exporter = group_offsets.GroupExporter(lab.settings)
+    assert exporter.cycle() == 1
+    exporter._reader._disconnect()
+    assert exporter.cycle() == 1
+    exporter.close()
+    assert exporter.failures_total == 0
+
+    records = KafkaConsumer(
+        lab.settings.topics.metrics[0],
+        bootstrap_servers=lab.servers,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=10_000,
+    )
+    lab.consumers.append(records)
+    first, second = next(records), next(records)
+    assert first.key == second.key == f"consumer-groups|default|{lab.name}-shown".encode()
+    snapshot = json.loads(first.value)
+    assert snapshot["client"]["kind"] == "group"
+    assert snapshot["config"] == {"group.state": "Stable"}
+    assert snapshot["topics"][0]["metrics"] == {"committed-offset": 4, "end-offset": 10, "start-offset": 0}
+
+
+def test_a_broker_that_restarts_is_read_again(tmp_path: Path) -> None:
+    from deploy.demo.broker import Broker
+
+    with Broker(tmp_path / "broker") as broker:
+        broker.create_topic("client-metrics")
+        broker.create_topic("orders")
+        settings = Settings(kafka=broker.kafka, groups=GroupSettings(timeout_seconds=2.0))
+        consumer = KafkaConsumer(
+            bootstrap_servers=broker.bootstrap_servers, group_id="readers", enable_auto_commit=False
+        )
+        consumer.assign([TopicPartition("orders", 0)])
+        consumer.commit({TopicPartition("orders", 0): OffsetAndMetadata(0, "", -1)})
+        consumer.close()
+        exporter = group_offsets.GroupExporter(settings)
+        eventually(lambda: exporter.cycle() == 1)
+        broker.kill()
+        failures = exporter.failures_total
+        assert exporter.cycle() == 0
+        assert exporter.failures_total > failures
+        broker.start()
+        eventually(lambda: exporter.cycle() == 1)
+        exporter.close()
+
+
+def test_it_stops_when_told_to(lab: Lab) -> None:
+    lab.admin.create_topics([NewTopic(lab.settings.topics.metrics[0], 1, 1)])
+    stop = threading.Event()
+    service = threading.Thread(target=group_offsets.serve, args=(lab.settings, stop))
+    service.start()
+    stop.set()
+    service.join(PATIENCE_SECONDS)
+    assert not service.is_alive()
+
+
+def test_once_prints_for_people_and_for_machines(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    consumer = lab.join("shown")
+    lab.produce(10)
+    lab.commit(consumer, 4)
+    assert group_offsets.once(lab.settings, as_json=True) == 0
+    (snapshot,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert snapshot["client"]["client_id"] == f"{lab.name}-shown"
+    assert group_offsets.once(lab.settings, as_json=False) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[-5:-2] == ["4", "10", "6"]
+
+
+def test_a_cluster_that_is_not_there_is_an_error_of_ours() -> None:
+    nowhere = Settings(kafka=KafkaSettings(bootstrap_servers="127.0.0.1:1"), groups=GroupSettings(timeout_seconds=0.2))
+    with pytest.raises(ServiceError, match=r"127\.0\.0\.1:1"):
+        group_offsets.once(nowhere, as_json=True)

@@ -1,0 +1,229 @@
+"""The streaming job on a real broker: kill -9 repeats nothing, rejects lose nothing, the plan has no Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from clienthealth import pipeline
+from clienthealth.settings import KafkaSettings, Settings, TopicSettings
+from clienthealth.sinks import history
+from deploy.demo.stack import QUICK_START
+
+MODE = "producer-callback-deadlock"
+BUFFER = 4_194_304
+
+
+class Lab:
+    """A monitor of its own topics, checkpoint and history on the shared broker."""
+
+    def __init__(self, servers: str, folder: Path) -> None:
+        self.servers, self.folder = servers, folder
+        self.name = folder.name
+        self.topics = {name: f"{self.name}-{name}" for name in ("metrics", "logs", "health", "rejects")}
+        KafkaAdminClient(bootstrap_servers=servers).create_topics([NewTopic(t, 2, 1) for t in self.topics.values()])
+        self.config = folder / "health.toml"
+        self.config.write_text(
+            f"""
+            [kafka]
+            bootstrap_servers = "{servers}"
+            [topics]
+            metrics = ["{self.topics["metrics"]}"]
+            logs = ["{self.topics["logs"]}"]
+            health = "{self.topics["health"]}"
+            rejects = "{self.topics["rejects"]}"
+            [monitor]
+            checkpoint = "{folder}/checkpoints"
+            history = "{folder}/history"
+            trigger_seconds = 1
+            metrics_port = 0
+            """
+        )
+        self.producer = KafkaProducer(bootstrap_servers=servers)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with (self.folder / "monitor.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "clienthealth.cli", "monitor", "--config", str(self.config)],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **QUICK_START},
+                start_new_session=True,
+            )
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """The signal to the driver; with SIGKILL to its whole process group, as a lost machine would."""
+        assert self.process is not None
+        if number == signal.SIGKILL:
+            os.killpg(self.process.pid, number)
+        else:
+            self.process.send_signal(number)
+        self.process.wait(180)
+
+    def publish(self, topic: str, *values: bytes) -> None:
+        for value in values:
+            self.producer.send(self.topics[topic], value)
+        self.producer.flush()
+
+    def records(self, topic: str) -> list[Any]:
+        """All records of a topic so far."""
+        consumer = KafkaConsumer(bootstrap_servers=self.servers, auto_offset_reset="earliest")
+        partitions = [TopicPartition(self.topics[topic], p) for p in (0, 1)]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
+        ends = consumer.end_offsets(partitions)
+        found = []
+        while any(consumer.position(p) < ends[p] for p in partitions):
+            for batch in consumer.poll(1000).values():
+                found += batch
+        consumer.close()
+        return found
+
+    def status(self) -> str | None:
+        """The newest published status of the deadlock mode for the client."""
+        states = [json.loads(r.value) for r in self.records("health") if r.value]
+        mine = [s for s in states if s["client"]["client_id"] == "order-producer"]
+        newest = max(mine, key=lambda s: s["window_end"], default=None)
+        return next((v["status"] for v in newest["verdicts"] if v["mode"] == MODE), None) if newest else None
+
+    def await_(self, what: Callable[[], bool], seconds: float = 300) -> None:
+        deadline = time.monotonic() + seconds
+        while not what():
+            assert self.process is None or self.process.poll() is None, (self.folder / "monitor.log").read_text()[
+                -3000:
+            ]
+            assert time.monotonic() < deadline, (self.folder / "monitor.log").read_text()[-3000:]
+            time.sleep(0.5)
+
+
+@pytest.fixture
+def lab(broker: Any, tmp_path: Path) -> Iterator[Lab]:
+    made = Lab(broker.bootstrap_servers, tmp_path)
+    yield made
+    if made.process is not None and made.process.poll() is None:
+        made.kill()
+    made.producer.close()
+
+
+def reading(ts_ms: int, selects: float, available: float, waiting: float = 0.0) -> bytes:
+    """A canonical snapshot of a producer of kafka-clients 3.9.1."""
+    return json.dumps(
+        {
+            "ts": ts_ms,
+            "client": {
+                "service": "orders-api", "host": "web-7", "instance": "web-7:31337", "client_id": "order-producer",
+                "kind": "producer", "library": "java", "version": "3.9.1", "group": None,
+            },
+            "metrics": {
+                "select-total": selects, "buffer-total-bytes": BUFFER, "buffer-available-bytes": available,
+                "waiting-threads": waiting, "record-send-total": selects, "requests-in-flight": 1.0,
+                "io-time-ns-total": selects * 1e6, "io-wait-time-ns-total": selects * 9e6, "metadata-age": 5.0,
+            },
+            "topics": [],
+            "config": {"buffer.memory": str(BUFFER), "request.timeout.ms": "5000"},
+        }
+    ).encode()  # fmt: skip
+
+
+def deadlocked(end_ms: int) -> list[bytes]:
+    """Two minutes of readings: healthy for 40 s, then the selector stands still while the buffer fills up."""
+    rows = []
+    for second in range(0, 120, 5):
+        stuck = max(0, second - 40)
+        rows.append(
+            reading(
+                end_ms - 120_000 + second * 1000,
+                selects=1000.0 + 50 * min(second, 40),
+                available=max(0.0, BUFFER * (1 - stuck / 30)),
+                waiting=2.0 if stuck > 30 else 0.0,
+            )
+        )
+    return rows
+
+
+def healthy(start_ms: int, seconds: int) -> list[bytes]:
+    return [reading(start_ms + s * 1000, 5000.0 + 50 * s, float(BUFFER)) for s in range(0, seconds, 5)]
+
+
+def test_kill_9_loses_no_verdict_and_repeats_none(lab: Lab, spark: SparkSession) -> None:
+    now = int(time.time() * 1000)
+    lab.publish("metrics", *deadlocked(now))
+    lab.start()
+    lab.await_(lambda: lab.status() == "confirmed")
+    lab.kill()
+    # The client recovers while nobody watches.
+    lab.publish("metrics", *healthy(now + 5_000, 115))
+    lab.start()
+    lab.await_(lambda: lab.status() == "ok")
+    lab.kill(signal.SIGTERM)
+    assert lab.process is not None
+    assert lab.process.returncode == 0
+    rows = history.read(spark, str(lab.folder / "history"), "verdicts").orderBy("observed").collect()
+    # How the windows lie decides whether the first that shows the failure confirms it at once.
+    *opened, confirmed, closed = [(r["mode"], r["status"], r["change"]) for r in rows]
+    assert closed == (MODE, "ok", "closed")
+    assert (opened, confirmed) in [
+        ([], (MODE, "confirmed", "opened")),
+        ([(MODE, "suspected", "opened")], (MODE, "confirmed", "escalated")),
+    ]
+    assert abs(rows[0]["since"].timestamp() * 1000 - (now - 80_000)) <= 10_000
+    evidence = json.loads(rows[0]["evidence"])
+    assert evidence[0]["source"]["topic"] == lab.topics["metrics"]
+
+
+def test_what_cannot_be_read_is_sent_on_with_its_reason(lab: Lab) -> None:
+    now = int(time.time() * 1000)
+    good = healthy(now - 30_000, 30)
+    bad = [b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42"]
+    lab.publish("metrics", *good, *bad)
+    lab.start()
+    lab.await_(lambda: len(lab.records("rejects")) >= len(bad))
+    rejects = lab.records("rejects")
+    assert sorted(r.value or b"" for r in rejects) == sorted(bad)
+    for record in rejects:
+        headers = {name: value.decode() for name, value in record.headers}
+        assert headers["reject_reason"]
+        assert headers["source_topic"] == lab.topics["metrics"]
+        assert headers["source_partition"] in ("0", "1")
+        assert headers["source_offset"].isdigit()
+
+
+def test_the_streaming_aggregate_has_no_python_in_its_plan(broker: Any, spark: SparkSession) -> None:
+    settings = Settings(
+        kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers),
+        topics=TopicSettings(metrics=("plan-metrics",), logs=("plan-logs",)),
+    )
+    KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers).create_topics(
+        [NewTopic("plan-metrics", 1, 1), NewTopic("plan-logs", 1, 1)]
+    )
+    rows = pipeline.clients(pipeline.topics(spark, settings), settings)
+    query = rows.writeStream.outputMode("update").format("noop").trigger(availableNow=True).start()
+    try:
+        query.awaitTermination()
+        operators = list(named(query._jsq.streamingQuery().lastExecution().executedPlan()))
+    finally:
+        query.stop()
+    assert "StateStoreSave" in operators
+    assert not [name for name in operators if re.search("Python|Arrow|Pandas", name)]
+
+
+def named(plan: Any) -> Iterator[str]:
+    """The names of all operators of a physical plan."""
+    yield plan.nodeName()
+    children = plan.children()
+    for i in range(children.size()):
+        yield from named(children.apply(i))

@@ -1,0 +1,135 @@
+"""`kafka-health export prometheus` as a process, on a real broker: catches up, follows, loses Kafka, finds it again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clienthealth.settings import KafkaSettings, Settings, TopicSettings
+from clienthealth_exporters.kafka import producer
+from tests.health_records import deadlock, group, healthy, key
+
+if TYPE_CHECKING:
+    from deploy.demo.broker import Broker
+
+PATIENCE_SECONDS = 30.0
+
+
+def awaited(condition: Callable[[], object], what: str) -> None:
+    """Wait until it is so."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < end, f"not within {PATIENCE_SECONDS:g} s: {what}"
+        time.sleep(0.05)
+
+
+class Served:
+    """The pages of a running exporter."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+        self.process = process
+        self.url = url
+
+    def get(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def metrics(self) -> str:
+        return self.get("/metrics")[1]
+
+
+@pytest.fixture
+def topic(broker: Broker, request: pytest.FixtureRequest) -> Settings:
+    """Settings of a broker with an empty topic of our own."""
+    name = request.node.name.replace("_", "-")
+    broker.create_topic(name, partitions=3, config={"cleanup.policy": "compact"})
+    kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+    return Settings(kafka=kafka, topics=TopicSettings(health=name))
+
+
+@pytest.fixture
+def exporter(topic: Settings, tmp_path: Path) -> Iterator[Served]:
+    """The exporter as a user starts it."""
+    environment = {
+        **os.environ,
+        "KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS": topic.kafka.bootstrap_servers,
+        "KAFKA_HEALTH_TOPICS_HEALTH": topic.topics.health,
+        "KAFKA_HEALTH_PROMETHEUS_PORT": "0",
+    }
+    log = tmp_path / "exporter.log"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [str(Path(sys.executable).with_name("kafka-health")), "export", "prometheus"],
+            env=environment,
+            stderr=out,
+            text=True,
+        )
+    try:
+        awaited(lambda: "status page at" in log.read_text() or process.poll() is not None, log.read_text())
+        assert process.poll() is None, log.read_text()
+        yield Served(process, log.read_text().split("status page at ")[1].split("/,")[0])
+    finally:
+        process.kill()
+        process.wait()
+
+
+def send(settings: Settings, *records: dict[str, object], tombstone: bytes | None = None) -> None:
+    with producer(settings) as client:
+        for found in records:
+            who = found["client"]
+            assert isinstance(who, dict)
+            name = key(who["service"], who["instance"], who["client_id"])
+            client.send(settings.topics.health, key=name, value=json.dumps(found).encode())
+        if tombstone is not None:
+            client.send(settings.topics.health, key=tombstone, value=None)
+        client.flush()
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def test_follows_the_topic_and_stops_on_sigterm(topic: Settings, exporter: Served) -> None:
+    awaited(lambda: exporter.get("/healthz") == (200, "ok\n"), "caught up with an empty topic")
+    assert "kafka_client_up" not in exporter.metrics()
+    send(topic, deadlock(end_ms=now_ms()), group(end_ms=now_ms()), *(healthy(n, end_ms=now_ms()) for n in range(20)))
+    awaited(lambda: exporter.metrics().count("\nkafka_client_up{") == 22, "all clients")
+    page = exporter.metrics()
+    assert 'mode="producer-callback-deadlock",status="confirmed"} 1' in page
+    assert "kafka_consumergroup_group_sum_lag" in page and "kafka_client_health_exporter_up 1" in page
+    assert "orders-api" in exporter.get("/")[1]
+    send(topic, tombstone=key("orders-api", "web-7:31337", "order-producer"))
+    awaited(lambda: "orders-api" not in exporter.metrics(), "a tombstone removes the client")
+    exporter.process.send_signal(signal.SIGTERM)
+    assert exporter.process.wait(10) == 0
+
+
+def test_says_when_kafka_is_lost_and_recovers(broker: Broker, topic: Settings, exporter: Served) -> None:
+    send(topic, deadlock(end_ms=now_ms()))
+    awaited(lambda: "orders-api" in exporter.metrics(), "the client")
+    broker.pause()
+    try:
+        awaited(lambda: exporter.get("/healthz")[0] == 503, "the loss is noticed")
+        assert exporter.get("/healthz")[1].startswith(f"Kafka at {topic.kafka.bootstrap_servers} is lost: ")
+        page = exporter.metrics()
+        assert "kafka_client_health_exporter_up 0" in page and "orders-api" in page
+        assert "The monitor is blind" in exporter.get("/")[1]
+    finally:
+        broker.resume()
+    awaited(lambda: exporter.get("/healthz") == (200, "ok\n"), "recovered")
+    assert "orders-api" in exporter.metrics()

@@ -1,0 +1,213 @@
+"""The reporter beside real kafka-python clients on a real broker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from clienthealth_exporters.python_client import report
+
+if TYPE_CHECKING:
+    from deploy.demo.broker import Broker
+
+PATIENCE_SECONDS = 30.0
+
+
+def eventually(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not done():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.02)
+
+
+class Lab:
+    """Two topics of one test: what the application sends to, and what the reporter reports to."""
+
+    def __init__(self, broker: Broker) -> None:
+        name = f"report-{uuid.uuid4().hex[:8]}"
+        self.servers = broker.bootstrap_servers
+        self.topic, self.metrics = f"{name}-orders", f"{name}-metrics"
+        broker.create_topic(self.topic)
+        broker.create_topic(self.metrics)
+        self._reader = KafkaConsumer(bootstrap_servers=self.servers)
+        self._reader.assign([TopicPartition(self.metrics, 0)])
+        self._reader.seek_to_beginning()
+        self._seen: list[dict[str, Any]] = []
+
+    def snapshots(self) -> list[dict[str, Any]]:
+        """All snapshots so far."""
+        for records in self._reader.poll(200).values():
+            self._seen += [{**json.loads(record.value), "key": record.key.decode()} for record in records]
+        return self._seen
+
+    def await_snapshot(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first snapshot that is wanted."""
+        eventually(lambda: any(map(wanted, self.snapshots())))
+        return next(filter(wanted, self._seen))
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+@pytest.fixture
+def lab(broker: Broker) -> Iterator[Lab]:
+    found = Lab(broker)
+    yield found
+    found.close()
+
+
+def test_three_lines_for_a_producer(lab: Lab) -> None:
+    producer = KafkaProducer(bootstrap_servers=lab.servers, client_id="order-producer", linger_ms=5)
+    report(producer, service="orders-api", instance="web-7:1", topic=lab.metrics, interval_seconds=0.2)
+    for number in range(50):
+        future = producer.send(lab.topic, b"order %d" % number)
+        if number < 10:
+            future.add_callback(lambda _: time.sleep(0.02))
+    assert future.get(PATIENCE_SECONDS).topic == lab.topic
+    found = lab.await_snapshot(lambda s: "callback-time-avg" in s["metrics"])
+    assert 20 <= found["metrics"]["callback-time-avg"] <= 24
+    producer.close()
+
+    last = lab.await_snapshot(lambda s: s["metrics"]["record-ack-total"] == 50)
+    assert last["key"] == "orders-api|web-7:1|order-producer"
+    assert last["client"] == {
+        "service": "orders-api",
+        "host": last["client"]["host"],
+        "instance": "web-7:1",
+        "client_id": "order-producer",
+        "kind": "producer",
+        "library": "kafka-python",
+        "version": last["client"]["version"],
+        "group": None,
+    }
+    assert last["metrics"]["record-send-total"] == 50
+    assert last["metrics"]["record-error-total"] == 0
+    assert last["metrics"]["queue-records"] == 0
+    assert last["topics"] == [
+        {
+            "topic": lab.topic,
+            "partition": None,
+            "thread": None,
+            "metrics": {"record-send-total": 50, "record-error-total": 0},
+        }
+    ]
+    assert last["config"]["linger.ms"] == "5"
+    assert any("request-latency-avg" in s["metrics"] for s in lab.snapshots())
+
+
+def test_what_a_producer_could_not_deliver_is_told_exactly(lab: Lab, tmp_path: Path) -> None:
+    from deploy.demo.broker import Broker
+
+    with Broker(tmp_path / "broker") as other:
+        other.create_topic("orders")
+        producer = KafkaProducer(bootstrap_servers=other.bootstrap_servers, client_id="loser", linger_ms=60_000)
+        report(
+            producer,
+            service="orders-api",
+            topic=lab.metrics,
+            kafka_options={"bootstrap_servers": lab.servers},
+            interval_seconds=0.2,
+        )
+        for _ in range(3):
+            producer.send("orders", b"kept")
+        producer.flush(PATIENCE_SECONDS)
+        other.kill()
+        for _ in range(7):
+            producer.send("orders", b"lost")
+        lab.await_snapshot(lambda s: s["metrics"]["queue-records"] == 7)
+        found = lab.await_snapshot(lambda s: s["metrics"]["record-send-total"] == 10)
+        assert (found["metrics"]["record-ack-total"], found["metrics"]["record-error-total"]) == (3, 0)
+        producer._sender.force_close()
+        last = lab.await_snapshot(lambda s: s["metrics"]["record-error-total"] == 7)
+        assert last["metrics"]["queue-records"] == 0
+
+
+def test_a_cluster_that_is_away_costs_the_application_nothing_but_reports(lab: Lab) -> None:
+    producer = KafkaProducer(bootstrap_servers=lab.servers, client_id="alone")
+    reporter = report(
+        producer,
+        service="orders-api",
+        interval_seconds=0.05,
+        close_seconds=0.2,
+        kafka_options={"bootstrap_servers": "127.0.0.1:1", "bootstrap_timeout_ms": 50},
+    )
+    eventually(lambda: reporter.dropped_total >= 3)
+    assert producer.send(lab.topic, b"order").get(PATIENCE_SECONDS).offset == 0
+    began = time.monotonic()
+    producer.close()
+    assert time.monotonic() - began < 2
+
+
+PROGRAM = """
+import os, sys
+from kafka import KafkaConsumer, KafkaProducer
+from clienthealth_exporters.python_client import report
+
+servers, topic, metrics, way = sys.argv[1:]
+producer = KafkaProducer(bootstrap_servers=servers, client_id="short", linger_ms=60_000)
+consumer = KafkaConsumer(topic, bootstrap_servers=servers, client_id="reader", group_id=None)
+report(producer, consumer, service="job", topic=metrics)
+producer.send(topic, b"order").add_callback(lambda _: print("acknowledged"))
+if way == "leave":
+    del producer
+"""
+
+
+@pytest.mark.parametrize("way", ["stay", "leave"])
+def test_a_process_that_ends_without_close_is_reported_to_its_end(lab: Lab, way: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, lab.servers, lab.topic, lab.metrics, way],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "acknowledged\n"
+    # kafka-python flushes at exit; the last word is of after that.
+    last = lab.await_snapshot(lambda s: s["metrics"].get("record-ack-total") == 1)
+    assert last["metrics"]["queue-records"] == 0
+    assert {s["client"]["client_id"] for s in lab.snapshots()} == {"short", "reader"}
+
+
+def test_a_consumer_that_never_commits_has_a_lag(lab: Lab) -> None:
+    producer = KafkaProducer(bootstrap_servers=lab.servers)
+    for _ in range(30):
+        producer.send(lab.topic, b"order")
+    producer.close()
+    consumer = KafkaConsumer(
+        bootstrap_servers=lab.servers, client_id="scanner", max_poll_records=10, auto_offset_reset="earliest"
+    )
+    partition = TopicPartition(lab.topic, 0)
+    consumer.assign([partition])
+    report(consumer, service="scan", topic=lab.metrics, interval_seconds=0.1)
+    eventually(lambda: bool(consumer.poll(100)))
+    found = lab.await_snapshot(lambda s: bool(s["topics"]))
+    assert found["client"]["kind"] == "consumer"
+    assert found["topics"][0]["metrics"] == {
+        "records-consumed-total": 10,
+        "position": 10,
+        "records-lag": 20,
+    }
+    assert found["metrics"]["records-lag-max"] == 20
+    assert next(consumer).offset == 10
+    consumer.close()
+    last = lab.await_snapshot(lambda s: s["metrics"]["records-consumed-total"] == 20)
+    assert last["metrics"]["poll-time-ms-total"] > 0
+    assert last["config"]["max.poll.interval.ms"] == "300000"
+
+
+def test_two_clients_of_one_name_are_told_apart(lab: Lab) -> None:
+    consumers = [KafkaConsumer(bootstrap_servers=lab.servers, client_id="same") for _ in range(2)]
+    report(*consumers, service="scan", topic=lab.metrics, interval_seconds=0.1)
+    eventually(lambda: {s["client"]["client_id"] for s in lab.snapshots()} == {"same", "same-2"})
+    for consumer in consumers:
+        consumer.close()

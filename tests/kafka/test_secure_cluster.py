@@ -1,0 +1,178 @@
+"""From the pages of this repository to a running installation on a cluster with TLS, SCRAM and access control."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+import tomllib
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from clienthealth.doctor import brokers
+from clienthealth.doctor.brokers import kafka_works
+from clienthealth.settings import Settings, load
+from clienthealth_exporters.kafka import consumer, producer
+from deploy.demo.processes import Process, free_port
+from tests.kafka.secure_broker import SecureBroker, authority
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "deploy/README.md").read_text("utf-8")
+USER, PASSWORD = "health", "s3cret-of-the-user"
+KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    """The topics and rights are those that the page tells an administrator to make."""
+    with SecureBroker(tmp_path_factory.mktemp("secure"), USER, PASSWORD) as found:
+        found.administer(PAGE)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def config(cluster: SecureBroker) -> Path:
+    """The settings that the page shows, with addresses, files and password of this test in their places."""
+    (shown,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    assert 'username="health"' in shown
+    for place, ours in (
+        ("broker-1:9093,broker-2:9093", cluster.address),
+        ("/etc/kafka-client-health/ca.pem", str(cluster.ca)),
+        ('password="…"', f'password="{PASSWORD}"'),
+    ):
+        assert shown.count(place) == 1
+        shown = shown.replace(place, ours)
+    tomllib.loads(shown)
+    path = cluster.folder / "health.toml"
+    monitor = f'\n[monitor]\ncheckpoint = "{path.parent}/checkpoints"\nhistory = "{path.parent}/history"\n'
+    ports = f"trigger_seconds = 1\nmetrics_port = 0\n\n[prometheus]\nport = {free_port()}\n"
+    path.write_text(f"{shown}{monitor}{ports}\n[groups]\ninterval_seconds = 2.0\n", "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def settings(config: Path) -> Settings:
+    return load(str(config), {})
+
+
+class Started:
+    """Our programs, each with its log."""
+
+    def __init__(self, folder: Path, config: Path) -> None:
+        self.folder, self.config = folder, config
+        self.running: list[Process] = []
+
+    def start(self, *command: str) -> Process:
+        log = self.folder / f"{'-'.join(command)}.log"
+        found = Process(" ".join(command), [KAFKA_HEALTH, *command, "--config", str(self.config)], log)
+        self.running.append(found)
+        return found
+
+
+@pytest.fixture
+def started(tmp_path: Path, config: Path) -> Iterator[Started]:
+    found = Started(tmp_path, config)
+    yield found
+    for process in found.running:
+        process.stop(60)
+    for process in found.running:
+        assert PASSWORD not in process.log.read_text("utf-8", "replace")
+
+
+def until(condition: Callable[[], bool], process: Process, seconds: float) -> None:
+    """Wait for what a process does; its log tells why where it does not."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.alive and time.monotonic() < deadline, process.log.read_text("utf-8", "replace")[-3000:]
+        time.sleep(0.2)
+
+
+def test_the_doctor_finds_nothing_to_mend(started: Started) -> None:
+    doctor = started.start("doctor")
+    until(lambda: not doctor.alive, doctor, 120) if doctor.alive else None
+    said = doctor.log.read_text("utf-8")
+    assert (doctor.exit_code, said.splitlines()[-1]) == (0, "Nothing failed."), said
+
+
+@pytest.mark.parametrize(
+    ("option", "wrong", "told"),
+    [
+        ("sasl.jaas.config", None, r"invalid credentials|user and password"),
+        ("security.protocol", "PLAINTEXT", r"set security\.protocol|look at security\.protocol"),
+        ("sasl.mechanism", "PLAIN", r"sasl\.mechanism"),
+        ("ssl.truststore.location", "/no/such/ca.pem", r"a file that an option ssl\.….location names does not exist"),
+        ("ssl.truststore.location", "other-ca.pem", "its certificate is of another host, or of no authority in"),
+    ],
+)
+def test_a_mistake_is_told_in_words_without_secrets(
+    cluster: SecureBroker,
+    settings: Settings,
+    option: str,
+    wrong: str | None,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(brokers, "TIMEOUT_MS", 3000)
+    right = settings.kafka.options
+    changed = {**right, option: right[option].replace(PASSWORD, "not-the-password") if wrong is None else wrong}
+    if wrong == "other-ca.pem":
+        changed[option] = str(authority(cluster.folder, "other-ca"))
+    if changed["security.protocol"] == "PLAINTEXT":
+        changed = {"security.protocol": "PLAINTEXT"}
+    (finding,) = kafka_works(replace(settings, kafka=replace(settings.kafka, options=changed)))
+    assert finding.state == "failed"
+    assert re.search(told, finding.text), finding.text
+    assert PASSWORD not in finding.text and "not-the-password" not in finding.text
+
+
+def test_rights_that_are_missing_are_named(cluster: SecureBroker, settings: Settings) -> None:
+    cluster.administer("kafka-topics.sh --create --topic others --partitions 1")
+    found = list(kafka_works(replace(settings, topics=replace(settings.topics, rejects="others"))))
+    assert [(f.about, f.state, f.text) for f in found if f.state != "ok" and f.about != "clock"] == [
+        ("topic others", "failed", "This user lacks the right to WRITE; grant it: kafka-acls.sh."),
+        (
+            "topic others",
+            "warning",
+            "This user may not read its configuration; to have it checked, grant DescribeConfigs.",
+        ),
+    ]
+
+
+def test_from_a_client_to_prometheus(started: Started, settings: Settings) -> None:
+    """A client writes its metrics, the monitor judges it, the exporter shows it; a group's lag goes the same way."""
+    writer = producer(settings)
+    reader = consumer(settings, group_id="spark-kafka-source-of-this-test", auto_offset_reset="earliest")
+    groups, exporter = started.start("export", "groups"), started.start("export", "prometheus")
+    monitor = started.start("monitor")
+    client = {"service": "orders", "host": "h", "instance": "h:1", "client_id": "secure-producer", "kind": "producer"}
+    metrics = {"buffer-total-bytes": 100.0, "buffer-available-bytes": 60.0, "select-total": 1.0}
+
+    def pages(path: str) -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{settings.prometheus.port}{path}", timeout=5) as answer:
+                return str(answer.read(), "utf-8")
+        except (urllib.error.URLError, ConnectionError) as error:
+            return str(error)
+
+    def reported() -> bool:
+        record = {"ts": int(time.time() * 1000), "client": client, "metrics": metrics}
+        writer.send("client-metrics", json.dumps(record).encode())
+        writer.flush()
+        found = pages("/metrics")
+        return 'kafka_client_producer_buffer_used_ratio{service="orders"' in found and "group_lag{" in found
+
+    reader.subscribe(["client-metrics"])
+    writer.send("client-metrics", b"{}")
+    writer.flush()
+    until(lambda: bool(reader.poll(timeout_ms=500)), groups, 60)
+    reader.commit()
+    until(reported, monitor, 180)
+    assert groups.alive and exporter.alive
+    reader.close()
+    writer.close()

@@ -1,0 +1,236 @@
+"""The embedded brokers, the jars, and processes that never outlive the one that started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clienthealth import jars
+from clienthealth.errors import DependencyError, ServiceError
+from clienthealth.settings import KafkaSettings, Settings
+from clienthealth_exporters.kafka import admin, consumer, producer
+from deploy.demo.broker import Broker
+from deploy.demo.legacy import LegacyBroker
+from deploy.demo.processes import Process, port_or_free
+from deploy.demo.topics import create_ours, create_topics
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that in time"
+        time.sleep(0.05)
+
+
+def alive(pid: int) -> bool:
+    """Is there such a process, other than a dead one that nobody has waited for."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def values(settings: Settings, topic: str) -> list[bytes]:
+    """All values of a topic."""
+    reader = consumer(settings, topic, auto_offset_reset="earliest", consumer_timeout_ms=3000, group_id=None)
+    try:
+        return [record.value for record in reader]
+    finally:
+        reader.close()
+
+
+def send(settings: Settings, topic: str, *records: bytes) -> None:
+    """Send and wait until all is acknowledged."""
+    writer = producer(settings)
+    for record in records:
+        writer.send(topic, record)
+    writer.flush(timeout=20)
+    writer.close()
+
+
+def test_a_broker_keeps_port_and_data_over_a_stop_and_a_kill(tmp_path: Path) -> None:
+    with Broker(tmp_path / "broker") as broker:
+        settings, address = Settings(kafka=broker.kafka), broker.bootstrap_servers
+        broker.create_topic("letters")
+        send(settings, "letters", b"a")
+        broker.restart()
+        send(settings, "letters", b"b")
+        first = broker.pid
+        broker.kill()
+        assert not alive(first)
+        broker.restart()
+        assert broker.bootstrap_servers == address
+        assert values(settings, "letters") == [b"a", b"b"]
+        last = broker.pid
+    assert not alive(last)
+    assert "Kafka Server started" in broker.log.read_text(encoding="utf-8")
+
+
+def test_a_frozen_broker_answers_nobody_until_it_goes_on(tmp_path: Path) -> None:
+    with Broker(tmp_path / "broker") as broker:
+        settings = Settings(kafka=broker.kafka)
+        broker.pause()
+        with pytest.raises(ServiceError):
+            admin(settings, bootstrap_timeout_ms=1500, request_timeout_ms=1000)
+        broker.resume()
+        client = admin(settings, bootstrap_timeout_ms=60_000)
+        assert len(client.describe_cluster()["brokers"]) == 1
+        client.close()
+
+
+def test_a_broker_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        broker = Broker(tmp_path / "broker", port=taken.getsockname()[1])
+        with pytest.raises(ServiceError, match=r"(?s)exit code 1.*broker\.log"):
+            broker.start()
+    with pytest.raises(ServiceError, match="does not run"):
+        assert broker.pid
+
+
+def test_our_topics_have_the_policies_that_they_need(broker: Broker) -> None:
+    settings = Settings(kafka=broker.kafka)
+    create_ours(settings)
+    create_ours(settings)
+    create_topics(broker.kafka, ["plain"])
+    client = admin(settings)
+    try:
+        assert {"client-metrics", "client-logs", "client-health", "client-rejects"} <= set(client.list_topics())
+        assert _policy(client, "client-health") == "compact,delete"
+        assert _policy(client, "client-metrics") == "delete"
+    finally:
+        client.close()
+
+
+def _policy(client: object, topic: str) -> str:
+    from clienthealth.doctor.brokers import _config
+
+    return _config(client, topic)["cleanup.policy"]
+
+
+def test_a_broker_of_2015_takes_records(tmp_path: Path) -> None:
+    with LegacyBroker(tmp_path / "legacy") as legacy:
+        settings = Settings(kafka=KafkaSettings(legacy.bootstrap_servers))
+        writer = producer(settings, api_version=(0, 8, 2), enable_idempotence=False, acks=1)
+        assert writer.send("trades", b"x").get(20).offset == 0
+        writer.close()
+
+
+def test_the_second_call_for_jars_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = jars.classpath("broker")
+
+    def no_process(*_: object, **__: object) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(subprocess, "run", no_process)
+    began = time.monotonic()
+    assert jars.classpath("broker") == first
+    assert time.monotonic() - began < 0.5
+    assert any(jar.name == "kafka_2.13-4.1.2.jar" for jar in first)
+
+
+def test_without_a_network_the_message_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_HEALTH_CACHE", str(tmp_path))
+    monkeypatch.setenv("KAFKA_HEALTH_MAVEN_URL", f"http://127.0.0.1:{port_or_free(1)}/maven2")
+    with pytest.raises(DependencyError, match="KAFKA_HEALTH_MAVEN_URL"):
+        jars.classpath("jolokia")
+
+
+def test_a_fetch_that_was_cut_off_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A jar that is gone from the cache, as after a cut, makes the set incomplete; the next call completes it."""
+    mirror = tmp_path / "mirror" / "org" / "jolokia" / "jolokia-agent-jvm" / "2.5.1"
+    mirror.mkdir(parents=True)
+    (jar,) = jars.classpath("jolokia")
+    name = "jolokia-agent-jvm-2.5.1"
+    (mirror / f"{name}-javaagent.jar").write_bytes(jar.read_bytes())
+    (mirror / f"{name}.pom").write_text(
+        "<project><modelVersion>4.0.0</modelVersion><groupId>org.jolokia</groupId>"
+        "<artifactId>jolokia-agent-jvm</artifactId><version>2.5.1</version></project>",
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("KAFKA_HEALTH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("KAFKA_HEALTH_MAVEN_URL", (tmp_path / "mirror").as_uri())
+    (copy,) = jars.classpath("jolokia")
+    assert copy.read_bytes() == jar.read_bytes()
+    copy.unlink()
+    assert jars.classpath("jolokia") == [copy]
+    assert copy.read_bytes() == jar.read_bytes()
+
+
+def test_a_jar_with_a_wrong_checksum_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mirror = tmp_path / "mirror" / "org" / "jolokia" / "jolokia-agent-jvm" / "2.5.1"
+    mirror.mkdir(parents=True)
+    name = "jolokia-agent-jvm-2.5.1"
+    (mirror / f"{name}-javaagent.jar").write_bytes(b"not what it was")
+    (mirror / f"{name}-javaagent.jar.sha1").write_text("0" * 40, encoding="utf-8")
+    (mirror / f"{name}.pom").write_text(
+        "<project><modelVersion>4.0.0</modelVersion><groupId>org.jolokia</groupId>"
+        "<artifactId>jolokia-agent-jvm</artifactId><version>2.5.1</version></project>",
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("KAFKA_HEALTH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("KAFKA_HEALTH_MAVEN_URL", (tmp_path / "mirror").as_uri())
+    with pytest.raises(DependencyError, match="sha1"):
+        jars.classpath("jolokia")
+
+
+def test_a_port_in_use_leads_to_another() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert port_or_free(port) not in (port, 0)
+    assert port_or_free(port) == port
+
+
+def test_a_process_that_does_not_listen_is_killed_with_its_children(tmp_path: Path) -> None:
+    process = Process(
+        "deaf",
+        ["sh", "-c", "trap '' TERM; sleep 1000 & echo $!; wait; sleep 1000"],
+        tmp_path / "deaf.log",
+    )
+    until(lambda: process.log.read_text(encoding="utf-8").strip().isdigit())
+    child = int(process.log.read_text(encoding="utf-8"))
+    process.stop(seconds=0.3)
+    assert process.exit_code == -signal.SIGKILL
+    until(lambda: not alive(child))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_outlives_the_one_that_started_it(tmp_path: Path, how: signal.Signals) -> None:
+    """Also where processes are frozen, and where threads that are long over have started them."""
+    program = f"""
+import sys, threading, time
+sys.path.insert(0, {str(ROOT)!r})
+from pathlib import Path
+from deploy.demo.processes import Process
+started = []
+def start(): started.append(Process("sleeper", ["sh", "-c", "sleep 1000 & wait"], Path({str(tmp_path)!r}) / "log"))
+start()
+thread = threading.Thread(target=start); thread.start(); thread.join()
+started[0].signal(19)
+print(*(process.pid for process in started), flush=True)
+time.sleep(1000)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    pids = [int(pid) for pid in parent.stdout.readline().split()]
+    assert len(pids) == 2 and all(alive(pid) for pid in pids)
+    os.kill(parent.pid, how)
+    parent.wait()
+    parent.stdout.close()
+    until(lambda: not any(alive(pid) for pid in pids))

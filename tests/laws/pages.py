@@ -1,0 +1,29 @@
+"""The pages that people read, and the commands that stand in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from tests.laws.sources import ROOT
+
+SKIPPED = ("recordings", "node_modules", "golden")
+
+
+@cache
+def pages() -> Mapping[str, str]:
+    """Path from the root → text, of every page but what was written by tools and recordings."""
+    folders = ("jobs", "exporters", "dashboards", "alerts", "deploy", "tests")
+    found = [*ROOT.glob("*.md"), *(page for folder in folders for page in (ROOT / folder).rglob("*.md"))]
+    paths = sorted(str(page.relative_to(ROOT)) for page in found if not set(page.parts) & set(SKIPPED))
+    return {path: (ROOT / path).read_text("utf-8") for path in paths}
+
+
+def commands(page: str) -> Iterator[str]:
+    """The command lines of a page's shell blocks, joined where they go on, without comments."""
+    for block in re.findall(r"^ *```sh\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE):
+        for line in block.replace("\\\n", " ").splitlines():
+            command = re.split(r"\s#\s", line.strip())[0].strip()
+            if command and not command.startswith("#"):
+                yield re.sub(r"\s+", " ", command)

@@ -1,0 +1,130 @@
+"""The shape of the code: modules are small, imports have one direction, the outside is touched in few places."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from tests.laws.sources import imports, modules, tree
+
+#: Reading and writing files, other programs, networks. Delta and Kafka too: they are what results are written to.
+OUTSIDE = {
+    *("socket", "ssl", "http.server", "http.client", "urllib.request", "smtplib", "subprocess", "tempfile", "gzip"),
+    *("kafka", "delta.tables", "niquests", "grafana_client.api"),
+}
+CALLS = {
+    *("open", "urlopen", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "unlink", "iterdir"),
+    *("glob", "rglob", "readStream", "writeStream"),
+}
+#: Where it is done because that is what the package is for.
+PLACES = ("clienthealth.sources", "clienthealth.sinks", "clienthealth.cli", "clienthealth.doctor")
+APART = ("clienthealth_exporters", "dashboards", "alerts", "deploy")
+#: Single modules elsewhere that do it all the same, with the reason.
+EXCUSED = {
+    "clienthealth.settings": "reads the file of settings",
+    "clienthealth.jars": "fetches jars and keeps them",
+    "clienthealth.java": "asks the Java of this machine for its version",
+    "clienthealth.reference": "reads the pages whose blocks it fills in",
+    "clienthealth.monitor": "starts the queries, which is what makes a stream run",
+    "clienthealth.review.actions": "reads actions.toml, which people keep beside the reports",
+    "clienthealth.review.crosscheck": "asks Prometheus what it knows of the alerts",
+    "clienthealth.review.mail": "sends the report",
+    "clienthealth.review.render": "writes the report, beside its own style sheet",
+}
+#: Importing these must not need Spark: applications, exporters and the catalogue use them without it.
+WITHOUT_SPARK = (
+    *("clienthealth.records", "clienthealth.settings", "clienthealth.errors", "clienthealth.signatures"),
+    *("clienthealth.modes", "clienthealth.health", "clienthealth.incidents", "clienthealth.judging"),
+    *("clienthealth.cli", "clienthealth.doctor", "clienthealth_exporters"),
+)
+EVERY = sorted(modules())
+
+
+def lines(module: str) -> int:
+    return len(modules()[module].read_text(encoding="utf-8").splitlines())
+
+
+def test_modules_are_small() -> None:
+    assert statistics.median(map(lines, EVERY)) <= 120
+    assert {module: lines(module) for module in EVERY if lines(module) > 500} == {}
+
+
+def test_there_is_no_import_cycle() -> None:
+    graph = {module: sorted(set(imports(module, at_start=True)) & modules().keys() - {module}) for module in EVERY}
+    assert list(_cycles(graph)) == []
+
+
+def _cycles(graph: Mapping[str, list[str]]) -> Iterator[str]:
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> Iterator[str]:
+        if module in path:
+            yield " → ".join((*path[path.index(module) :], module))
+        elif module not in done:
+            for imported in graph[module]:
+                yield from visit(imported, (*path, module))
+            done.add(module)
+
+    for module in graph:
+        yield from visit(module, ())
+
+
+def test_a_cycle_would_be_found() -> None:
+    assert list(_cycles({"a": ["b"], "b": ["c"], "c": ["b"]})) == ["b → c → b"]
+
+
+def touches(module: str) -> set[str]:
+    """By what a module reaches out of the process."""
+    named = {name for name in imports(module) if name in OUTSIDE}
+    called = {
+        getattr(node.func, "attr", getattr(node.func, "id", ""))
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Call)
+    }
+    read = {node.attr for node in ast.walk(tree(module)) if isinstance(node, ast.Attribute)}
+    return named | CALLS & (called | (read & {"readStream", "writeStream"}))
+
+
+def within(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def test_the_outside_is_touched_in_sources_sinks_and_exporters_only() -> None:
+    found = {module: touches(module) for module in EVERY if not within(module, (*PLACES, *APART))}
+    assert {module: how for module, how in found.items() if how and module not in EXCUSED} == {}
+
+
+@pytest.mark.parametrize("module", EXCUSED)
+def test_every_excuse_is_needed(module: str) -> None:
+    assert touches(module)
+
+
+@pytest.mark.parametrize("package", ["clienthealth.sources", "clienthealth.sinks"])
+def test_sources_and_sinks_judge_nothing(package: str) -> None:
+    above = ("clienthealth.pipeline", "clienthealth.monitor", "clienthealth.windows", "clienthealth.indicators")
+    for module in EVERY:
+        if within(module, (package,)):
+            assert [name for name in imports(module) if within(name, above)] == [], module
+
+
+def test_what_must_not_need_spark_never_imports_it() -> None:
+    """Not by itself and not through any other module that it imports."""
+    for module in (m for m in EVERY if within(m, WITHOUT_SPARK)):
+        seen: set[str] = set()
+        todo: list[tuple[str, tuple[str, ...]]] = [(module, (module,))]
+        while todo:
+            current, path = todo.pop()
+            for name in imports(current, at_start=True):
+                assert not within(name, ("pyspark", "delta", "pandas", "pyarrow")), " → ".join((*path, name))
+                if name in modules() and name not in seen:
+                    seen.add(name)
+                    todo.append((name, (*path, name)))
+
+
+def test_the_package_never_imports_what_is_not_installed_with_it() -> None:
+    for module in EVERY:
+        if within(module, ("clienthealth", "clienthealth_exporters")):
+            assert [n for n in imports(module) if within(n, ("dashboards", "alerts", "deploy", "tests"))] == [], module

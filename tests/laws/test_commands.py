@@ -1,0 +1,87 @@
+"""The commands of our pages are run: the quick ones here, the others by the test that is named for them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.laws.pages import commands, pages
+from tests.laws.sources import ROOT
+
+#: How a command line begins → the file of tests that runs it, or `not run: …`.
+PROVEN = {
+    "make demo": "tests/e2e/test_demo.py",
+    "make test": "tests/stages.py",
+    ".venv/bin/kafka-health diagnose": "tests/spark/test_readme.py",
+    "kafka-health review": "tests/spark/test_readme.py",
+    "kafka-health doctor": "tests/kafka/test_secure_cluster.py",
+    "kafka-health monitor": "tests/kafka/test_secure_cluster.py",
+    "kafka-health export groups": "tests/kafka/test_secure_cluster.py",
+    "kafka-health export prometheus": "tests/kafka/test_secure_cluster.py",
+    "kafka-topics.sh": "tests/kafka/test_secure_cluster.py",
+    "kafka-acls.sh": "tests/kafka/test_secure_cluster.py",
+    "kafka-health export jvm": "tests/kafka/test_jvm_exporter.py",
+    "java -jar jolokia-agent": "tests/kafka/test_jvm_exporter.py",
+    "KAFKA_BOOTSTRAP_SERVERS=broker-1:9092 docker compose": "not run: needs a container engine",
+    "kafka-health dashboards push": "tests/unit/test_dashboards_push.py",
+    "export GRAFANA_TOKEN": "tests/unit/test_dashboards_push.py",
+    "spark-submit": "not run: needs a cluster manager",
+}
+QUICK = (
+    ".venv/bin/kafka-health modes",
+    ".venv/bin/kafka-health explain",
+    "kafka-health check-config",
+    "kafka-health explain",
+    "python -m alerts.build",
+)
+EVERY = sorted({command for text in pages().values() for command in commands(text)})
+
+
+def quick(command: str) -> bool:
+    return command.startswith(QUICK)
+
+
+@pytest.mark.parametrize("command", EVERY)
+def test_every_command_of_our_pages_is_run_somewhere(command: str) -> None:
+    proofs = [proof for begins, proof in PROVEN.items() if command.startswith(begins)]
+    assert quick(command) or proofs, "run it in a test, and name that test here"
+    assert all(proof.startswith("not run: ") or (ROOT / proof).is_file() for proof in proofs)
+
+
+@pytest.mark.parametrize("begins", PROVEN)
+def test_what_is_proven_is_documented(begins: str) -> None:
+    assert any(command.startswith(begins) for command in EVERY)
+
+
+@pytest.mark.parametrize("command", [command for command in EVERY if quick(command)])
+def test_the_quick_ones_work(command: str, tmp_path: Path) -> None:
+    programs = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    (tmp_path / "settings.toml").touch()
+    here = command.removeprefix(".venv/bin/").replace("/etc/prometheus/", "")
+    done = subprocess.run(here, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    assert "--json" in command or max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_make_help_lists_every_target() -> None:
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for target in ("setup", "demo", "test", "bench", "lint"):
+        assert f"  make {target}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command", ["modes", "explain producer-not-closed", "check-config", "doctor --help", "export groups --help"]
+)
+def test_commands_without_spark_need_none(command: str, tmp_path: Path) -> None:
+    for name in ("pyspark", "delta", "pandas", "pyarrow"):
+        (tmp_path / f"{name}.py").write_text("raise ModuleNotFoundError(name=__name__)", "utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    program = [sys.executable, "-m", "clienthealth.cli", *command.split()]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

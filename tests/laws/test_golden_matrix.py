@@ -1,0 +1,16 @@
+"""The golden matrix holds: no change moves a verdict unseen."""
+
+from __future__ import annotations
+
+from tests import matrix
+
+
+def test_every_verdict_is_as_reviewed() -> None:
+    reviewed = matrix.MATRIX.read_text(encoding="utf-8").splitlines()
+    judged = matrix.text().splitlines()
+    moved = [f"- {line}" for line in reviewed if line not in judged]
+    moved += [f"+ {line}" for line in judged if line not in reviewed]
+    assert judged == reviewed, (
+        "verdicts moved; if each of these is right, run `python -m tests.matrix --write` and say why in the commit:\n"
+        + "\n".join(moved)
+    )

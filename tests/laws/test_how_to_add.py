@@ -1,0 +1,101 @@
+"""The page that says how to add a failure mode, done: one new file, and the whole product knows the mode."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+
+from clienthealth import modes
+from clienthealth.records import Client, ClientWindow, Reading
+from tests.laws.added import Copy
+from tests.laws.sources import ROOT
+
+PAGE = "jobs/clienthealth/modes/README.md"
+MODE = "rebalance-storm"
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    made = Copy(tmp_path_factory.mktemp("copy"))
+    made.add(PAGE, "rebalance_storm.py")
+    runbook = (ROOT / "alerts/runbooks/consumer-shutdown-loop.md").read_text("utf-8")
+    (made.folder / f"alerts/runbooks/{MODE}.md").write_text(runbook, "utf-8")
+    return made
+
+
+def done(copy: Copy, *arguments: str) -> str:
+    """What a command prints; it must succeed."""
+    found = copy.run(*arguments)
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+def test_it_is_in_the_catalogue(copy: Copy) -> None:
+    assert MODE in done(copy, "modes")
+    assert "min_repeats = 3" in done(copy, "explain", MODE)
+
+
+def test_its_thresholds_can_be_set(copy: Copy) -> None:
+    config = copy.folder / "health.toml"
+    config.write_text(f"[modes.{MODE}]\nmin_repeats = 5\n", "utf-8")
+    assert "min_repeats = 5" in done(copy, "check-config", "--config", str(config))
+
+
+def test_alerts_dashboard_runbook_and_pages_are_made_of_it(copy: Copy) -> None:
+    written = done(copy, "generate")
+    for path in ("README.md", "deploy/config.reference.toml", f"alerts/runbooks/{MODE}.md"):
+        assert f"written: {path}\n" in written
+        assert MODE in (copy.folder / path).read_text("utf-8")
+    assert "KafkaClientRebalanceStorm" in (copy.folder / "alerts/rules/failure-modes.yml").read_text("utf-8")
+    assert (copy.folder / f"dashboards/out/mode-{MODE}.json").is_file()
+    assert done(copy, "generate", "--check") == ""
+
+
+@pytest.fixture
+def judged(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], str]:
+    """The example's judge on readings of a counter, one every ten seconds."""
+    spec = spec_from_file_location("rebalance_storm", copy.folder / "jobs/clienthealth/modes/rebalance_storm.py")
+    assert spec and spec.loader
+    module = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "rebalance_storm", module)
+    spec.loader.exec_module(module)
+    mode: modes.FailureMode = module.MODE
+    client = Client("orders", "h", "h:1", "c", "consumer")
+
+    def status(counts: list[float]) -> str:
+        readings = tuple(Reading(n * 10_000, {"rebalance-total": count}) for n, count in enumerate(counts))
+        return mode.judge(ClientWindow(client, 0, 60_000, readings), 60_000, mode.thresholds).status
+
+    return status
+
+
+def test_it_judges(judged: Callable[[list[float]], str]) -> None:
+    assert judged([1, 2, 4]) == "suspected"
+    assert judged([1, 2, 3]) == "ok"
+    assert judged([1, 9]) == "unknown"
+
+
+@pytest.mark.parametrize("page", [PAGE, "jobs/clienthealth/formats/README.md"])
+def test_the_page_is_short(page: str) -> None:
+    """The prose: a page of it, examples and generated tables aside."""
+    text = (ROOT / page).read_text("utf-8")
+    text = text[text.index("# To add a ") :].split("## Names of metrics")[0]
+    assert len(text.split("```")[0].split()) + len(text.split("```")[2].split()) < 350
+
+
+def test_the_example_keeps_the_rules_of_the_repository(copy: Copy) -> None:
+    ruff = Path(sys.executable).with_name("ruff")
+    for command in (["check"], ["format", "--check"]):
+        found = subprocess.run(
+            [str(ruff), *command, "--config", str(ROOT / "pyproject.toml"), "jobs/clienthealth/modes"],
+            cwd=copy.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert found.returncode == 0, found.stdout

@@ -1,0 +1,155 @@
+"""Laws over all failure modes: a new mode has to obey them by existing."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import clienthealth.modes
+from clienthealth.judging import judge_windows
+from clienthealth.modes import FailureMode, modes
+from clienthealth.signatures import SIGNATURES
+from tests.laws.test_modes_recordings import truth, verdicts, was_stopped
+from tests.recording_loader import folders, processes
+from tests.scenarios import scenarios
+
+ALL = list(modes().values())
+every_mode = pytest.mark.parametrize("mode", ALL, ids=lambda mode: mode.id)
+
+#: Controls on which a mode is suspected all the same, by name, with the reason.
+NOISE = {
+    ("c2_outage31", "send-blocked-on-metadata"): "4.x callers really wait for 31 s; it clears, as nothing is lost",
+    ("outage-4.1", "send-blocked-on-metadata"): "the same",
+}
+#: Words of the applications in the recordings: an application's words are never a rule.
+APPLICATION_WORDS = (
+    "kfkBolt",
+    "http-nio",
+    "order-worker",
+    "producer send fail",
+    "kafkaSpout",
+    "msg-consumer",
+    "resend.",
+)
+
+
+def test_there_are_five() -> None:
+    assert [mode.id for mode in ALL] == [
+        "consumer-shutdown-loop",
+        "cross-topic-blocking",
+        "producer-callback-deadlock",
+        "producer-not-closed",
+        "send-blocked-on-metadata",
+    ]
+
+
+@every_mode
+def test_the_id_is_the_files_name(mode: FailureMode) -> None:
+    assert Path(clienthealth.modes.__path__[0], f"{mode.id.replace('-', '_')}.py").is_file()
+
+
+@every_mode
+def test_every_scenario_is_judged_as_it_must_be(mode: FailureMode) -> None:
+    wrong = {}
+    for scenario in scenarios()[mode.id]:
+        verdict = mode.judge(scenario.window, scenario.window.end_ms, mode.thresholds)
+        if verdict.status != scenario.expected:
+            wrong[scenario.name] = (scenario.expected, verdict)
+    assert wrong == {}
+
+
+@every_mode
+@pytest.mark.parametrize("role", ["fires", "near-miss", "unknown"])
+def test_it_fires_it_has_a_near_miss_and_it_can_admit_not_to_know(mode: FailureMode, role: str) -> None:
+    assert any(scenario.role == role for scenario in scenarios()[mode.id])
+
+
+@every_mode
+def test_it_is_silent_on_every_control(mode: FailureMode) -> None:
+    noisy = set()
+    for folder in folders():
+        found = verdicts(folder).get(mode.id)
+        if truth(folder)["expected_mode"] is None and found and found.status in ("suspected", "confirmed"):
+            noisy.add(folder.name)
+    excused = {name for name, of in NOISE if of == mode.id}
+    if mode.absence:  # the end of a recording counts as its client's end
+        excused |= {folder.name for folder in folders() if was_stopped(folder)}
+    assert noisy <= excused
+
+
+def test_every_exception_is_still_needed() -> None:
+    for name, mode in NOISE:
+        (folder,) = (f for f in folders() if f.name == name)
+        assert verdicts(folder)[mode].status == "suspected"
+
+
+def test_no_healthy_minute_is_unknown_once_there_are_readings() -> None:
+    (producer, consumer) = processes(next(f for f in folders() if f.name == "c1_healthy"))
+    for process in (producer, consumer):
+        for client in process.clients:
+            for window in process.windows(client):
+                statuses = {v.status for v in judge_windows([window], {}, window.end_ms)}
+                assert statuses == {"ok"}, window.start_ms
+
+
+@every_mode
+def test_every_threshold_has_a_unit_or_is_a_share_and_a_reason(mode: FailureMode) -> None:
+    for field in dataclasses.fields(mode.thresholds):
+        assert len(field.metadata["reason"].split()) >= 5, field.name
+        assert re.search(
+            r"(_seconds|_ms|_bytes|_ratio|_share|_records|_lines|_repeats|_errors|_sends|_fills|_growth|_margin)$",
+            field.name,
+        ), field.name
+
+
+@every_mode
+def test_its_declaration_reads_well(mode: FailureMode) -> None:
+    sentences = (mode.summary, mode.impact, mode.action, *mode.confused_with)
+    for sentence in sentences:
+        assert sentence[0].isupper() or re.match(r"\w+\(\)", sentence), sentence
+        assert sentence.endswith("."), sentence
+    assert not mode.title.endswith(".")
+    assert len(mode.confused_with) >= 3
+
+
+@every_mode
+def test_it_looks_for_lines_of_its_own(mode: FailureMode) -> None:
+    assert any(signature.mode == mode.id for signature in SIGNATURES)
+
+
+def test_signatures_speak_of_known_modes_and_kinds() -> None:
+    for signature in SIGNATURES:
+        assert signature.mode is None or signature.mode in modes(), signature.id
+        if signature.kind and signature.mode:
+            assert signature.kind in modes()[signature.mode].kinds, signature.id
+
+
+def test_every_signature_that_a_mode_names_exists() -> None:
+    known = {signature.id for signature in SIGNATURES}
+    for path in Path(clienthealth.modes.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in (
+                "events",
+                "has_event",
+            ):
+                named = {a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
+                assert named <= known, (path.name, named - known)
+
+
+def test_no_application_is_part_of_a_rule() -> None:
+    rules = " ".join(f"{s.pattern} {s.literal} {s.logger}" for s in SIGNATURES)
+    for path in Path(clienthealth.modes.__path__[0]).glob("*.py"):
+        rules += path.read_text(encoding="utf-8")
+    assert [word for word in APPLICATION_WORDS if word in rules] == []
+
+
+def test_modes_and_signatures_import_without_spark() -> None:
+    code = "import sys; sys.modules['pyspark'] = None; from clienthealth.modes import modes; print(len(modes()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "5"

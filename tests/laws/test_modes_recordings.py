@@ -1,0 +1,167 @@
+"""The judges on recordings of real clients: what happened is found, and nothing else is."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clienthealth.judging import judge_windows
+from clienthealth.modes import modes
+from clienthealth.records import Client, ClientWindow, Verdict
+from clienthealth.signatures import BLOCKING, DEADLOCK, LOOP, METADATA, NOT_CLOSED
+from tests.recording_loader import RECORDINGS, Process, folders, processes
+
+EVIDENCE = RECORDINGS / "evidence"
+
+#: Recordings whose fault the readings cannot show, by name, with the reason.
+UNSEEN = {
+    "not-closed-burst-4.1": "the burst was sent and lost between the last reading and the exit",
+}
+#: Recordings whose fault shows in one kind of indirect evidence only.
+INDIRECT = {
+    "slow-handler-4.1": "the Java consumer logs nothing before max.poll.interval.ms (300 s)",
+}
+SILENT = ("c1_healthy", "4_ctl_idle", "1_ctl_clean", "5_ctl_close", "5_ctl_idle_noclose", "c4_backpressure")
+
+
+@cache
+def truth(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
+    return found
+
+
+def was_stopped(folder: Path) -> bool:
+    """Was the client killed by the recorder while it worked? Then its buffer was really lost."""
+    return not truth(folder).get("ended_by_itself", True)
+
+
+@cache
+def verdicts(folder: Path) -> dict[str, Verdict]:
+    """By mode, the worst verdict on any client of a recording."""
+    worst: dict[str, Verdict] = {}
+    for process in processes(folder):
+        for client in process.clients:
+            windows, gone = process.windows(client), process.departure(client)
+            found = judge_windows(windows, {}, windows[-1].end_ms)
+            found += judge_windows([gone], {}, gone.end_ms, absence=True) if gone else []
+            for verdict in found:
+                if verdict.mode not in worst or verdict.status in ("suspected", "confirmed"):
+                    worst[verdict.mode] = verdict
+    return worst
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda path: path.name)
+def test_what_happened_is_found(folder: Path) -> None:
+    mode = truth(folder)["expected_mode"]
+    if mode is None or folder.name in UNSEEN:
+        return
+    status = verdicts(folder)[mode].status
+    assert status == "confirmed" or (status == "suspected" and (mode == NOT_CLOSED or folder.name in INDIRECT))
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda path: path.name)
+def test_nothing_else_is_confirmed(folder: Path) -> None:
+    expected = truth(folder)["expected_mode"]
+    confirmed = {mode for mode, verdict in verdicts(folder).items() if verdict.status == "confirmed"}
+    if expected == DEADLOCK or was_stopped(folder):
+        confirmed -= {NOT_CLOSED}  # a deadlocked process is killed in the end, and loses its buffer as well
+    assert confirmed <= {expected}
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_controls_are_silent(name: str) -> None:
+    found = verdicts(EVIDENCE / name)
+    assert {mode for mode, v in found.items() if v.status in ("suspected", "confirmed")} == set()
+
+
+def test_exceptions_are_still_needed() -> None:
+    assert all(verdicts(RECORDINGS / name)[NOT_CLOSED].status == "ok" for name in UNSEEN)
+
+
+def test_the_deadlock_is_told_with_its_cause_and_numbers() -> None:
+    verdict = verdicts(EVIDENCE / "2_deadlock_client39")[DEADLOCK]
+    assert verdict.detail["cause"] == "get-in-callback"
+    assert verdict.detail["waiting_threads"] == 2
+    texts = [evidence.text for evidence in verdict.evidence]
+    assert "select-total stood at 8328 for 42 s while the buffer filled from 31 % to 100 %" in texts
+    onset = 1795208567059  # 21:02:47.059, from truth.json
+    assert verdict.since_ms is not None and abs(verdict.since_ms - onset) < 2000
+
+
+def test_the_missing_topic_is_named() -> None:
+    verdict = verdicts(EVIDENCE / "3_topic_missing")[METADATA]
+    assert verdict.detail["cause"] == "topic-missing"
+    assert verdict.detail["topic"] == "orders-missing"
+    assert verdict.detail["longest_block_seconds"] == 3.0
+
+
+def test_the_outage_is_suspected_with_its_address_and_clears() -> None:
+    (process,) = (p for p in processes(EVIDENCE / "c2_outage31") if p.name.endswith("app"))
+    (client,) = process.clients
+    judged = [modes()[METADATA].judge(w, w.end_ms, modes()[METADATA].thresholds) for w in process.windows(client)]
+    assert [v.status for v in judged] == ["ok", "ok", "suspected", "suspected", "ok", "ok", "ok"]
+    assert judged[2].detail == {"cause": "cluster-unreachable", "bootstrap": "127.0.0.1:19510", "blocked_threads": 2}
+
+
+def test_culprit_and_victims_are_named() -> None:
+    verdict = verdicts(EVIDENCE / "4_hol_blocking")[BLOCKING]
+    assert verdict.detail["culprit"] == "topicA"
+    assert verdict.detail["victims"] == ["topicB", "topicC"]
+    assert verdict.detail["queues"] == {"topicA": 1.0, "topicB": 0.0, "topicC": 0.0}
+
+
+def test_the_blockade_begins_and_ends_when_it_did() -> None:
+    (process,) = processes(EVIDENCE / "4_hol_blocking")
+    (client,) = process.clients
+    judged = [modes()[BLOCKING].judge(w, w.end_ms, modes()[BLOCKING].thresholds) for w in process.windows(client)]
+    assert [v.status for v in judged] == ["ok", "ok", "confirmed", "confirmed", "confirmed", "ok", "ok"]
+    onset = 1795209714900  # 21:21:54.9, from truth.json
+    assert abs(min(v.since_ms for v in judged if v.since_ms) - onset) < 2000
+
+
+def test_the_loop_names_its_thread_and_broker() -> None:
+    found = [e.text for e in verdicts(EVIDENCE / "1_shutdown_loop")[LOOP].evidence]
+    assert any("Thread-12-kafkaSpout" in text and "127.0.0.1:29211" in text for text in found)
+
+
+def test_the_loss_is_bounded() -> None:
+    verdict = verdicts(EVIDENCE / "5_unclosed_exit_burst")[NOT_CLOSED]
+    assert verdict.detail == {"cause": "exit-without-close", "lost_bytes": [0, 8716288]}
+
+
+def _as_it_came(process: Process, client: Client, now_ms: int, every_ms: int) -> Iterator[ClientWindow]:
+    for window in process.windows(client, every_ms):
+        seen = dataclasses.replace(
+            window,
+            readings=tuple(r for r in window.readings if r.ts_ms < now_ms),
+            logs=tuple(e for e in window.logs if e.ts_ms < now_ms),
+            dumps=(),
+        )
+        if seen.readings or seen.logs:
+            yield seen
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "onset_ms"),
+    [
+        ("evidence/2_deadlock_client39", DEADLOCK, 1795208567059),
+        ("evidence/4_hol_blocking", BLOCKING, 1795209714900),
+    ],
+)
+def test_a_reading_every_ten_seconds_and_no_dump_confirm_within_a_minute(name: str, mode: str, onset_ms: int) -> None:
+    (process,) = processes(RECORDINGS / name)
+    (client,) = process.clients
+    for seconds in range(0, 120, 5):
+        now_ms = onset_ms + 1000 * seconds
+        windows = list(_as_it_came(process, client, now_ms, 10_000))
+        found = {v.mode: v.status for v in judge_windows(windows, {}, now_ms)} if windows else {}
+        if found.get(mode) == "confirmed":
+            assert 0 < seconds <= 50
+            return
+    pytest.fail("never confirmed")

@@ -1,0 +1,93 @@
+"""Records that are almost right: samples with bytes or JSON values changed at random, always the same for a seed."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from typing import Any
+
+#: JSON values that a field may hold by mistake.
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    -1001,
+    7,
+    1e308,
+    2**70,
+    -(2**63),
+    float("nan"),
+    float("-inf"),
+    "",
+    "x",
+    "NaN",
+    "12",
+    "{",
+    "\x00",
+    "ä€\U0001f600",
+    [],
+    [None],
+    {},
+    {"a": {"b": [1]}},
+)
+#: Bytes that a record may hold by mistake.
+NONSENSE = (b"{", b"}", b'"', b"[", b"]", b",", b":", b"null", b"1e999", b"-1", b"\\u0000", b"\x01", b"\xff", b"\n")
+
+
+def mutated(dice: random.Random, samples: Sequence[bytes]) -> bytes:
+    """One of the samples (JSON each) with something wrong in it: bytes, values, or both."""
+    value = dice.choice(samples)
+    if dice.random() < 0.6:
+        value = json.dumps(altered(dice, json.loads(value))).encode()
+    return value if dice.random() < 0.5 else damaged(dice, value)
+
+
+def damaged(dice: random.Random, value: bytes) -> bytes:
+    """The record with bytes cut out, doubled, overwritten or put in, or with its end cut off."""
+    found = bytearray(value)
+    for _ in range(dice.randint(1, 3)):
+        at = dice.randrange(len(found) + 1)
+        to = min(at + dice.randint(0, 40), len(found))
+        kind = dice.randrange(5)
+        if kind == 4:
+            del found[at:]
+        else:
+            found[at:to] = (b"", bytes(found[at:to] * 2), dice.randbytes(8), dice.choice(NONSENSE))[kind]
+    return bytes(found)
+
+
+def altered(dice: random.Random, document: Any) -> Any:
+    """The document with a few of its values exchanged, removed, renamed, wrapped or repeated."""
+    for _ in range(dice.randint(1, 4)):
+        places = list(_places(document))
+        if not places:
+            return dice.choice(ODD)
+        holder, key = dice.choice(places)
+        value = holder[key]
+        match dice.randrange(6):
+            case 0:
+                holder[key] = dice.choice(ODD)
+            case 1:
+                del holder[key]
+            case 2:
+                holder[key] = [value]
+            case 3:
+                holder[key] = {"x": value}
+            case 4:
+                holder[key] = json.dumps(value)
+            case _ if isinstance(holder, list):
+                holder += [value] * dice.randint(1, 20)
+            case _:
+                name = dice.choice(list(holder))
+                holder[name] = holder.pop(key)
+    return document
+
+
+def _places(document: Any) -> Any:
+    """Every (container, key) in a JSON document."""
+    if isinstance(document, dict | list):
+        for key, value in document.items() if isinstance(document, dict) else enumerate(document):
+            yield document, key
+            yield from _places(value)

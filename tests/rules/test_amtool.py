@@ -1,0 +1,82 @@
+"""Alertmanager's configuration as its own tool reads it: valid, every alert's route, what the messages say."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from alerts.build import alertmanager_config
+from tests.alert_rules import ROOT, Rule, alerts
+
+pytestmark = pytest.mark.skipif(shutil.which("amtool") is None, reason="amtool is not installed")
+CONFIG = ROOT / "alerts/alertmanager.yml"
+
+
+@pytest.mark.parametrize("config", ["committed", "local webhook"])
+def test_config_is_valid(config: str, tmp_path: Path) -> None:
+    path = CONFIG
+    if config != "committed":
+        path = tmp_path / "alertmanager.yml"
+        path.write_text(alertmanager_config("http://127.0.0.1:9/hook", group_wait="1s"), "utf-8")
+    done = subprocess.run(["amtool", "check-config", str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("rule", alerts(), ids=str)
+def test_route_of_every_alert(rule: Rule) -> None:
+    wanted = {"critical": "pager", "warning": "tickets", "info": "nobody"}[rule.labels["severity"]]
+    if rule.name == "KafkaClientHealthWatchdog":
+        wanted = "heartbeat"
+    assert _route({"alertname": rule.name, **rule.labels}) == wanted
+
+
+def test_dry_run_reaches_nobody() -> None:
+    labels = {"alertname": "KafkaClientProducerCallbackDeadlock", "mode": "producer-callback-deadlock"}
+    assert _route({**labels, "severity": "info"}) == "nobody"
+
+
+def test_what_is_not_ours_becomes_a_ticket() -> None:
+    assert _route({"alertname": "SomethingElse"}) == "tickets"
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("title", ["[FIRING 1] KafkaClientX · orders"]),
+        ("text", ["FIRING: A summary.", "What to do.", "2026-11-20 21:04:00 UTC", "https://r/x", "https://d/x"]),
+        ("slack", ["*A summary.*", "<https://r/x|Runbook>", "<https://d/x|Dashboard>"]),
+        ("html", ["<strong>A summary.</strong>", 'href="https://r/x"', "&lt;b&gt; What to do.", "#c4162a"]),
+        ("colour", ["#c4162a"]),
+    ],
+)
+def test_notifications_say_what_since_when_and_what_to_do(name: str, parts: list[str], tmp_path: Path) -> None:
+    labels = {"alertname": "KafkaClientX", "severity": "critical", "service": "orders"}
+    annotations = {"summary": "A summary.", "description": "<b> What to do."}
+    annotations |= {"runbook_url": "https://r/x", "dashboard_url": "https://d/x"}
+    alert = {"status": "firing", "labels": labels, "annotations": annotations, "startsAt": "2026-11-20T21:04:00Z"}
+    data = {"receiver": "tickets", "status": "firing", "alerts": [alert], "commonLabels": labels}
+    (tmp_path / "data.json").write_text(json.dumps(data), "utf-8")
+    kind = ["--template.type=html"] if name == "html" else []
+    done = subprocess.run(
+        [
+            *("amtool", "template", "render", *kind, f"--template.glob={ROOT}/alerts/templates/*.tmpl"),
+            *(f"--template.data={tmp_path}/data.json", f'--template.text={{{{ template "clienthealth.{name}" . }}}}'),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for part in parts:
+        assert part in done.stdout
+
+
+def _route(labels: Mapping[str, str]) -> str:
+    command = ["amtool", "config", "routes", "test", f"--config.file={CONFIG}"]
+    command += [f"{name}={value}" for name, value in labels.items()]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -1,0 +1,21 @@
+"""Hand-made windows of clients, one file per failure mode: what the recordings do not show.
+
+The files of this folder are found by themselves.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from tests.scenarios._making import Scenario
+
+
+def scenarios() -> dict[str, tuple[Scenario, ...]]:
+    """All scenarios by the mode that they are of."""
+    found = {}
+    for module in pkgutil.iter_modules(__path__):
+        if not module.name.startswith("_"):
+            mode = module.name.replace("_", "-")
+            found[mode] = importlib.import_module(f"{__name__}.{module.name}").SCENARIOS
+    return found

@@ -1,0 +1,270 @@
+"""Building blocks of hand-made windows: readings, log lines and threads of a client, by the second."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from clienthealth.records import (
+    Client,
+    ClientWindow,
+    Kind,
+    LogEvent,
+    Reading,
+    Status,
+    Thread,
+    ThreadDump,
+    TopicReading,
+)
+
+T0 = 1_795_200_000_000
+MIB = 1024 * 1024
+NETWORK = "kafka-producer-network-thread | orders"
+PARK = ("jdk.internal.misc.Unsafe.park", "java.util.concurrent.locks.LockSupport.park")
+CALLBACK = (
+    "com.example.Resend.onCompletion",
+    "org.apache.kafka.clients.producer.internals.ProducerBatch.completeFutureAndFireCallbacks",
+    "org.apache.kafka.clients.producer.internals.Sender.run",
+)
+GET = (
+    *PARK,
+    "java.util.concurrent.CountDownLatch.await",
+    "org.apache.kafka.clients.producer.internals.ProduceRequestResult.await",
+    "org.apache.kafka.clients.producer.internals.FutureRecordMetadata.get",
+    *CALLBACK,
+)
+AWAIT_UPDATE = (
+    "java.lang.Object.wait",
+    "org.apache.kafka.clients.producer.internals.ProducerMetadata.awaitUpdate",
+    "org.apache.kafka.clients.producer.KafkaProducer.waitOnMetadata",
+    "org.apache.kafka.clients.producer.KafkaProducer.doSend",
+)
+ALLOCATE = (*PARK, "org.apache.kafka.clients.producer.internals.BufferPool.allocate", *AWAIT_UPDATE[3:])
+PUT = (
+    *PARK,
+    "java.util.concurrent.LinkedBlockingQueue.put",
+    "kafka.consumer.PartitionTopicInfo.enqueue",
+    "kafka.consumer.ConsumerFetcherThread.processPartitionData",
+)
+TAKE = (*PARK, "java.util.concurrent.LinkedBlockingQueue.take", "kafka.consumer.ConsumerIterator.makeNext")
+LOOKUP = (
+    "kafka.client.ClientUtils$.channelToAnyBroker",
+    "kafka.client.ClientUtils$.channelToOffsetManager",
+    "kafka.consumer.ZookeeperConsumerConnector.commitOffsets",
+)
+FULL = "Failed to allocate 16384 bytes within the configured max blocking time 60000 ms."
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A window, and what a mode must say of it.
+
+    `role`: it proves that the mode fires, that it stays silent on what comes close, or that it admits not to know.
+    """
+
+    name: str
+    role: Literal["fires", "near-miss", "unknown"]
+    expected: Status
+    window: ClientWindow
+
+
+def fires(name: str, window: ClientWindow) -> Scenario:
+    """The mode is confirmed."""
+    return Scenario(name, "fires", "confirmed", window)
+
+
+def suspects(name: str, window: ClientWindow) -> Scenario:
+    """The mode is suspected."""
+    return Scenario(name, "fires", "suspected", window)
+
+
+def near_miss(name: str, window: ClientWindow) -> Scenario:
+    """It looks like the mode and is not."""
+    return Scenario(name, "near-miss", "ok", window)
+
+
+def unknown(name: str, window: ClientWindow) -> Scenario:
+    """The mode cannot be judged."""
+    return Scenario(name, "unknown", "unknown", window)
+
+
+def at(seconds: float) -> int:
+    """Epoch milliseconds so many seconds into the window."""
+    return T0 + round(1000 * seconds)
+
+
+def client(kind: Kind, library: str = "java", version: str | None = "3.9.1") -> Client:
+    """The client that all scenarios are of."""
+    return Client("shop", "web-1", "web-1:7", "orders", kind, library, version)
+
+
+def window(
+    kind: Kind = "producer",
+    readings: Sequence[Reading] = (),
+    logs: Sequence[LogEvent] = (),
+    dumps: Sequence[ThreadDump] = (),
+    config: Mapping[str, str] | None = None,
+    departed: float | None = None,
+) -> ClientWindow:
+    """A window of 60 s that begins at T0."""
+    return ClientWindow(
+        client(kind),
+        T0,
+        at(60),
+        tuple(readings),
+        tuple(logs),
+        tuple(dumps),
+        config or {},
+        None if departed is None else at(departed),
+    )
+
+
+def every(step: float, names: Mapping[str, Callable[[float], float | None]], until: float = 60) -> list[Reading]:
+    """Readings every `step` seconds; each metric is a function of the seconds since T0."""
+    found, seconds = [], 0.0
+    while seconds < until:
+        known = {name: value for name, of in names.items() if (value := of(seconds)) is not None}
+        found.append(Reading(at(seconds), known))
+        seconds += step
+    return found
+
+
+def producer(
+    select: Callable[[float], float | None],
+    used: Callable[[float], float] = lambda s: 0.0,
+    total: float = 32 * MIB,
+    step: float = 10,
+    until: float = 60,
+    **more: Callable[[float], float | None],
+) -> list[Reading]:
+    """Readings of a producer: its selects, the bytes in use of its buffer, and further metrics (`_` for `-`)."""
+    names: dict[str, Callable[[float], float | None]] = {
+        "select-total": select,
+        "buffer-total-bytes": lambda s: total,
+        "buffer-available-bytes": lambda s: total - used(s),
+        "waiting-threads": lambda s: 0.0,
+        "connection-count": lambda s: 2.0,
+        "metadata-age": lambda s: 100 + s,
+    }
+    return every(step, names | {name.replace("_", "-"): of for name, of in more.items()}, until)
+
+
+def line(seconds: float, signature: str, text: str = "", thread: str | None = None, **captures: str) -> LogEvent:
+    """A log line of the client's process that names no client."""
+    return LogEvent(at(seconds), signature, text or signature, thread=thread, captures=captures)
+
+
+def mine(event: LogEvent) -> LogEvent:
+    """The same line, naming the client."""
+    return replace(event, client_id="orders")
+
+
+def dump(seconds: float, *threads: Thread) -> ThreadDump:
+    """A thread dump."""
+    return ThreadDump(at(seconds), threads)
+
+
+def legacy(
+    fetches: Callable[[float], float],
+    queues: Mapping[str, Callable[[float], float]],
+    messages: Mapping[str, Callable[[float], float]],
+    step: float = 10,
+) -> list[Reading]:
+    """Readings of an old Scala consumer: fetch requests, and by topic chunks in the queue and messages."""
+    found = []
+    for reading in every(step, {"fetch-requests-total": fetches}):
+        now = (reading.ts_ms - T0) / 1000
+        known = {t: {"queue-chunks": of(now), "messages-total": messages[t](now)} for t, of in queues.items()}
+        found.append(replace(reading, topics=tuple(TopicReading(t, None, "0", m) for t, m in known.items())))
+    return found
+
+
+def consumer(
+    lag: Mapping[str, Callable[[float], float]], step: float = 10, **more: Callable[[float], float | None]
+) -> list[Reading]:
+    """Readings of a Java consumer with the lag of each topic."""
+    names = {name.replace("_", "-"): of for name, of in more.items()}
+    found = []
+    for reading in every(step, names):
+        now = (reading.ts_ms - T0) / 1000
+        topics = tuple(TopicReading(topic, 0, None, {"records-lag": of(now)}) for topic, of in lag.items())
+        found.append(replace(reading, topics=topics))
+    return found
+
+
+def prefetched(queues: Mapping[str, tuple[float, float]]) -> list[Reading]:
+    """Readings of a librdkafka consumer: by topic, records prefetched and lag."""
+    topics = tuple(
+        TopicReading(topic, 0, None, {"queue-records": held, "queue-bytes": held * 100, "records-lag": behind})
+        for topic, (held, behind) in queues.items()
+    )
+    return [replace(reading, topics=topics) for reading in every(10, {"reply-queue": lambda s: 0.0})]
+
+
+def stuck_at(value: float, since: float) -> Callable[[float], float]:
+    """A counter that rises by 100 a second until `since` and then stands still."""
+    return lambda seconds: value + 100 * min(seconds, since)
+
+
+def rising(rate: float = 100) -> Callable[[float], float]:
+    """A counter that rises by `rate` a second."""
+    return lambda seconds: 1000 + rate * seconds
+
+
+def filling(per_second: float, since: float, most: float) -> Callable[[float], float]:
+    """Bytes in use that grow from `since` on."""
+    return lambda seconds: min(most, 65_536 + per_second * max(0.0, seconds - since))
+
+
+def still(value: float = 0.0) -> Callable[[float], float]:
+    """A metric that does not change."""
+    return lambda seconds: value
+
+
+def network(frames: Sequence[str], state: str = "WAITING", cpu: float | None = 900.0) -> Thread:
+    """The producer's I/O thread."""
+    return Thread(NETWORK, state, tuple(frames), cpu)
+
+
+def caller(number: int, frames: Sequence[str] = AWAIT_UPDATE) -> Thread:
+    """An application's thread inside send()."""
+    return Thread(f"http-{number}", "TIMED_WAITING", tuple(frames), 5.0)
+
+
+def fetcher(
+    frames: Sequence[str], connector: str = "orders_web-1-17952-ab12", state: str = "WAITING", cpu: float = 50.0
+) -> Thread:
+    """A fetcher thread of an old Scala consumer."""
+    return Thread(f"ConsumerFetcherThread-{connector}-0-0", state, tuple(frames), cpu)
+
+
+def taker(number: int = 0) -> Thread:
+    """A consuming thread that waits for data."""
+    return Thread(f"consumer-{number}", "WAITING", TAKE, 5.0)
+
+
+MISSING = {"topic": "orders-new", "waitMs": "60000"}
+ADDRESS = {"address": "kafka-1:9092"}
+
+
+def unknown_topic(count: int, step: float, error: str = "UNKNOWN_TOPIC_OR_PARTITION") -> list[LogEvent]:
+    """The broker's answer that a topic is unknown, again and again."""
+    return [line(5 + step * n, "topic-error-in-metadata", topic="orders-new", error=error) for n in range(count)]
+
+
+def lookups(seconds: Sequence[float], addresses: Sequence[str] = ("kafka-1:9092",)) -> list[LogEvent]:
+    """Failed look-ups of the offset manager, the brokers taking turns."""
+    text = "Failed to fetch consumer metadata from {}."
+    turns = zip(seconds, itertools.cycle(addresses), strict=False)
+    return [line(s, "offset-manager-lookup-failed", text.format(a), "worker", address=a) for s, a in turns]
+
+
+STARTED = mine(line(0, "producer-started"))
+
+
+def last_reading(used: float = 0.0, total: float = 32 * MIB, **more: float) -> list[Reading]:
+    """The one reading that is kept of a client that has gone."""
+    known = {"buffer-total-bytes": total, "buffer-available-bytes": total - used, "record-send-total": 5000.0}
+    return [Reading(at(10), known | {name.replace("_", "-"): value for name, value in more.items()})]

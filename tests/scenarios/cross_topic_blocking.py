@@ -1,0 +1,141 @@
+"""Hand-made windows for cross-topic-blocking."""
+
+from __future__ import annotations
+
+from tests.scenarios._making import (
+    PARK,
+    PUT,
+    Scenario,
+    consumer,
+    dump,
+    every,
+    fetcher,
+    fires,
+    legacy,
+    line,
+    mine,
+    near_miss,
+    prefetched,
+    rising,
+    still,
+    stuck_at,
+    suspects,
+    taker,
+    unknown,
+    window,
+)
+
+SCENARIOS: tuple[Scenario, ...] = (
+    fires(
+        "one-queue-full-others-starve",
+        window(
+            "legacy-consumer",
+            legacy(
+                stuck_at(900, 20),
+                {"a": lambda s: 2.0 * (s > 20), "b": still()},
+                {"a": stuck_at(50, 20), "b": stuck_at(50, 20)},
+            ),
+        ),
+    ),
+    fires(
+        "blocked-since-before-the-window",
+        window("legacy-consumer", legacy(still(900), {"a": still(2), "b": still()}, {"a": still(500), "b": still(80)})),
+    ),
+    suspects(
+        "blocked-for-10-s",
+        window(
+            "legacy-consumer",
+            legacy(
+                stuck_at(900, 50),
+                {"a": lambda s: 2.0 * (s >= 50), "b": still()},
+                {"a": stuck_at(50, 50), "b": stuck_at(50, 50)},
+                step=2.5,
+            ),
+        ),
+    ),
+    fires(
+        "fetcher-parked-in-two-dumps",
+        window(
+            "legacy-consumer",
+            legacy(rising(), {"a": still(2), "b": still()}, {"a": still(500), "b": still(80)}),
+            dumps=[dump(10, fetcher(PUT), taker()), dump(30, fetcher(PUT), taker())],
+        ),
+    ),
+    suspects("librdkafka-one-topic-full", window("consumer", prefetched({"a": (100_000, 900), "b": (0, 700)}))),
+    suspects(
+        "java-slow-poll-loop",
+        window("consumer", consumer({"a": rising(50), "b": rising(10)}, last_poll_seconds_ago=lambda s: s)),
+    ),
+    fires(
+        "java-poll-interval-expired",
+        window(
+            "consumer",
+            consumer({"a": rising(50), "b": rising(10)}, last_poll_seconds_ago=lambda s: 280 + s),
+            logs=[mine(line(20, "poll-timeout-expired"))],
+        ),
+    ),
+    near_miss(
+        "idle-topics-beside-a-busy-one",
+        window(
+            "legacy-consumer",
+            legacy(rising(), {"a": still(2), "b": still()}, {"a": rising(), "b": still(16)}),
+            dumps=[dump(10, fetcher(PUT, state="RUNNABLE"), taker())],
+        ),
+    ),
+    near_miss(
+        "slow-topic-beside-an-idle-one",
+        window(
+            "legacy-consumer", legacy(still(900), {"a": still(2), "b": still()}, {"a": still(5000), "b": still(16)})
+        ),
+    ),
+    near_miss(
+        "only-topic-is-slow",
+        window(
+            "legacy-consumer",
+            legacy(still(900), {"a": still(2)}, {"a": still(5000)}),
+            dumps=[dump(10, fetcher(PUT), taker()), dump(40, fetcher(PUT), taker())],
+        ),
+    ),
+    near_miss(
+        "broker-outage-of-a-consumer",
+        window("legacy-consumer", legacy(still(900), {"a": still(), "b": still()}, {"a": still(500), "b": still(400)})),
+    ),
+    near_miss(
+        "one-connector-per-topic",
+        window(
+            "legacy-consumer",
+            legacy(rising(), {"a": still(2), "b": still()}, {"a": still(500), "b": rising()}),
+            dumps=[
+                dump(
+                    s,
+                    fetcher(PUT, "orders_web-1-1-aa"),
+                    taker(),
+                    fetcher(PARK, "orders_web-1-2-bb", "RUNNABLE", 50 + s),
+                )
+                for s in (10, 40)
+            ],
+        ),
+    ),
+    near_miss(
+        "java-batches-that-keep-up",
+        window(
+            "consumer",
+            consumer(
+                {"a": still(50), "b": lambda s: 10 + s},
+                last_poll_seconds_ago=lambda s: s % 25,
+                records_consumed_total=rising(20),
+            ),
+        ),
+    ),
+    near_miss(
+        "java-slow-consumer-of-one-topic",
+        window("consumer", consumer({"a": rising(50)}, last_poll_seconds_ago=lambda s: s)),
+    ),
+    near_miss(
+        "java-lag-without-slow-polls",
+        window("consumer", consumer({"a": rising(50), "b": rising(10)}, last_poll_seconds_ago=still(1))),
+    ),
+    near_miss("librdkafka-caught-up", window("consumer", prefetched({"a": (100_000, 900), "b": (0, 0)}))),
+    unknown("polls-not-told", window("consumer", every(10, {"records-lag-max": still(5)}))),
+    unknown("queues-not-told", window("legacy-consumer", every(10, {"fetch-requests-total": rising()}))),
+)

@@ -1,0 +1,147 @@
+"""Hand-made windows for producer-callback-deadlock."""
+
+from __future__ import annotations
+
+from clienthealth.records import Thread
+from tests.scenarios._making import (
+    AWAIT_UPDATE,
+    CALLBACK,
+    FULL,
+    GET,
+    MIB,
+    Scenario,
+    at,
+    dump,
+    every,
+    filling,
+    fires,
+    line,
+    near_miss,
+    network,
+    producer,
+    rising,
+    still,
+    stuck_at,
+    suspects,
+    unknown,
+    window,
+)
+
+SCENARIOS: tuple[Scenario, ...] = (
+    fires(
+        "deadlock-64-mib-10-s", window(readings=producer(stuck_at(500, 15), filling(200_000, 15, 64 * MIB), 64 * MIB))
+    ),
+    fires("deadlock-1-mib-fast", window(readings=producer(stuck_at(500, 5), filling(30_000, 5, MIB), MIB, step=1))),
+    fires(
+        "deadlock-full-buffer-timeout-known",
+        window(
+            readings=producer(still(500), still(MIB), MIB, waiting_threads=still(4)),
+            config={"request.timeout.ms": "4000"},
+        ),
+    ),
+    suspects(
+        "deadlock-full-buffer-timeout-unknown",
+        window(readings=producer(still(500), still(MIB), MIB, waiting_threads=still(4))),
+    ),
+    fires(
+        "deadlock-full-buffer-and-failed-sends",
+        window(
+            readings=producer(still(500), still(MIB), MIB, waiting_threads=still(4)),
+            logs=[line(25, "buffer-exhausted", FULL)],
+        ),
+    ),
+    suspects(
+        "deadlock-0.11-rates-zero",
+        window(
+            readings=producer(
+                lambda s: None,
+                still(MIB),
+                MIB,
+                select_rate=still(),
+                io_wait_ratio=still(),
+                io_ratio=still(),
+                waiting_threads=still(2),
+            )
+        ),
+    ),
+    fires("deadlock-dump-alone", window(dumps=[dump(5, network(GET))])),
+    fires(
+        "deadlock-just-begun",
+        window(readings=producer(stuck_at(500, 45), filling(200_000, 45, 32 * MIB)), dumps=[dump(48, network(GET))]),
+    ),
+    fires(
+        "send-inside-callback",
+        window(
+            readings=producer(stuck_at(500, 30)), dumps=[dump(40, network((*AWAIT_UPDATE, *CALLBACK), "TIMED_WAITING"))]
+        ),
+    ),
+    suspects(
+        "callback-holds-the-thread",
+        window(
+            readings=producer(still(500)),
+            dumps=[dump(10, network(CALLBACK, "BLOCKED")), dump(40, network(CALLBACK, "BLOCKED"))],
+        ),
+    ),
+    suspects(
+        "librdkafka-never-polled",
+        window(
+            readings=every(
+                10, {"reply-queue": rising(500), "queue-records": rising(500), "queue-records-limit": still(100_000)}
+            )
+        ),
+    ),
+    near_miss(
+        "back-pressure",
+        window(
+            readings=producer(rising(20), still(MIB), MIB, waiting_threads=still(4)),
+            logs=[line(s, "buffer-exhausted", FULL) for s in range(1, 60)],
+        ),
+    ),
+    near_miss("idle-producer", window(readings=producer(still(500)))),
+    near_miss(
+        "hanging-broker-19-s", window(readings=producer(lambda s: 500 + max(0.0, s - 19), still(300_000), step=1))
+    ),
+    near_miss(
+        "hanging-broker-until-request-timeout",
+        window(
+            readings=producer(lambda s: 500 + max(0.0, s - 31), still(300_000), step=1),
+            config={"request.timeout.ms": "30000"},
+        ),
+    ),
+    near_miss(
+        "slow-callback-14-s-per-batch",
+        window(
+            readings=producer(lambda s: 500 + s // 14, filling(50_000, 0, 32 * MIB), step=1),
+            dumps=[
+                dump(20, network(CALLBACK, "TIMED_WAITING", 900)),
+                dump(50, network(CALLBACK, "TIMED_WAITING", 950)),
+            ],
+        ),
+    ),
+    near_miss(
+        "garbage-collection-25-s",
+        window(
+            readings=[
+                r
+                for r in producer(
+                    lambda s: 500 + 100 * (min(s, 20) + max(0.0, s - 45)), filling(100_000, 0, 32 * MIB), step=5
+                )
+                if r.ts_ms <= at(20) or r.ts_ms >= at(45)
+            ]
+        ),
+    ),
+    near_miss(
+        "callback-waits-for-another-producer",
+        window(readings=producer(rising(), still(300_000), step=1), dumps=[dump(20, network(GET))]),
+    ),
+    near_miss(
+        "dead-and-another-client",
+        window(
+            readings=producer(rising()),
+            dumps=[dump(20, Thread("kafka-producer-network-thread | audit", "WAITING", GET))],
+        ),
+    ),
+    unknown("no-selector-counted", window(readings=every(10, {"record-send-rate": still(5)}))),
+    unknown("no-buffer-told", window(readings=every(10, {"select-total": rising()}))),
+    unknown("two-readings", window(readings=producer(rising(), until=15))),
+)

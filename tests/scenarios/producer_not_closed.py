@@ -1,0 +1,82 @@
+"""Hand-made windows for producer-not-closed."""
+
+from __future__ import annotations
+
+from clienthealth.records import Reading
+from tests.scenarios._making import (
+    MIB,
+    STARTED,
+    Scenario,
+    at,
+    fires,
+    last_reading,
+    line,
+    mine,
+    near_miss,
+    suspects,
+    unknown,
+    window,
+)
+
+SCENARIOS: tuple[Scenario, ...] = (
+    fires("exit-after-a-burst", window(readings=last_reading(8 * MIB), logs=[STARTED], departed=10)),
+    suspects("exit-with-little-in-the-buffer", window(readings=last_reading(49_152), logs=[STARTED], departed=10)),
+    suspects("exit-after-a-burst-log-not-read", window(readings=last_reading(8 * MIB), departed=10)),
+    fires(
+        "exact-count-of-unacknowledged",
+        window(
+            readings=[Reading(at(10), {"record-send-total": 700.0, "record-ack-total": 300.0})],
+            logs=[STARTED],
+            departed=10,
+        ),
+    ),
+    fires(
+        "librdkafka-tells-its-loss",
+        window(logs=[mine(line(12, "librdkafka-terminating", records="42", bytes="4200"))], departed=10),
+    ),
+    fires(
+        "close-gave-up-after-5-s",
+        window(
+            readings=last_reading(4 * MIB),
+            logs=[
+                mine(line(5, "producer-closing", timeout="5000")),
+                mine(line(10, "producer-force-close", timeout="5000")),
+            ],
+            departed=10,
+        ),
+    ),
+    fires(
+        "close-with-no-time-and-a-full-buffer",
+        window(
+            readings=last_reading(4 * MIB),
+            logs=[mine(line(10, "producer-closing", timeout="0")), mine(line(10, "producer-force-close", timeout="0"))],
+            departed=10,
+        ),
+    ),
+    fires(
+        "out-of-memory",
+        window(readings=last_reading(4 * MIB), logs=[mine(line(10, "process-out-of-memory"))], departed=10),
+    ),
+    near_miss(
+        "clean-close",
+        window(
+            readings=last_reading(MIB),
+            logs=[STARTED, mine(line(11, "producer-closing", timeout="9223372036854775807"))],
+            departed=10,
+        ),
+    ),
+    near_miss(
+        "only-the-end-of-a-close-was-read",
+        window(readings=last_reading(MIB), logs=[mine(line(11, "producer-unregistered"))], departed=10),
+    ),
+    near_miss("idle-exit-without-close", window(readings=last_reading(), logs=[STARTED], departed=10)),
+    near_miss(
+        "flushed-and-close-with-no-time",
+        window(readings=last_reading(), logs=[mine(line(10, "producer-force-close", timeout="0"))], departed=10),
+    ),
+    unknown("scaled-down-log-not-read", window(readings=last_reading(49_152), departed=10)),
+    unknown(
+        "buffer-not-told", window(readings=[Reading(at(10), {"record-send-rate": 5.0})], logs=[STARTED], departed=10)
+    ),
+    unknown("still-there", window(readings=last_reading(8 * MIB))),
+)

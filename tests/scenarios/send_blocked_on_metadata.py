@@ -1,0 +1,119 @@
+"""Hand-made windows for send-blocked-on-metadata."""
+
+from __future__ import annotations
+
+from tests.scenarios._making import (
+    ADDRESS,
+    ALLOCATE,
+    AWAIT_UPDATE,
+    CALLBACK,
+    MIB,
+    MISSING,
+    Scenario,
+    caller,
+    dump,
+    fires,
+    line,
+    mine,
+    near_miss,
+    network,
+    producer,
+    rising,
+    still,
+    stuck_at,
+    suspects,
+    unknown,
+    unknown_topic,
+    window,
+)
+
+SCENARIOS: tuple[Scenario, ...] = (
+    fires(
+        "topic-missing-after-60-s",
+        window(readings=producer(rising()), logs=[line(50, "topic-not-in-metadata", **MISSING)]),
+    ),
+    fires(
+        "old-client-metadata-not-updated",
+        window(
+            logs=[
+                line(50, "metadata-not-updated", "Failed to update metadata after 60000 ms.", waitMs="60000"),
+                line(40, "bootstrap-disconnected", **ADDRESS),
+            ]
+        ),
+    ),
+    fires("kafka-python-gives-up", window(logs=[mine(line(50, "metadata-not-updated", waitS="60.0"))])),
+    fires(
+        "partition-missing",
+        window(logs=[line(50, "partition-not-in-metadata", topic="orders", partition="9", count="3", waitMs="3000")]),
+    ),
+    fires(
+        "topic-missing-before-the-first-timeout",
+        window(
+            readings=producer(rising(), metadata_age=still(0.4)),
+            logs=unknown_topic(20, 1),
+            dumps=[dump(12, *(caller(n) for n in range(8)))],
+        ),
+    ),
+    suspects(
+        "outage-of-31-s",
+        window(
+            readings=producer(rising(), record_send_total=stuck_at(5000, 20), record_error_total=still()),
+            logs=[mine(line(20 + n, "bootstrap-disconnected", **ADDRESS)) for n in range(30)],
+            dumps=[dump(30, caller(1), caller(2)), dump(50, caller(1), caller(2))],
+        ),
+    ),
+    fires(
+        "callers-held-for-55-s",
+        window(logs=[mine(line(20, "connection-failed", **ADDRESS))], dumps=[dump(2, caller(1)), dump(57, caller(1))]),
+    ),
+    suspects(
+        "sends-fail-and-none-goes-out",
+        window(
+            readings=producer(
+                rising(), metadata_age=still(0.4), record_send_total=still(), record_error_total=rising(2)
+            )
+        ),
+    ),
+    suspects("fails-fast-by-choice", window(logs=[line(50, "topic-not-in-metadata", topic="orders", waitMs="100")])),
+    near_miss(
+        "outage-without-waiting-callers",
+        window(
+            readings=producer(rising(), record_send_total=stuck_at(5000, 20), record_error_total=still()),
+            logs=[mine(line(20 + n, "connection-failed", **ADDRESS)) for n in range(30)],
+        ),
+    ),
+    near_miss(
+        "topic-created-by-first-send",
+        window(readings=producer(rising(), record_send_total=rising()), logs=unknown_topic(2, 0.2)),
+    ),
+    near_miss(
+        "callers-wait-for-memory",
+        window(
+            readings=producer(rising(), still(MIB), MIB, record_send_total=rising()),
+            dumps=[dump(20, caller(1, ALLOCATE))],
+        ),
+    ),
+    near_miss(
+        "callers-of-another-producer",
+        window(
+            readings=producer(rising(), record_send_total=rising(), record_error_total=still(), step=1),
+            logs=[line(50, "topic-not-in-metadata", **MISSING)],
+            dumps=[dump(20, caller(1))],
+        ),
+    ),
+    near_miss(
+        "the-network-thread-waits-itself",
+        window(
+            readings=producer(still(500), record_send_total=still()),
+            dumps=[dump(20, network((*AWAIT_UPDATE, *CALLBACK), "TIMED_WAITING"))],
+        ),
+    ),
+    near_miss(
+        "records-too-large",
+        window(readings=producer(rising(), record_send_total=rising(), record_error_total=rising(2))),
+    ),
+    unknown("sends-not-counted", window(readings=producer(rising()))),
+    unknown(
+        "never-any-metadata", window(readings=producer(rising(), metadata_age=still(1.8e9), record_send_total=still()))
+    ),
+)

@@ -1,0 +1,33 @@
+"""The pages that say how to add a format and a failure mode, done: records of the one give a verdict of the other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.laws.added import Copy
+
+START = 1_795_208_640
+
+
+def record(consumer: str, seconds: int, rebalances: int) -> str:
+    """What an application of the example says."""
+    said = {"app": "orders", "pod": "p-1", "consumer": consumer, "at": START + seconds, "rebalances": rebalances}
+    return json.dumps(said)
+
+
+def test_one_file_each(tmp_path: Path) -> None:
+    copy = Copy(tmp_path / "copy")
+    copy.add("jobs/clienthealth/formats/README.md", "inhouse.py")
+    copy.add("jobs/clienthealth/modes/README.md", "rebalance_storm.py")
+    lines = [record("stormy", 10 * n, n) for n in range(6)] + [record("calm", 10 * n, 1) for n in range(6)]
+    records = tmp_path / "metrics.jsonl"
+    records.write_text("\n".join(lines) + "\n", "utf-8")
+    found = copy.run("diagnose", "--json", str(records))
+    assert found.returncode == 1, found.stderr
+    statuses = {}
+    for line in map(json.loads, found.stdout.splitlines()):
+        (verdict,) = (v for v in line["verdicts"] if v["mode"] == "rebalance-storm")
+        statuses[line["client"]["client_id"]] = verdict["status"]
+        assert (line["client"]["service"], line["client"]["instance"]) == ("orders", "p-1")
+    assert statuses == {"stormy": "suspected", "calm": "ok"}

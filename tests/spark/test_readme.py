@@ -1,0 +1,55 @@
+"""The commands of our pages that need Spark, as they stand there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.laws.pages import commands, pages
+from tests.laws.sources import ROOT
+from tests.spark import known_weeks
+
+
+def run(command: str, *more: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """A documented `kafka-health …` with further options."""
+    program, *arguments = shlex.split(command)
+    assert Path(program).name == "kafka-health"
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("kafka-health")), *arguments, *more],
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_the_recorded_deadlock_is_diagnosed_in_80_columns() -> None:
+    (command,) = (c for c in commands(pages()["README.md"]) if " diagnose " in c)
+    done = run(command)
+    assert done.returncode == 1, done.stderr
+    assert "CONFIRMED  producer-callback-deadlock" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_a_review_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    known_weeks.write(spark, str(tmp_path / "history"))
+    config = tmp_path / "health.toml"
+    config.write_text(f'[monitor]\nhistory = "{tmp_path / "history"}"\n', "utf-8")
+    (command,) = (c for c in commands(pages()["jobs/clienthealth/review/README.md"]) if "--week" in c)
+    command = command.replace("health.toml", str(config)).replace(
+        " --prometheus http://prometheus.example.org:9090", ""
+    )
+    done = run(command, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = tmp_path / "reports" / "2026-W46"
+    assert {path.name for path in written.iterdir()} == {"review.html", "review.md", "review.json"}
+    assert done.stdout.rstrip().endswith("reports/2026-W46/review.html")
+    assert json.loads((written / "review.json").read_text("utf-8"))["headline"][0] == done.stdout.splitlines()[0]

@@ -1,0 +1,123 @@
+"""The history: appends that repeat nothing, incidents read back, schema versions, retention and compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
+
+from clienthealth.errors import InputError, SettingsError
+from clienthealth.incidents import Transition
+from clienthealth.records import Client, Evidence, Source, Verdict
+from clienthealth.sinks import history
+from clienthealth.sinks.maintenance import maintain
+
+ORDERS = Client("orders-api", "web-1", "web-1:100", "order-producer", "producer", "java", "3.9.1")
+FACT = Evidence("metric", 1_000, "stood still", Source("client-metrics", 2, 88))
+CONFIRMED = Verdict("producer-callback-deadlock", "confirmed", 1_000, {"cause": "get-in-callback"}, (FACT,))
+OPENED = Transition(ORDERS, CONFIRMED, "ok", "opened", 1_000)
+CLOSED = Transition(ORDERS, Verdict("producer-callback-deadlock", "ok", 1_000), "confirmed", "closed", 90_000)
+
+
+@pytest.fixture
+def root(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    history.create(spark, str(tmp_path))
+    yield str(tmp_path)
+
+
+def count(spark: SparkSession, root: str, table: str) -> int:
+    return history.read(spark, root, table).count()
+
+
+def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str) -> None:
+    for batch in (0, 0, 1):
+        history.append_verdicts(spark, root, [OPENED], "query-a", batch, 61_000)
+    history.append_verdicts(spark, root, [OPENED], "query-b", 0, 61_000)
+    assert count(spark, root, "verdicts") == 3
+
+
+def test_a_change_is_kept_with_its_day_times_and_evidence(spark: SparkSession, root: str) -> None:
+    history.append_verdicts(spark, root, [OPENED], "q", 0, 61_500)
+    row = (
+        history.read(spark, root, "verdicts")
+        .selectExpr(
+            "*", "unix_millis(ts) as ts_ms", "unix_millis(observed) as observed_ms", "unix_millis(since) as since_ms"
+        )
+        .first()
+    )
+    assert row is not None
+    assert (row["day"], row["ts_ms"], row["observed_ms"], row["since_ms"]) == (date(1970, 1, 1), 1_000, 61_500, 1_000)
+    assert (row["change"], row["previous"], row["status"]) == ("opened", "ok", "confirmed")
+    assert row["detail"] == '{"cause": "get-in-callback"}'
+    assert '"offset": 88' in row["evidence"]
+
+
+def test_open_incidents_are_read_back_whole(spark: SparkSession, root: str) -> None:
+    history.append_verdicts(spark, root, [OPENED], "q", 0, 61_000)
+    (found,) = history.open_incidents(spark, root)
+    assert (found.client, found.verdict, found.seen_ms) == (ORDERS, CONFIRMED, 1_000)
+    history.append_verdicts(spark, root, [CLOSED], "q", 1, 95_000)
+    assert history.open_incidents(spark, root) == []
+
+
+@dataclass(frozen=True)
+class Count:
+    minute: datetime
+    source_topic: str
+    reason: str | None
+    records: int
+    late: int | None = None
+
+
+def test_quality_sums_good_and_rejected_records_of_a_minute(spark: SparkSession, root: str) -> None:
+    minute = datetime(2026, 11, 9, 1, tzinfo=UTC)
+    counts = [Count(minute, "a", None, 5, 2), Count(minute, "a", "malformed-json", 2), Count(minute, "b", None, 1)]
+    history.append_quality(spark, root, counts, "q", 0)
+    rows = history.read(spark, root, "quality").orderBy("source_topic").collect()
+    assert [(r["source_topic"], r["records"], r["rejected"], r["late"], r["day"]) for r in rows] == [
+        ("a", 7, 2, 2, date(2026, 11, 9)),
+        ("b", 1, 0, None, date(2026, 11, 9)),
+    ]
+
+
+def test_no_history_and_another_schema_are_told(spark: SparkSession, root: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no history here"):
+        history.read(spark, str(tmp_path / "elsewhere"), "minutes")
+    place = history.path(root, "minutes")
+    spark.sql(f"ALTER TABLE delta.`{place}` SET TBLPROPERTIES ('{history.VERSION_PROPERTY}' = '99')")
+    with pytest.raises(InputError, match="schema version 99, this program reads version 1"):
+        history.read(spark, root, "minutes")
+    with pytest.raises(InputError, match="schema version 99"):
+        history.create(spark, root)
+
+
+def test_maintenance_deletes_old_days_joins_small_files_and_then_has_nothing_to_do(
+    spark: SparkSession, root: str
+) -> None:
+    today = date(2026, 11, 21)
+    midnight = datetime(2026, 11, 21, tzinfo=UTC)
+    for batch, days in enumerate([12, 11, 10, 10, 10, 0, 0]):
+        counts = [Count(midnight - timedelta(days=days), "a", None, 1)]
+        history.append_quality(spark, root, counts, "q", batch)
+    done = {d.table: d for d in maintain(spark, root, 10, today)}
+    assert list(done) == ["minutes", "verdicts", "quality"]
+    quality = done["quality"]
+    # Days 12 and 11 ago go; the three files of day 10 and the two of today become one each.
+    assert (quality.days, quality.removed, quality.added, quality.files) == (2, 5, 2, 2)
+    assert count(spark, root, "quality") == 5
+    version = DeltaTable.forPath(spark, history.path(root, "quality")).history(1).select("version")
+    before = version.first()
+    again = {d.table: d for d in maintain(spark, root, 10, today)}["quality"]
+    assert (again.days, again.removed, again.added, again.files) == (0, 0, 0, 2)
+    assert count(spark, root, "quality") == 5
+    assert before is not None
+
+
+def test_maintenance_keeps_at_least_a_day(spark: SparkSession, root: str) -> None:
+    with pytest.raises(SettingsError, match="at least one day"):
+        list(maintain(spark, root, 0, date(2026, 11, 21)))

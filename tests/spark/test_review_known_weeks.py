@@ -1,0 +1,256 @@
+"""Four weeks with known incidents give exactly the known numbers. Each number follows by hand from `known_weeks`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from clienthealth.review.build import build
+from clienthealth.review.model import (
+    Alert,
+    ClientRow,
+    FleetRow,
+    InputQuality,
+    ModeChange,
+    Review,
+    TopicRow,
+    Upgrade,
+)
+from clienthealth.review.period import Period
+from clienthealth.review.render import write
+from clienthealth.review.slo import Minutes
+from clienthealth.settings import LinkSettings, Settings
+from tests.spark import known_weeks as known
+from tests.spark.known_weeks import BLOCKING, DEADLOCK, METADATA, NOT_CLOSED, W46, at
+
+ACTIONS = """
+[[action]]
+title = "Move the confirmation mail out of the callback"
+owner = "orders team"
+due = 2026-11-11
+"""
+
+Reviewed = Callable[[Period], Review]
+
+
+@pytest.fixture(scope="module")
+def reviewed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
+    root = tmp_path_factory.mktemp("history")
+    known.write(spark, str(root))
+    (root / "actions.toml").write_text(ACTIONS)
+    settings = dataclasses.replace(Settings(), links=LinkSettings(dashboards="https://grafana.example"))
+    return lambda period: build(spark, settings, period, root / "actions.toml", str(root))
+
+
+@pytest.fixture(scope="module")
+def week(reviewed: Reviewed) -> Review:
+    return reviewed(W46)
+
+
+def test_objectives(week: Review) -> None:
+    # 10,080 minutes less the gap of 130; ledger-consumer could not be judged for 60 more.
+    assert week.overall.minutes == Minutes(ok=49_470, suspected=35, confirmed=185, unknown=60)
+    assert {s.service: s.minutes for s in week.services} == {
+        "orders-api": Minutes(ok=9_820, suspected=5, confirmed=125),
+        "search": Minutes(ok=9_890, confirmed=60),
+        "billing": Minutes(ok=19_810, suspected=30, unknown=60),
+        "audit": Minutes(ok=9_950),
+    }
+    assert [s.service for s in week.services] == ["orders-api", "search", "billing", "audit"]
+    assert [s.clients for s in week.services] == [1, 1, 2, 1]
+    orders = week.services[0]
+    assert orders.budget.size == pytest.approx(49.75)
+    assert orders.budget.spent == pytest.approx(130 / 49.75)
+    assert orders.budget.left == pytest.approx(-80.25)
+    assert orders.trend == [10_030 / 10_080, 1.0, 10_060 / 10_080, 9_820 / 9_950]
+    assert orders.long_budget.spent == pytest.approx(200 / 200.95)
+    assert [s.budget.state for s in week.services] == ["overspent", "overspent", "within budget", "within budget"]
+
+
+def test_the_burn_down_is_by_the_hour(week: Review) -> None:
+    assert week.slot_minutes == 60
+    orders = week.services[0]
+    # Tuesday 10:00 is hour 34: 60 minutes ill there, 40 in the next, then 14:00 to 14:20 and 14:35 to 14:45.
+    assert {slot: m.unhealthy for slot, m in orders.slots.items() if m.unhealthy} == {34: 60, 35: 40, 38: 30}
+    assert sum(m.observed for m in orders.slots.values()) == 9_950
+
+
+def test_themes(week: Review) -> None:
+    found = [(t.mode, t.cause, t.topic, t.incidents, t.confirmed, t.open, t.clients, t.seconds) for t in week.themes]
+    assert found == [
+        (DEADLOCK, "get-in-callback", "", 3, 3, 0, 1, 100 * 60 + 20 * 60 + 10 * 60),
+        (BLOCKING, "", "order-events", 1, 1, 1, 1, 3600),
+        (NOT_CLOSED, "exit-without-close", "", 1, 1, 0, 1, 360),
+        (METADATA, "topic-missing", "invoices.v2", 1, 0, 0, 1, 1800),
+    ]
+    deadlock, blocking, lost, _ = week.themes
+    assert (deadlock.start, deadlock.stop) == (at(10, "10:00"), at(10, "14:45"))
+    assert (deadlock.detect, deadlock.clear) == (50.0, 19 * 60 + 10.0)  # medians of 40, 50, 90 and of the rest
+    assert (deadlock.title, deadlock.services) == ("Producer deadlocked in its own callback", ("orders-api",))
+    assert (blocking.stop, blocking.clear) == (None, None)
+    assert (lost.lost_records, lost.lost_bytes) == ((0, 1140), None)
+    assert deadlock.lost_records is None
+    assert week.withdrawn == 1
+
+
+def test_an_incident(week: Review) -> None:
+    first = week.themes[0].listed[0]
+    assert (first.service, first.client_id, first.instance, first.version) == (
+        "orders-api",
+        "order-producer",
+        "web-1:100",
+        "3.9.1",
+    )
+    assert (first.start, first.sure, first.stop) == (at(10, "10:00"), at(10, "10:05"), at(10, "11:40"))
+    assert (first.seconds, first.detect, first.clear) == (6000, 40, 5960)
+    assert first.evidence == (
+        "metric: select-total stood at 10213 for 40 s <script>alert(1)</script> (client-metrics-2@88123)",
+    )
+    # A quarter of an hour before and after.
+    assert first.link == (
+        "https://grafana.example/d/kafka-client-health-mode-producer-callba"
+        "?from=1794303900000&to=1794311700000&var-service=orders-api&var-client_id=order-producer"
+    )
+
+
+def test_alerts(week: Review) -> None:
+    assert week.alerts == [
+        Alert(BLOCKING, "critical", 1, 1, 0, 3600, None),
+        Alert(DEADLOCK, "critical", 3, 1, 1, (95 + 20 + 10) * 60, 20 * 60.0),
+        Alert(DEADLOCK, "warning", 1, 1, 0, 300, 300.0),
+        Alert(NOT_CLOSED, "critical", 1, 1, 0, 360, 360.0),
+        Alert(METADATA, "warning", 1, 1, 0, 1800, 1800.0),
+    ]
+    assert [a.repeats for a in week.alerts] == [0, 2, 0, 0, 0]
+    assert week.never_fired == [
+        ("consumer-shutdown-loop", "critical"),
+        ("consumer-shutdown-loop", "warning"),
+        (BLOCKING, "warning"),
+        (NOT_CLOSED, "warning"),
+        (METADATA, "critical"),
+    ]
+
+
+def test_near_misses(week: Review) -> None:
+    assert week.near == [ClientRow("billing", "web-2:200", "invoice-producer", "buffer", 0.85, minutes=60)]
+    assert [(i.client_id, i.mode, i.seconds) for i in week.cleared] == [("invoice-producer", METADATA, 1800)]
+    assert week.cleared_count == 1
+
+
+def test_rankings(week: Review) -> None:
+    def named(what: str) -> list[tuple[str, float]]:
+        return [(row.client_id, row.value) for row in week.top_clients[what]]
+
+    assert named("unhealthy") == [("order-producer", 130), ("<b>index</b>", 60), ("invoice-producer", 30)]
+    assert named("buffer") == [("invoice-producer", 0.85), ("audit-producer", 0.7), ("order-producer", 0.7)]
+    assert named("queue") == [("<b>index</b>", 1.0)]
+    lag = ClientRow("consumer-groups", "default", "indexers", "lag", 10_079, topic="order-events", seconds=2.5)
+    assert week.top_clients["lag"] == [lag]
+    assert week.top_topics == {
+        "unhealthy": [TopicRow("order-events", "unhealthy", 60, 1), TopicRow("invoices.v2", "unhealthy", 30, 1)],
+        "queue": [TopicRow("order-events", "queue", 1.0, 1)],
+        "lag": [TopicRow("order-events", "lag", 10_079, 1)],
+    }
+
+
+def test_fleet(week: Review) -> None:
+    assert week.fleet.new == (FleetRow("audit", "audit-producer", "producer", 1),)
+    assert week.fleet.vanished == (FleetRow("audit", "audit-old", "producer", 1),)
+    assert (week.fleet.new_count, week.fleet.vanished_count) == (1, 1)
+    assert week.fleet.upgrades == (Upgrade("audit", "python", ("2.9.9",), ("3.0.0",)),)
+
+
+def test_capacity(week: Review) -> None:
+    # 60 of 9,950 minutes at 85 % do not move the 95th percentile.
+    rising = (0.4, 0.5, 0.6, 0.7)
+    assert [c.service for c in week.capacity] == ["audit", "billing", "orders-api"]
+    for found in week.capacity:
+        assert found.p95 == rising
+        assert found.slope == pytest.approx(0.1)
+        assert found.periods_left == pytest.approx(3.0)
+    (lag,) = week.lag_trends
+    assert (lag.group, lag.topic, lag.records) == ("indexers", "order-events", 10_079)
+    assert lag.slope == pytest.approx(1440)
+    assert dict(zip(week.buffers.classes, week.buffers.now, strict=True))["70–80 %"] == 3 * 9_950 - 60
+    assert dict(zip(week.buffers.classes, week.buffers.now, strict=True))["80–90 %"] == 60
+    assert dict(zip(week.buffers.classes, week.buffers.before, strict=True))["60–70 %"] == 3 * 9_950 + 3 * 130
+    # One group; lag of n records at minute n; Thursday's gap took 130 minutes of the class 1k–10k.
+    assert week.lags.now == (1, 9, 90, 900, 9_000 - 130, 80, 0, 0, 0)
+    assert week.lags.before == (10_080, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+def test_changes(week: Review) -> None:
+    assert {c.mode: c for c in week.changes}[DEADLOCK] == ModeChange(
+        DEADLOCK, "Producer deadlocked in its own callback", 3, 1, 130, 20
+    )
+    assert [(c.mode, c.incidents, c.incidents_before, c.minutes, c.minutes_before) for c in week.changes] == [
+        ("consumer-shutdown-loop", 0, 0, 0, 0),
+        (BLOCKING, 1, 0, 60, 0),
+        (DEADLOCK, 3, 1, 130, 20),
+        (NOT_CLOSED, 1, 0, 0, 0),
+        (METADATA, 1, 0, 30, 0),
+    ]
+
+
+def test_a_gap_of_the_monitor_is_told_and_counts_neither_way(week: Review) -> None:
+    quality = week.quality
+    assert [(g.start, g.end) for g in quality.gaps] == [known.GAP]
+    assert (quality.minutes, quality.watched, quality.gap_minutes) == (10_080, 9_950, 130)
+    assert (quality.unknown, quality.judged) == (60, 49_690)
+    assert quality.inputs == (
+        InputQuality("client-logs", 995_000, 0, None),
+        InputQuality("client-metrics", 298_500, 29_850, 9_950),
+    )
+    assert dict(week.not_computed) == {
+        "Late records": "the monitor did not count them for every input topic",
+        "Cross-check of the alerts, alerts on measurements, silences": "no Prometheus address was given "
+        "([review] prometheus_url or --prometheus)",
+        "Time until lag outlives retention": "the history does not hold the retention of topics",
+        "Changed thresholds": "the history does not hold the settings of the monitor",
+    }
+
+
+def test_actions_are_judged_at_the_end_of_the_week(week: Review) -> None:
+    assert [(a.title, a.overdue_days) for a in week.actions] == [("Move the confirmation mail out of the callback", 5)]
+
+
+def test_a_second_run_gives_the_same_bytes(reviewed: Reviewed, week: Review, tmp_path: Path) -> None:
+    first = [file.read_bytes() for file in write(week, tmp_path / "first")]
+    again = [file.read_bytes() for file in write(reviewed(W46), tmp_path / "again")]
+    assert again == first
+
+
+def test_the_first_week_has_no_trend(reviewed: Reviewed) -> None:
+    first = reviewed(known.W43)
+    assert [s.trend[:3] for s in first.services] == [[None, None, None]] * len(first.services)
+    assert "(the first week, so there is no trend yet)" in first.headline[0]
+    missing = [what for what, _ in first.not_computed]
+    assert missing[:3] == [
+        "Trend and changes from the last week",
+        "New and vanished clients",
+        "Weeks until buffers are full",
+    ]
+    assert first.fleet.new_count == 0
+
+
+def test_a_week_without_history_claims_no_health(reviewed: Reviewed, tmp_path: Path) -> None:
+    empty = reviewed(W46.before(-1))
+    assert empty.overall.minutes == Minutes()
+    assert empty.quality.gap_minutes == 10_080
+    assert empty.headline[0] == "No client was observed this week, so nothing can be said of their health."
+    # The incident of Sunday night ended on Monday, in this week.
+    assert [(t.mode, t.seconds) for t in empty.themes] == [(BLOCKING, 3600)]
+    assert "This is not health, it is the absence of data." in write(empty, tmp_path)[0].read_text()
+
+
+def test_an_hour_of_the_demo(reviewed: Reviewed) -> None:
+    hour = reviewed(Period(datetime(2026, 11, 10, 9, 50, tzinfo=UTC), datetime(2026, 11, 10, 10, 20, tzinfo=UTC)))
+    assert hour.slot_minutes == 1
+    assert hour.overall.minutes == Minutes(ok=130, suspected=5, confirmed=15)
+    assert [(t.mode, t.open, t.seconds) for t in hour.themes] == [(DEADLOCK, 1, 1200)]
+    assert hour.overall.trend[:3] == [1.0, 1.0, 1.0]

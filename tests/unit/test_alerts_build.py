@@ -1,0 +1,71 @@
+"""The generated files: current, deterministic, and what the options make of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from alerts import build
+from alerts.runbook_heads import with_head
+from alerts.yaml_text import Node, document
+from clienthealth.settings import LinkSettings, Settings
+from tests.alert_rules import ROOT, RULE_FILES, read
+
+
+def test_committed_files_are_current() -> None:
+    stale = [path for path, text in build.generate().items() if (ROOT / path).read_text("utf-8") != text]
+    assert stale == [], "run `kafka-health generate`"
+
+
+def test_dry_run_lowers_every_severity(tmp_path: Path) -> None:
+    written = build.write(tmp_path, Settings(), dry_run=True)
+    rules = [path for path in written if path.parent.name == "rules"]
+    assert {path.name for path in rules} == {path.name for path in RULE_FILES}
+    severities = [
+        rule["labels"]["severity"]
+        for path in rules
+        for group in read(path.read_text("utf-8"))["groups"]
+        for rule in group["rules"]
+        if "alert" in rule
+    ]
+    assert set(severities) == {"info"} and len(severities) > 20
+
+
+def test_own_addresses_replace_every_placeholder(tmp_path: Path) -> None:
+    links = LinkSettings(
+        runbooks="https://wiki.example.org/kafka/",
+        dashboards="https://grafana.example.org",
+        status_page="https://health.example.org/",
+    )
+    for path in build.write(tmp_path, replace(Settings(), links=links), dry_run=False):
+        assert "127.0.0.1" not in path.read_text("utf-8"), path.name
+    rule = read((tmp_path / "rules/watchdog.yml").read_text("utf-8"))["groups"][0]["rules"][0]
+    assert rule["annotations"]["runbook_url"] == "https://wiki.example.org/kafka/monitor-health"
+    assert rule["annotations"]["dashboard_url"] == "https://grafana.example.org/d/kafka-client-health-monitor"
+
+
+def test_runbook_without_a_place_for_its_head_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"runbooks/x\.md lacks the lines"):
+        with_head("x", "# A page\n", [], "")
+
+
+def test_yaml_reads_back_as_it_was() -> None:
+    node: dict[str, Node] = {
+        "plain": "word",
+        "yes-like": "on",
+        "number-like": "1",
+        "number": 1,
+        "quote": 'say "{{ $x }}": it\'s # not a comment',
+        "lines": "a ==\n  b\n",
+        "nested": {"list": ["x", "2m", {"k": "v: w", "l": ["é", "tab\there"]}]},
+    }
+    assert read(document("head\nsecond line", node)) == {**node, "lines": "a ==\n  b"}
+
+
+def test_nothing_generated_tells_when_or_where() -> None:
+    text = "".join(build.generate().values())
+    assert not re.search(r"20\d\d-\d\d-\d\dT", text)
+    assert str(ROOT) not in text

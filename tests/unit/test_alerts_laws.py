@@ -1,0 +1,154 @@
+"""Laws over all alerts: nothing untested, nothing without help, nothing that names what is not there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from alerts.rule import UID_LENGTH, dashboard_uid
+from alerts.slo import BURNS, Burn
+from clienthealth.modes import modes
+from clienthealth.settings import Settings
+from tests.alert_rules import ROOT, TEST_FILES, Rule, alerts, read
+from tests.known_metrics import known_labels
+from tests.promql import compares, metrics, surviving
+
+ALERTS = alerts()
+RUNBOOKS = ROOT / "alerts/runbooks"
+SECTIONS = (
+    "Meaning",
+    "Impact",
+    "Diagnosis",
+    "Mitigation",
+    "When it is a false alarm",
+    "Confirm it is over",
+    "Prevent",
+)
+SEVERITIES = {"critical", "warning", "info"}
+each_alert = pytest.mark.parametrize("rule", ALERTS, ids=str)
+
+
+@each_alert
+def test_names_are_an_api(rule: Rule) -> None:
+    assert re.fullmatch(r"KafkaClient([A-Z][a-z]+)+", rule.name)
+    assert rule.labels["severity"] in SEVERITIES
+
+
+@each_alert
+def test_annotations_are_complete(rule: Rule) -> None:
+    assert set(rule.annotations) == {"summary", "description", "runbook_url", "dashboard_url"}
+    summary = rule.annotations["summary"]
+    assert summary.endswith(".") and "{{" not in summary, "a summary is one static sentence"
+    assert rule.name == "KafkaClientHealthWatchdog" or "What to do:" in rule.annotations["description"]
+
+
+@each_alert
+def test_expressions_compare_known_metrics(rule: Rule) -> None:
+    assert metrics(rule.expr) <= known_labels().keys()
+    assert compares(rule.expr) or rule.expr == "vector(1)"
+
+
+@each_alert
+def test_labels_in_templates_survive_the_expression(rule: Rule) -> None:
+    text = " ".join(rule.annotations.values())
+    used = set(re.findall(r"\$labels\.(\w+)", text))
+    assert used <= surviving(rule.expr, known_labels()) | rule.labels.keys()
+
+
+@each_alert
+def test_queries_in_templates_read_known_metrics(rule: Rule) -> None:
+    for query in re.findall(r"printf `([^`]+)`", rule.annotations["description"]):
+        assert metrics(query.replace("%q", '"x"')) <= known_labels().keys()
+
+
+@each_alert
+def test_runbook_exists(rule: Rule) -> None:
+    name = rule.annotations["runbook_url"].rsplit("/", 1)[1]
+    assert rule.name in (RUNBOOKS / f"{name}.md").read_text("utf-8")
+
+
+@each_alert
+def test_dashboard_link(rule: Rule) -> None:
+    url = urlsplit(rule.annotations["dashboard_url"].replace("{{ $labels.", "").replace(" | urlquery }}", ""))
+    uid = url.path.removeprefix("/d/")
+    known = {dashboard_uid(name) for name in ("overview", "producers", "consumers", "review", "monitor")}
+    assert uid in known | {dashboard_uid(f"mode-{mode}") for mode in modes()}
+    assert len(uid) <= UID_LENGTH
+    for variable, (label,) in parse_qs(url.query).items():
+        assert variable == f"var-{label}"
+
+
+def test_dashboards_have_the_uids_and_variables_that_alerts_link_to() -> None:
+    files = sorted((ROOT / "dashboards/out").glob("*.json"))
+    if not files:
+        pytest.skip("dashboards/out is empty")
+    variables = {}
+    for file in files:
+        dashboard = json.loads(file.read_text("utf-8"))
+        variables[dashboard["uid"]] = {variable["name"] for variable in dashboard["templating"]["list"]}
+    for rule in ALERTS:
+        url = urlsplit(rule.annotations["dashboard_url"])
+        wanted = {name.removeprefix("var-") for name in re.findall(r"var-\w+", url.query)}
+        uid = url.path.removeprefix("/d/")
+        assert uid in variables, f"{rule}: no dashboard {uid}"
+        assert wanted <= variables[uid], f"{rule}: dashboard {uid} lacks {sorted(wanted - variables[uid])}"
+
+
+def test_no_rule_twice() -> None:
+    seen = Counter((rule.name, tuple(sorted(rule.labels.items()))) for rule in ALERTS)
+    assert [key for key, count in seen.items() if count > 1] == []
+
+
+def test_every_mode_pages_and_opens_tickets() -> None:
+    named = {(rule.annotations["runbook_url"].rsplit("/", 1)[1], rule.labels["severity"]) for rule in ALERTS}
+    assert {(mode, severity) for mode in modes() for severity in ("critical", "warning")} <= named
+
+
+@pytest.mark.parametrize("path", sorted(RUNBOOKS.glob("*.md")), ids=lambda path: path.stem)
+def test_runbook_has_all_sections_and_an_alert(path: Path) -> None:
+    text = path.read_text("utf-8")
+    sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    assert [section.split("\n", 1)[0] for section in sections] == list(SECTIONS)
+    for section in sections:
+        assert len(section.split("\n", 1)[1].split()) >= 8, section.split("\n", 1)[0]
+    assert any(rule.annotations["runbook_url"].endswith(f"/{path.stem}") for rule in ALERTS)
+    for linked in re.findall(r"\]\(([a-z-]+)\)", text):
+        assert (RUNBOOKS / f"{linked}.md").is_file(), linked
+
+
+def test_every_alert_is_tested_firing_and_silent() -> None:
+    fires: Counter[tuple[str, str, str]] = Counter()
+    silent: Counter[str] = Counter()
+    for path in TEST_FILES:
+        for case in read(path.read_text("utf-8"))["tests"]:
+            for check in case.get("alert_rule_test", ()):
+                silent[check["alertname"]] += not check["exp_alerts"]
+                for found in check["exp_alerts"]:
+                    assert set(found["exp_annotations"]) == {"summary", "description", "runbook_url", "dashboard_url"}
+                    labels = found["exp_labels"]
+                    fires[check["alertname"], labels["severity"], labels.get("long", "")] += 1
+    for rule in ALERTS:
+        assert fires[rule.name, rule.labels["severity"], rule.labels.get("long", "")], f"{rule} is never tested firing"
+        assert silent[rule.name] or rule.expr == "vector(1)", f"{rule} is never tested silent"
+    assert {name for name, _, _ in fires} == {rule.name for rule in ALERTS}
+
+
+@pytest.mark.parametrize("burn", BURNS, ids=lambda burn: burn.long)
+def test_burn_rates_can_be_reached(burn: Burn) -> None:
+    target = Settings().review.slo_target
+    assert burn.factor * (1 - target) < 1
+
+
+def test_whoever_scrapes_the_exporter_honours_its_labels() -> None:
+    """Else Prometheus puts the exporter's own address in place of the client's instance."""
+    scraping = [
+        path
+        for path in (ROOT / "deploy").rglob("*")
+        if path.suffix in (".py", ".yml", ".yaml") and "scrape_configs" in path.read_text("utf-8")
+    ]
+    assert [str(path) for path in scraping if "honor_labels" not in path.read_text("utf-8")] == []

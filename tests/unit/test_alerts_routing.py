@@ -1,0 +1,108 @@
+"""Alertmanager: what silences what, read from the file; what is asked of amtool is in tests/rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pytest
+
+from alerts.build import alertmanager_config
+from tests.alert_rules import ROOT, read
+
+CONFIG = ROOT / "alerts/alertmanager.yml"
+CLIENT = {"service": "orders", "host": "h", "instance": "h:1", "client_id": "c"}
+DEADLOCK = {"alertname": "KafkaClientProducerCallbackDeadlock", "mode": "producer-callback-deadlock", **CLIENT}
+CRITICAL, WARNING = {"severity": "critical"}, {"severity": "warning"}
+SUSPECTED_OTHER = {**DEADLOCK, "alertname": "KafkaClientSendBlockedOnMetadata", "mode": "send-blocked-on-metadata"}
+BUFFER = {"alertname": "KafkaClientBufferNearlyExhausted", "measurement": "buffer", **CLIENT}
+BURN = {"alertname": "KafkaClientErrorBudgetBurn", "service": "orders", "long": "1h", "short": "5m"}
+RETENTION = {
+    "alertname": "KafkaClientLagRetentionAtRisk",
+    "measurement": "lag",
+    "cluster_name": "eu",
+    "group": "g",
+    "topic": "t",
+}
+MONITOR_DOWN = {"alertname": "KafkaClientHealthMonitorDown", **CRITICAL}
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "inhibits"),
+    [
+        pytest.param({**DEADLOCK, **CRITICAL}, {**DEADLOCK, **WARNING}, True, id="confirmed silences suspected"),
+        pytest.param({**DEADLOCK, **WARNING}, {**DEADLOCK, **CRITICAL}, False, id="suspected silences nothing"),
+        pytest.param({**DEADLOCK, **CRITICAL}, {**SUSPECTED_OTHER, **WARNING}, False, id="another mode is news"),
+        pytest.param(
+            {**DEADLOCK, **CRITICAL}, {**DEADLOCK, **WARNING, "instance": "h:2"}, False, id="another client is news"
+        ),
+        pytest.param({**DEADLOCK, **CRITICAL}, {**BUFFER, **WARNING}, True, id="a deadlock explains a full buffer"),
+        pytest.param(
+            {**DEADLOCK, **CRITICAL}, {**BUFFER, **WARNING, "client_id": "d"}, False, id="not that of another client"
+        ),
+        pytest.param({**DEADLOCK, **CRITICAL}, {**BURN, **CRITICAL}, True, id="a page for the cause is enough"),
+        pytest.param(
+            {**DEADLOCK, **CRITICAL}, {**BURN, **CRITICAL, "service": "x"}, False, id="another service burns for itself"
+        ),
+        pytest.param({**RETENTION, **CRITICAL}, {**RETENTION, **WARNING}, True, id="the higher threshold speaks"),
+        pytest.param(
+            {**RETENTION, **CRITICAL}, {**RETENTION, **WARNING, "topic": "u"}, False, id="another topic is news"
+        ),
+        pytest.param({**BURN, **CRITICAL}, {**BURN, **WARNING, "long": "3d"}, True, id="the faster burn speaks"),
+        pytest.param(MONITOR_DOWN, {**DEADLOCK, **CRITICAL}, True, id="a blind monitor: client alerts are old"),
+        pytest.param(MONITOR_DOWN, {**RETENTION, **CRITICAL}, True, id="a blind monitor: lag alerts are old"),
+        pytest.param(MONITOR_DOWN, {**BURN, **CRITICAL}, True, id="a blind monitor: the burn is old"),
+        pytest.param(MONITOR_DOWN, MONITOR_DOWN, False, id="the monitor's own alert comes through"),
+        pytest.param(
+            MONITOR_DOWN, {"alertname": "KafkaClientHealthExporterDown", **CRITICAL}, False, id="so does the exporter's"
+        ),
+        pytest.param(
+            MONITOR_DOWN, {"alertname": "KafkaClientHealthStale", **CRITICAL}, True, id="stale data is no news then"
+        ),
+        pytest.param(
+            {"alertname": "KafkaClientHealthFallingBehind", **WARNING},
+            {**DEADLOCK, **CRITICAL},
+            False,
+            id="a late monitor still knows",
+        ),
+    ],
+)
+def test_inhibition(source: Mapping[str, str], target: Mapping[str, str], inhibits: bool) -> None:
+    rules = read(CONFIG.read_text("utf-8"))["inhibit_rules"]
+    assert any(_inhibits(rule, source, target) for rule in rules) is inhibits
+
+
+def test_local_config_keeps_routes_and_inhibition() -> None:
+    committed = read(CONFIG.read_text("utf-8"))
+    local = read(alertmanager_config("http://127.0.0.1:9/hook"))
+    assert {key: local[key] for key in ("global", "route", "inhibit_rules")} == {
+        key: committed[key] for key in ("global", "route", "inhibit_rules")
+    }
+    assert {r["name"] for r in local["receivers"]} == {r["name"] for r in committed["receivers"]}
+
+
+def test_committed_file_holds_no_secret() -> None:
+    text = CONFIG.read_text("utf-8")
+    assert re.findall(r"(?m)^\s*-?\s*(\w*(?:password|api_url|routing_key|service_key))\s*:", text) == []
+    for address in re.findall(r"https?://([^/\s'\"}]+)", text):
+        assert address.endswith("example.org")
+
+
+def _inhibits(rule: Mapping[str, list[str]], source: Mapping[str, str], target: Mapping[str, str]) -> bool:
+    """Alertmanager's rule: both sides match, the equal labels are equal, and an alert of both sides is not muted."""
+
+    def side(matchers: str, labels: Mapping[str, str]) -> bool:
+        return all(_matches(matcher, labels) for matcher in rule[matchers])
+
+    same = all(source.get(label, "") == target.get(label, "") for label in rule.get("equal", ()))
+    both = side("source_matchers", target) and side("target_matchers", source)
+    return side("source_matchers", source) and side("target_matchers", target) and same and not both
+
+
+def _matches(matcher: str, labels: Mapping[str, str]) -> bool:
+    found = re.fullmatch(r'(\w+)(=~|!~|=|!=)"(.*)"', matcher)
+    assert found, matcher
+    name, operator, wanted = found.groups()
+    value = labels.get(name, "")
+    hit = bool(re.fullmatch(wanted, value)) if "~" in operator else value == wanted
+    return hit != operator.startswith("!")

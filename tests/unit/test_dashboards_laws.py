@@ -1,0 +1,162 @@
+"""Laws over all dashboards: fixed names, limits that are those of the alerts, links that lead somewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import promql_parser as promql
+import pytest
+
+from alerts.rule import UID_LENGTH
+from alerts.slo import BURNS
+from clienthealth.modes import modes
+from clienthealth.settings import LinkSettings, ReviewSettings, Settings
+from clienthealth_exporters.limits import LIMITS
+from clienthealth_exporters.series import EXPORTER_FAMILIES, FAMILIES
+from dashboards.build import boards
+from dashboards.panels.monitor import BEHIND_SECONDS, REJECTED_RATIO, STALE_SECONDS
+from tests.alert_rules import ROOT, alerts, recordings
+from tests.dashboard_reading import panels
+from tests.known_metrics import known_labels
+from tests.promql import metrics, nodes
+
+BOARDS = boards()
+ALERTS = alerts()
+GOLDEN = ROOT / "tests/golden/dashboard-ids.txt"
+each_board = pytest.mark.parametrize("name", BOARDS)
+
+
+def test_uids_and_ids_stay_as_they_are() -> None:
+    """Links, bookmarks and annotations hold them: change this file only to add or remove a panel."""
+    lines = [
+        f"{board['uid']} {panel['id']} {panel['title']}"
+        for board in BOARDS.values()
+        for panel in panels(board)
+        if panel["type"] != "row"
+    ]
+    assert sorted(lines) == GOLDEN.read_text("utf-8").splitlines()
+
+
+def test_names_of_dashboards_are_unique_where_grafana_wants_them_to_be() -> None:
+    for key in ("uid", "title"):
+        found = [board[key] for board in BOARDS.values()]
+        assert len(set(found)) == len(found)
+    assert all(len(board["uid"]) <= UID_LENGTH for board in BOARDS.values())
+
+
+def test_every_failure_mode_has_a_dashboard_that_says_what_it_is() -> None:
+    for mode in modes().values():
+        (text,) = (p["options"]["content"] for p in panels(BOARDS[f"mode-{mode.id}"]) if p["type"] == "text")
+        for said in (mode.summary, mode.impact, mode.action, *mode.confused_with):
+            assert said in text
+
+
+def steps(board: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """Title and value of every threshold, also those of columns."""
+    for panel in panels(board):
+        config = panel.get("fieldConfig", {})
+        found = [config.get("defaults", {}).get("thresholds", {"steps": []})]
+        found += [p["value"] for o in config.get("overrides", []) for p in o["properties"] if p["id"] == "thresholds"]
+        yield from (
+            (panel["title"], step["value"]) for one in found for step in one["steps"] if step["value"] is not None
+        )
+
+
+@each_board
+def test_limits_are_those_of_the_alerts(name: str) -> None:
+    """One failing client is the limit of the counts; the error budget is spent at 1."""
+    compared = {n.val for rule in ALERTS for n in nodes(promql.parse(rule.expr)) if isinstance(n, promql.NumberLiteral)}
+    allowed = {*astuple(LIMITS), 1.0, *(burn.factor for burn in BURNS)} | compared
+    for title, value in steps(BOARDS[name]):
+        assert value in allowed, title
+
+
+def test_limits_of_the_monitor_are_those_of_the_watchdog() -> None:
+    exprs = {rule.name: rule.expr for rule in ALERTS}
+    assert exprs["KafkaClientHealthStale"].endswith(f"> {STALE_SECONDS}")
+    assert f"> {STALE_SECONDS}\n" in exprs["KafkaClientHealthInputSilent"]
+    assert f"> {BEHIND_SECONDS}\n" in exprs["KafkaClientHealthFallingBehind"]
+    assert exprs["KafkaClientHealthRejectsRising"].endswith(f"> {REJECTED_RATIO}")
+
+
+@each_board
+def test_descriptions_say_what_is_bad_what_to_do_and_which_alert(name: str) -> None:
+    known = {rule.name for rule in ALERTS}
+    for panel in panels(BOARDS[name]):
+        if panel["type"] in ("row", "text"):
+            continue
+        text = panel["description"]
+        assert len(text.split()) >= 15, panel["title"]
+        assert re.search(r"\b[Aa]lerts?\b", text), panel["title"]
+        for named in re.findall(r"\bKafkaClient[A-Za-z]+(?![\w…])", text):
+            assert named in known, f"{panel['title']}: no alert {named}"
+
+
+def test_every_alert_is_named_by_a_panel_or_belongs_to_a_mode() -> None:
+    text = json.dumps(list(BOARDS.values()), ensure_ascii=False)
+    named = {rule.name for rule in ALERTS if "mode" not in rule.expr}
+    suffixes = {"KafkaClientLagStalled", "KafkaClientLagStopped", "KafkaClientLagRewound"}
+    assert {name for name in named - suffixes if name not in text} == {"KafkaClientHealthExporterDown"}
+
+
+def test_every_series_is_shown_somewhere() -> None:
+    text = json.dumps(list(BOARDS.values()))
+    assert {f.name for f in (*FAMILIES, *EXPORTER_FAMILIES) if f.name not in text} == set()
+
+
+def test_every_recording_is_shown_somewhere() -> None:
+    text = json.dumps(list(BOARDS.values()))
+    short = {f"service:kafka_client_unhealthy:ratio{burn.short}" for burn in BURNS if burn.short not in "1h6h1d3d"}
+    assert {name for name in recordings() if name not in text} == short
+
+
+@each_board
+def test_links_lead_to_dashboards_and_set_variables_that_they_have(name: str) -> None:
+    by_uid = {board["uid"]: {v["name"] for v in board["templating"]["list"]} for board in BOARDS.values()}
+    found = 0
+    for panel in panels(BOARDS[name]):
+        for link in panel.get("fieldConfig", {}).get("defaults", {}).get("links", []):
+            found += 1
+            url = urlsplit(link["url"])
+            if url.path.startswith("/d/"):
+                variables = by_uid[url.path.removeprefix("/d/")]
+                assert set(re.findall(r"var-(\w+)=", url.query)) <= variables
+            else:
+                assert link["url"].startswith("${status_page}/client?")
+            for label in re.findall(r"\$\{__(?:field\.labels|data\.fields)\.(\w+):", link["url"]):
+                queried = {m for target in panel["targets"] for m in metrics(plain(target["expr"])) if m}
+                assert any(label in (*known_labels()[m], "instance") for m in queried), f"{panel['title']}: {label}"
+    assert found or name == "monitor"
+
+
+def plain(expr: str) -> str:
+    return expr.replace("$__rate_interval", "4m").replace("$__range", "3h").replace("$slo_target", "0.5")
+
+
+@each_board
+def test_link_variables_of_alerts_come_first_and_datasource_before_all(name: str) -> None:
+    names = [variable["name"] for variable in BOARDS[name]["templating"]["list"]]
+    assert names[0] == "datasource" and names[-1] == "status_page"
+
+
+def test_settings_reach_the_dashboards() -> None:
+    settings = Settings(
+        links=LinkSettings(status_page="https://kafka.example.org/"), review=ReviewSettings(slo_target=0.99)
+    )
+    constants = {
+        v["name"]: v["query"] for v in boards(settings)["review"]["templating"]["list"] if v["type"] == "constant"
+    }
+    assert constants == {"status_page": "https://kafka.example.org", "slo_target": "0.99"}
+
+
+def test_nothing_of_one_machine_is_in_the_files() -> None:
+    for file in sorted((ROOT / "dashboards/out").glob("*.json")):
+        text = file.read_text("utf-8")
+        assert not re.search(r"/(work|home|root|tmp|Users)/", text)
+        assert Path(file).name == f"{file.stem}.json"

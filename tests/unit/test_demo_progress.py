@@ -1,0 +1,91 @@
+"""What the demo calls wrong: accusations and alerts that no failure of its clients explains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import pytest
+
+from clienthealth.records import Status
+from deploy.demo.clients import CLIENTS
+from deploy.demo.main import shortcomings
+from deploy.demo.progress import Course, unexplained
+from deploy.demo.running import Running
+from deploy.demo.webhook import Page
+
+RUNBOOK = {"runbook_url": "http://127.0.0.1:9309/runbooks/x"}
+DEADLOCK = "producer-callback-deadlock"
+
+
+@dataclass
+class Process:
+    """Of a running client what the judgement asks for."""
+
+    pid: int
+    onset_ms: int | None = 0
+
+
+def course(name: str, pid: int, *seen: tuple[str, Status]) -> Course:
+    running = cast(Running, Process(pid))
+    return Course(CLIENTS[name], running, first={(mode, status): 1 for mode, status in seen})
+
+
+def page(name: str = "X", annotations: dict[str, str] = RUNBOOK, severity: str = "critical", **labels: str) -> Page:
+    return Page(1, "firing", {"alertname": name, "severity": severity, **labels}, annotations)
+
+
+DEADLOCKED = course("callback-deadlock", 7)
+HEALTHY = course("healthy", 8)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"service": "order-service", "instance": "h:7", "mode": DEADLOCK},
+        {"service": "order-service", "instance": "h:7", "measurement": "buffer", "severity": "warning"},
+        {"service": "order-service"},
+    ],
+)
+def test_what_a_failure_does_is_explained(labels: dict[str, Any]) -> None:
+    assert unexplained([page(**labels)], [DEADLOCKED, HEALTHY]) == []
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"service": "order-service", "instance": "h:7", "mode": "producer-not-closed"},
+        {"service": "order-service", "instance": "h:9", "mode": DEADLOCK},
+        {"service": "order-api", "instance": "h:8"},
+        {"group": "billing", "severity": "warning"},
+        {},
+    ],
+)
+def test_what_no_failure_does_is_wrong(labels: dict[str, Any]) -> None:
+    [sentence] = unexplained([page(**labels), page(**labels)], [DEADLOCKED, HEALTHY])
+    assert sentence.startswith("wrong: ") and sentence.endswith(": nothing fails that explains it")
+
+
+def test_an_alert_without_a_runbook_is_wrong() -> None:
+    assert unexplained([page("A", {}, service="order-service")], [DEADLOCKED]) == [
+        "wrong: critical alert A (service order-service) has no link to a runbook"
+    ]
+
+
+def test_nobody_may_be_accused_but_during_an_outage_of_its_broker_a_client_may_be_suspected() -> None:
+    suspected: tuple[str, Status] = ("send-blocked-on-metadata", "suspected")
+    confirmed: tuple[str, Status] = ("send-blocked-on-metadata", "confirmed")
+    assert shortcomings((), [course("restless", 1, suspected), course("healthy", 2)], []) == []
+    assert shortcomings((), [course("healthy", 2, suspected)], []) == [
+        "wrong: healthy is healthy but was accused of send-blocked-on-metadata"
+    ]
+    assert shortcomings((), [course("restless", 1, suspected, confirmed)], []) == [
+        "wrong: restless is healthy but was accused of send-blocked-on-metadata"
+    ]
+
+
+def test_an_expected_page_is_waited_for() -> None:
+    assert shortcomings((DEADLOCK,), [DEADLOCKED, HEALTHY], []) == [
+        f"missing: the page for {DEADLOCK}: callback-deadlock has begun to fail, its verdict is unknown"
+    ]
+    assert shortcomings((DEADLOCK,), [replace(DEADLOCKED, paged={DEADLOCK: 1}), HEALTHY], []) == []

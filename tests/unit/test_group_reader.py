@@ -1,0 +1,281 @@
+"""Reading groups of a cluster of which parts fail, against an admin client whose failures are chosen."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+from kafka.admin import OffsetSpec
+from kafka.errors import (
+    GroupAuthorizationFailedError,
+    KafkaConnectionError,
+    NotCoordinatorError,
+    UnknownTopicOrPartitionError,
+)
+
+from clienthealth.errors import ServiceError
+from clienthealth.settings import GroupSettings, Settings
+from clienthealth_exporters.group_offsets import Snapshots, table
+from clienthealth_exporters.group_reader import GroupReader, Member, Offsets
+
+ORDERS = TopicPartition("orders", 0)
+PAYMENTS = TopicPartition("payments", 0)
+
+
+class Cluster:
+    """Two brokers; groups named `1-…` live on the first, `2-…` on the second. `errors`: thing asked for → error."""
+
+    def __init__(self, *groups: str, committed: int = 40) -> None:
+        self.committed = {name: {ORDERS: committed} for name in groups}
+        self.states = dict.fromkeys(groups, "Empty")
+        self.ends = {ORDERS: 100, PAYMENTS: 7}
+        self.leaders = {ORDERS: 1, PAYMENTS: 2}
+        self.owners: dict[str, dict[str, Any]] = {}
+        self.errors: dict[object, Exception] = {}
+        self.asked: list[str] = []
+        self.connections = 0
+
+    def connect(self) -> Cluster:
+        self.connections += 1
+        return self
+
+    def close(self) -> None:
+        pass
+
+    def _fail(self, things: Iterable[object]) -> None:
+        for thing in things:
+            if thing in self.errors:
+                raise self.errors[thing]
+
+    def describe_cluster(self) -> dict[str, Any]:
+        return {"brokers": [{"broker_id": 1}, {"broker_id": 2}]}
+
+    def list_groups(self, broker_ids: Sequence[int]) -> list[dict[str, Any]]:
+        self._fail([f"broker-{broker}" for broker in broker_ids])
+        kinds = {"protocol_type": "consumer", "group_type": "classic"}
+        return [
+            {"group_id": name, "group_state": state, **kinds}
+            for name, state in self.states.items()
+            if name.startswith(str(broker_ids[0]))
+        ]
+
+    def list_group_offsets(self, groups: Sequence[str]) -> dict[str, Any]:
+        self.asked.append("committed")
+        self._fail(groups)
+        return {
+            name: {tp: SimpleNamespace(offset=offset) for tp, offset in self.committed[name].items()} for name in groups
+        }
+
+    def describe_topics(self, topics: Sequence[str]) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": topic,
+                "error_code": 0,
+                "partitions": [
+                    {"partition_index": tp.partition, "leader_id": leader}
+                    for tp, leader in self.leaders.items()
+                    if tp.topic == topic
+                ],
+            }
+            for topic in topics
+        ]
+
+    def list_partition_offsets(self, wanted: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, Any]:
+        self.asked.append("end" if OffsetSpec.LATEST in wanted.values() else "start")
+        self._fail(wanted)
+        return {
+            tp: SimpleNamespace(offset=self.ends[tp] if spec == OffsetSpec.LATEST else 0) for tp, spec in wanted.items()
+        }
+
+    def describe_groups(self, groups: Sequence[str]) -> dict[str, Any]:
+        self.asked.append("members")
+        return {name: self.owners[name] for name in groups}
+
+
+def reader(cluster: Cluster, clock: Callable[[], float] = lambda: 1000.0, **changed: Any) -> GroupReader:
+    settings = dataclasses.replace(GroupSettings(), **changed)
+    return GroupReader(cluster.connect, settings, clock)
+
+
+def description(client: str, *partitions: int) -> dict[str, Any]:
+    assignment = {"assigned_partitions": [{"topic": "orders", "partitions": list(partitions)}]}
+    member = {"client_id": client, "member_id": f"{client}-1", "client_host": "/10.0.0.1"}
+    return {"error": None, "group_state": "Stable", "members": [{**member, "member_assignment": assignment}]}
+
+
+def test_committed_offsets_are_read_before_end_offsets() -> None:
+    cluster = Cluster("1-a", "2-b")
+    reading = reader(cluster).read()
+    assert reading.ts_ms == 1_000_000
+    assert [(group.name, group.offsets) for group in reading.groups] == [
+        ("1-a", {ORDERS: Offsets(40, 100, 0)}),
+        ("2-b", {ORDERS: Offsets(40, 100, 0)}),
+    ]
+    assert cluster.asked == ["committed", "committed", "end", "start"]
+
+
+def test_as_many_requests_at_a_time_as_are_allowed() -> None:
+    cluster, together, threads = Cluster(*(f"1-{n:02}" for n in range(12))), threading.Barrier(3), set()
+    asked = cluster.list_group_offsets
+
+    def counted(groups: Sequence[str]) -> dict[str, Any]:
+        threads.add(threading.get_ident())
+        together.wait(10)  # raises unless three ask at the same time
+        return asked(groups)
+
+    cluster.list_group_offsets = counted  # type: ignore[method-assign]
+    assert len(reader(cluster, groups_per_request=1, concurrency=3).read().groups) == 12
+    assert len(threads) == 3
+
+
+def test_one_group_that_fails_costs_no_other() -> None:
+    cluster = Cluster(*(f"1-{n:02}" for n in range(20)))
+    cluster.errors["1-07"] = GroupAuthorizationFailedError("not yours")
+    reading = reader(cluster, groups_per_request=10).read()
+    assert len(reading.groups) == 19
+    assert list(reading.failed_groups) == ["1-07"]
+    assert "not yours" in reading.failed_groups["1-07"]
+    # Two requests, and four halvings of the one that failed: 10, 5, 2 or 3, 1 or 2.
+    assert cluster.asked.count("committed") <= 2 + 2 * 4
+
+
+def test_one_broker_that_fails_costs_no_other_and_its_groups_are_named() -> None:
+    cluster = Cluster("1-a", "2-b")
+    groups = reader(cluster)
+    groups.read()
+    cluster.errors["broker-2"] = KafkaConnectionError("refused")
+    reading = groups.read()
+    assert [group.name for group in reading.groups] == ["1-a"]
+    assert reading.failed_groups["2-b"].startswith("broker 2: KafkaConnectionError")
+    del cluster.errors["broker-2"]
+    assert len(groups.read().groups) == 2
+    assert cluster.connections == 2
+
+
+def test_no_broker_at_all_is_an_error_and_the_next_reading_connects_anew() -> None:
+    cluster = Cluster("1-a")
+    groups = reader(cluster)
+    cluster.errors |= {"broker-1": KafkaConnectionError("refused"), "broker-2": KafkaConnectionError("refused")}
+    with pytest.raises(ServiceError, match="KafkaConnectionError"):
+        groups.read()
+    cluster.errors.clear()
+    assert len(groups.read().groups) == 1
+    assert cluster.connections == 2
+
+
+def test_a_coordinator_that_moved_is_looked_up_anew() -> None:
+    cluster = Cluster("1-a", "1-b")
+    groups = reader(cluster)
+    cluster.errors["1-a"] = NotCoordinatorError()
+    assert set(groups.read().failed_groups) == {"1-a", "1-b"}
+    cluster.errors.clear()
+    assert len(groups.read().groups) == 2
+    assert cluster.connections == 2
+
+
+def test_a_partition_without_an_end_is_kept_and_one_that_is_gone_is_not() -> None:
+    cluster = Cluster("1-a")
+    deleted, leaderless = TopicPartition("gone", 0), TopicPartition("orders", 1)
+    cluster.committed["1-a"] |= {PAYMENTS: 5, deleted: 3, leaderless: 4}
+    cluster.leaders[leaderless] = -1
+    cluster.errors[PAYMENTS] = UnknownTopicOrPartitionError("deleted just now")
+    reading = reader(cluster).read()
+    assert reading.groups[0].offsets == {
+        ORDERS: Offsets(40, 100, 0),
+        leaderless: Offsets(4, None, None),
+        PAYMENTS: Offsets(5, None, None),
+    }
+    assert set(reading.failed_partitions) == {PAYMENTS, leaderless}
+
+
+def test_members_are_asked_for_now_and_then_and_when_the_state_changes() -> None:
+    cluster = Cluster("1-a")
+    now = 1000.0
+    groups = reader(cluster, lambda: now, members_interval_seconds=30.0)
+    assert (groups.read().groups[0].members, cluster.asked.count("members")) == (0, 0)
+
+    cluster.states["1-a"], cluster.owners["1-a"] = "Stable", description("web", 0)
+    group = groups.read().groups[0]
+    assert group.members == 1
+    assert group.owners == {ORDERS: Member("web", "web-1", "/10.0.0.1")}
+    now += 29
+    groups.read()
+    assert cluster.asked.count("members") == 1
+    now += 1
+    groups.read()
+    assert cluster.asked.count("members") == 2
+
+    cluster.states["1-a"] = "Empty"
+    assert groups.read().groups[0].owners == {}
+
+
+def test_members_of_a_newer_protocol_are_unknown_not_zero() -> None:
+    cluster = Cluster("1-a")
+    cluster.states["1-a"] = "Stable"
+    cluster.owners["1-a"] = {"error": "GroupIdNotFoundError", "group_state": "Dead", "members": []}
+    assert reader(cluster).read().groups[0].members is None
+
+
+def test_include_and_exclude_are_on_the_whole_name() -> None:
+    cluster = Cluster("1-web", "1-web-canary", "2-batch")
+    reading = reader(cluster, include="1-.*", exclude=".*-canary").read()
+    assert [group.name for group in reading.groups] == ["1-web"]
+
+
+def test_a_commit_has_a_time_once_it_was_seen_to_change() -> None:
+    cluster = Cluster("1-a", "1-b")
+    now = 1000.0
+    groups, snapshots = reader(cluster, lambda: now), Snapshots(Settings())
+
+    def commit_time() -> object:
+        first, *_ = snapshots.of(groups.read())
+        return first["topics"][0]["metrics"].get("commit-timestamp-ms")
+
+    assert commit_time() is None
+    now = 1010.0
+    cluster.committed["1-a"][ORDERS] = 50
+    assert commit_time() == 1_010_000
+    now = 1020.0
+    cluster.errors["1-a"] = GroupAuthorizationFailedError()
+    assert commit_time() is None  # that is group b's
+    del cluster.errors["1-a"]
+    assert commit_time() == 1_010_000
+
+
+def test_a_snapshot_is_canonical() -> None:
+    cluster = Cluster("1-a")
+    cluster.states["1-a"], cluster.owners["1-a"] = "Stable", description("web", 0)
+    reading = reader(cluster).read()
+    (snapshot,) = Snapshots(Settings()).of(reading)
+    assert snapshot == {
+        "ts": 1_000_000,
+        "client": {
+            "service": "consumer-groups",
+            "host": None,
+            "instance": "default",
+            "client_id": "1-a",
+            "kind": "group",
+            "group": "1-a",
+            "library": "broker",
+            "version": None,
+        },
+        "metrics": {"members": 1},
+        "topics": [
+            {
+                "topic": "orders",
+                "partition": 0,
+                "thread": None,
+                "metrics": {"committed-offset": 40, "end-offset": 100, "start-offset": 0},
+                "member": {"client_id": "web", "consumer_id": "web-1", "host": "/10.0.0.1"},
+            }
+        ],
+        "config": {"group.state": "Stable"},
+    }
+    header, line = table(reading)
+    assert header.split()[-2:] == ["LAG", "MEMBER"]
+    assert line.split() == ["1-a", "Stable", "orders", "0", "40", "100", "60", "web", "/10.0.0.1"]

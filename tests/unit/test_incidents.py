@@ -1,0 +1,82 @@
+"""The book of incidents: opened once, escalated, never eased, closed when clean, withdrawn when a client is back."""
+
+from __future__ import annotations
+
+from clienthealth.incidents import Incident, Incidents
+from clienthealth.records import Client, Evidence, Status, Verdict
+
+CLIENT = Client("orders", "web-7", "web-7:31337", "order-producer", "producer")
+MODE = "producer-callback-deadlock"
+
+
+def verdict(status: Status, since_ms: int | None = None, text: str = "fact", mode: str = MODE) -> Verdict:
+    evidence = (Evidence("metric", since_ms or 0, text),) if since_ms else ()
+    return Verdict(mode, status, since_ms, evidence=evidence)
+
+
+def test_a_fault_opens_once_and_its_onset_is_the_earliest_seen() -> None:
+    book = Incidents()
+    first = book.judged(CLIENT, [verdict("suspected", 40_000)], end_ms=60_000)
+    again = book.judged(CLIENT, [verdict("suspected", 35_000)], end_ms=90_000)
+    assert [(c.change, c.previous, c.ts_ms) for c in first] == [("opened", "ok", 40_000)]
+    assert again == []
+    assert book.of(CLIENT.key)[MODE].verdict.since_ms == 35_000
+
+
+def test_a_suspicion_that_is_confirmed_escalates_and_keeps_all_evidence() -> None:
+    book = Incidents()
+    book.judged(CLIENT, [verdict("suspected", 40_000, "buffer full")], end_ms=60_000)
+    changes = book.judged(CLIENT, [verdict("confirmed", 50_000, "select-total stood still")], end_ms=90_000)
+    assert [(c.change, c.previous, c.verdict.status) for c in changes] == [("escalated", "suspected", "confirmed")]
+    assert [e.text for e in changes[0].verdict.evidence] == ["buffer full", "select-total stood still"]
+    assert changes[0].verdict.since_ms == 40_000
+
+
+def test_a_confirmed_incident_does_not_ease_while_it_lasts() -> None:
+    book = Incidents()
+    book.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000)
+    assert book.judged(CLIENT, [verdict("suspected", 70_000)], end_ms=90_000) == []
+    assert book.of(CLIENT.key)[MODE].verdict.status == "confirmed"
+
+
+def test_it_closes_when_a_later_window_is_fine_and_not_on_an_older_or_unknown_one() -> None:
+    book = Incidents()
+    book.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000)
+    assert book.judged(CLIENT, [verdict("ok")], end_ms=60_000) == []
+    assert book.judged(CLIENT, [verdict("unknown")], end_ms=90_000) == []
+    closed = book.judged(CLIENT, [verdict("ok")], end_ms=90_000)
+    assert [(c.change, c.previous, c.verdict.status, c.ts_ms) for c in closed] == [
+        ("closed", "confirmed", "ok", 90_000)
+    ]
+    assert not book.clients
+
+
+def test_a_client_that_comes_back_withdraws_what_its_absence_said() -> None:
+    book = Incidents()
+    book.judged(CLIENT, [verdict("suspected", 100_000, mode="producer-not-closed")], end_ms=100_000)
+    assert book.returned(CLIENT.key, "producer-not-closed", ts_ms=100_000) == []
+    withdrawn = book.returned(CLIENT.key, "producer-not-closed", ts_ms=160_000)
+    assert [(c.change, c.ts_ms) for c in withdrawn] == [("withdrawn", 160_000)]
+
+
+def test_a_departed_client_suffers_no_longer_from_anything_but_its_departure() -> None:
+    book = Incidents()
+    book.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000)
+    book.judged(CLIENT, [verdict("confirmed", 60_000, mode="producer-not-closed")], end_ms=60_000)
+    closed = book.departed(CLIENT.key, 70_000, except_mode="producer-not-closed")
+    assert [c.verdict.mode for c in closed] == [MODE]
+    assert set(book.of(CLIENT.key)) == {"producer-not-closed"}
+
+
+def test_what_nothing_is_heard_of_expires() -> None:
+    book = Incidents(expiry_ms=240_000)
+    book.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000)
+    assert book.expired(300_000) == []
+    assert [c.change for c in book.expired(300_001)] == ["closed"]
+
+
+def test_read_back_after_a_restart_it_repeats_nothing() -> None:
+    known = Incident(CLIENT, verdict("confirmed", 40_000), seen_ms=40_000)
+    book = Incidents([known])
+    assert book.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000) == []
+    assert book.clients == {CLIENT.key}

@@ -1,0 +1,255 @@
+"""The text that Prometheus gets: exact lines, no value that is none, nothing twice, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from clienthealth.settings import PrometheusSettings, Settings
+from clienthealth_exporters.prometheus import Exporter
+from clienthealth_exporters.series import EXPORTER_FAMILIES, FAMILIES, SCOPES
+from clienthealth_exporters.states import States
+from tests.health_records import NOW_MS, deadlock, group, healthy, key, record, wire
+
+NOW = NOW_MS / 1000
+WHO = 'service="orders-api",host="web-7",instance="web-7:31337",client_id="order-producer"'
+GROUP = 'cluster_name="prod-eu",group="order-workers"'
+MEMBER = 'member_host="/10.0.0.8",consumer_id="worker-1-aa",client_id="worker-1"'
+
+
+def served(*records: dict[str, Any], trouble: str | None = None, **options: Any) -> list[str]:
+    """The lines of a scrape, without comments."""
+    settings = replace(Settings(), prometheus=replace(PrometheusSettings(), **options))
+    states = States(settings, clock=lambda: NOW)
+    for found in records:
+        states.put(*wire(found))
+    return lines(Exporter(settings, states, lambda: trouble, clock=lambda: NOW).metrics())
+
+
+def lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
+def test_deadlocked_producer_exactly() -> None:
+    assert served(deadlock()) == [
+        f"kafka_client_up{{{WHO}}} 1",
+        f"kafka_client_last_seen_timestamp_seconds{{{WHO}}} 1795208640",
+        f'kafka_client_info{{{WHO},library="java",version="3.9.1",kind="producer"}} 1',
+        f'kafka_client_failure_mode{{{WHO},mode="producer-callback-deadlock",status="unknown"}} 0',
+        f'kafka_client_failure_mode{{{WHO},mode="producer-callback-deadlock",status="ok"}} 0',
+        f'kafka_client_failure_mode{{{WHO},mode="producer-callback-deadlock",status="suspected"}} 0',
+        f'kafka_client_failure_mode{{{WHO},mode="producer-callback-deadlock",status="confirmed"}} 1',
+        f'kafka_client_failure_mode{{{WHO},mode="send-blocked-on-metadata",status="unknown"}} 0',
+        f'kafka_client_failure_mode{{{WHO},mode="send-blocked-on-metadata",status="ok"}} 1',
+        f'kafka_client_failure_mode{{{WHO},mode="send-blocked-on-metadata",status="suspected"}} 0',
+        f'kafka_client_failure_mode{{{WHO},mode="send-blocked-on-metadata",status="confirmed"}} 0',
+        f'kafka_client_failure_mode_since_timestamp_seconds{{{WHO},mode="producer-callback-deadlock"}} 1795208550',
+        f"kafka_client_producer_buffer_used_ratio{{{WHO}}} 1",
+        f"kafka_client_producer_buffer_total_bytes{{{WHO}}} 4194304",
+        f"kafka_client_producer_buffer_available_bytes{{{WHO}}} 0",
+        f"kafka_client_producer_waiting_threads{{{WHO}}} 4",
+        f"kafka_client_producer_buffer_exhausted_records_total{{{WHO}}} 118",
+        f"kafka_client_producer_io_thread_busy_ratio{{{WHO}}} 1",
+        f'kafka_client_producer_request_latency_seconds{{{WHO},stat="avg"}} 0.012',
+        f'kafka_client_producer_request_latency_seconds{{{WHO},stat="max"}} 0.25',
+        "kafka_client_health_exporter_up 1",
+        "kafka_client_health_exporter_decode_errors_total 0",
+        "kafka_client_health_exporter_newest_record_timestamp_seconds 1795208640",
+    ]
+
+
+def test_group_has_the_names_and_labels_of_kafka_lag_exporter() -> None:
+    found = [line for line in served(group(partitions=1)) if line.startswith(("kafka_consumergroup", "kafka_part"))]
+    assert found == [
+        f'kafka_consumergroup_group_lag{{{GROUP},topic="orders",partition="0",{MEMBER}}} 120',
+        f'kafka_consumergroup_group_lag_seconds{{{GROUP},topic="orders",partition="0",{MEMBER}}} 4.2',
+        f'kafka_consumergroup_group_offset{{{GROUP},topic="orders",partition="0",{MEMBER}}} 880',
+        f"kafka_consumergroup_group_max_lag{{{GROUP}}} 120",
+        f"kafka_consumergroup_group_max_lag_seconds{{{GROUP}}} 4.2",
+        f"kafka_consumergroup_group_sum_lag{{{GROUP}}} 120",
+        f'kafka_consumergroup_group_topic_sum_lag{{{GROUP},topic="orders"}} 120',
+        f'kafka_consumergroup_group_status{{{GROUP},status="OK"}} 1',
+        f'kafka_consumergroup_group_status{{{GROUP},status="IDLE"}} 0',
+        f'kafka_consumergroup_group_status{{{GROUP},status="WARN"}} 0',
+        f'kafka_consumergroup_group_status{{{GROUP},status="STALL"}} 0',
+        f'kafka_consumergroup_group_status{{{GROUP},status="STOP"}} 0',
+        f'kafka_consumergroup_group_status{{{GROUP},status="REWIND"}} 0',
+        f'kafka_consumergroup_group_status{{{GROUP},status="UNKNOWN"}} 0',
+        'kafka_partition_latest_offset{cluster_name="prod-eu",topic="orders",partition="0"} 1000',
+        'kafka_partition_earliest_offset{cluster_name="prod-eu",topic="orders",partition="0"} 400',
+    ]
+
+
+def test_a_topic_of_two_groups_has_its_offsets_once() -> None:
+    found = served(group("a"), group("b"))
+    assert len(found) == len(set(found))
+    assert sum(line.startswith("kafka_partition_latest_offset") for line in found) == 2
+
+
+def test_one_group_under_two_services_is_one_group() -> None:
+    older = group(end_ms=NOW_MS - 10_000)
+    older["client"]["service"] = "orders-api"
+    older["indicators"]["group"]["sum_lag"] = 999
+    found = [line for line in served(older, group()) if line.startswith("kafka_consumergroup_group_sum_lag")]
+    assert found == [f"kafka_consumergroup_group_sum_lag{{{GROUP}}} 240"]
+
+
+def consumer(group_name: str | None) -> dict[str, Any]:
+    lag = [{"topic": "orders", "partition": 0, "records": 7, "quality": "exact", "state": "OK"}]
+    return record(kind="consumer", client_id="worker-1", group=group_name, indicators={"lag": lag})
+
+
+def test_consumers_own_lag_counts_only_where_no_group_record_speaks() -> None:
+    own = (
+        'kafka_consumergroup_group_lag{cluster_name="default",group="",topic="orders",partition="0",'
+        'member_host="web-7",consumer_id="",client_id="worker-1"} 7'
+    )
+    assert own in served(consumer(None), group())
+    shown = [line for line in served(consumer("order-workers"), group(partitions=1)) if "group_lag{" in line]
+    assert shown == [f'kafka_consumergroup_group_lag{{{GROUP},topic="orders",partition="0",{MEMBER}}} 120']
+
+
+def test_last_seen_is_never_in_the_future() -> None:
+    """A window that still runs ends 30 s from now."""
+    assert f"kafka_client_last_seen_timestamp_seconds{{{WHO}}} 1795208640" in served(record(end_ms=NOW_MS + 30_000))
+
+
+def test_departed_client_is_down() -> None:
+    assert f"kafka_client_up{{{WHO}}} 0" in served(record(departed=True))
+
+
+HOSTILE = 'a"b\\c\nkafka_client_up 5 \x00 \ud800 é'
+
+
+def test_hostile_names_stay_inside_their_label() -> None:
+    found = record(service=HOSTILE)
+    settings = Settings()
+    states = States(settings, clock=lambda: NOW)
+    states.put(b"k", json.dumps(found).encode(), NOW_MS)
+    text = Exporter(settings, states, lambda: None).metrics().encode("utf-8", "replace").decode()
+    (sample,) = [s for f in text_string_to_metric_families(text) for s in f.samples if s.name == "kafka_client_up"]
+    assert sample.labels["service"] == HOSTILE.replace("\ud800", "?")
+
+
+@pytest.mark.parametrize("value", ["NaN", None, "12", True, -1, float("nan"), float("inf"), [], {}, 1e300])
+def test_what_is_no_number_has_no_line(value: object) -> None:
+    odd = healthy(indicators={"buffer_used_ratio": {"last": value}, "buffer": value, "io_thread_busy_ratio": value})
+    lag = group(partitions=1)
+    lag["indicators"]["lag"][0] |= {"records": value, "seconds": value, "committed_offset": value}
+    found = [
+        line
+        for line in served(odd, lag)
+        if re.match(r"kafka_client_producer|kafka_\w+_(lag|offset|lag_seconds){.*member", line)
+    ]
+    assert found == []
+
+
+def test_no_metric_for_what_is_unknown() -> None:
+    names = {re.split("[{ ]", line)[0] for line in served(record())}
+    assert names == {
+        "kafka_client_up",
+        "kafka_client_last_seen_timestamp_seconds",
+        "kafka_client_info",
+        "kafka_client_health_exporter_up",
+        "kafka_client_health_exporter_decode_errors_total",
+        "kafka_client_health_exporter_newest_record_timestamp_seconds",
+    }
+
+
+def test_cap_leaves_out_the_healthy_and_counts_them() -> None:
+    settings = replace(Settings(), prometheus=replace(PrometheusSettings(), max_series_per_metric=8))
+    states = States(settings, clock=lambda: NOW)
+    for found in (healthy(1), healthy(2), deadlock()):
+        states.put(*wire(found))
+    exporter = Exporter(settings, states, lambda: None)
+    scraped = lines(exporter.metrics())
+    modes = [line for line in scraped if line.startswith("kafka_client_failure_mode{")]
+    assert len(modes) == 8 and all("order-producer" in line for line in modes)
+    dropped = 'kafka_client_health_series_dropped_total{metric="kafka_client_failure_mode"}'
+    assert f"{dropped} 16" in scraped
+    assert f"{dropped} 32" in lines(exporter.metrics()), "counted at every scrape"
+    assert sum(line.startswith("kafka_client_up") for line in scraped) == 3
+
+
+def test_before_the_topic_is_read_only_the_exporter_is_shown() -> None:
+    assert served(deadlock(), trouble="reading client-health: 9 records left") == [
+        "kafka_client_health_exporter_up 0",
+        "kafka_client_health_exporter_decode_errors_total 0",
+        "kafka_client_health_exporter_newest_record_timestamp_seconds 1795208640",
+    ]
+
+
+def test_after_kafka_is_lost_the_last_state_stays() -> None:
+    settings = Settings()
+    states = States(settings, clock=lambda: NOW)
+    states.put(*wire(deadlock()))
+    troubles = iter([None, "Kafka at x is lost"])
+    exporter = Exporter(settings, states, lambda: next(troubles))
+    before, after = lines(exporter.metrics()), lines(exporter.metrics())
+    assert before[:-3] == after[:-3] and len(after) > 10
+    assert "kafka_client_health_exporter_up 0" in after
+
+
+def test_names_of_the_table() -> None:
+    families = (*FAMILIES, *EXPORTER_FAMILIES)
+    assert len({family.name for family in families}) == len(families)
+    for family in families:
+        assert family.name.endswith("_total") == (family.kind == "counter"), family.name
+        assert len(set(family.labels)) == len(family.labels)
+        assert family.help.endswith(".")
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_promtool_finds_nothing_to_complain_of() -> None:
+    settings = replace(Settings(), prometheus=replace(PrometheusSettings(), max_series_per_metric=9))
+    states = States(settings, clock=lambda: NOW)
+    states.put(b"x", b"{", NOW_MS)
+    queue = {"queues": [{"topic": "t", "used_ratio": 0.5}], "poll_idle_ratio": 0.1, "last_poll_age_seconds": 2}
+    for found in (deadlock(), healthy(), group(), record(kind="consumer", instance="i", indicators=queue)):
+        states.put(*wire(found))
+    text = Exporter(settings, states, lambda: None).metrics()
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=12,
+)
+paths = st.sampled_from(["client", "verdicts", "indicators", "window_end", "window_start", "worst", "samples"])
+inner = st.sampled_from(["lag", "queues", "group", "buffer", "callback_seconds", "buffer_used_ratio"])
+
+
+@given(st.lists(st.tuples(paths, json_values), max_size=3), st.lists(st.tuples(inner, json_values), max_size=3))
+def test_no_record_breaks_a_scrape(outer: list[tuple[str, Any]], inside: list[tuple[str, Any]]) -> None:
+    broken = group() | dict(outer)
+    if isinstance(broken["indicators"], dict):
+        broken["indicators"] = broken["indicators"] | dict(inside)
+    settings = Settings()
+    states = States(settings, clock=lambda: NOW)
+    states.put(*wire(deadlock()))
+    states.put(key("consumer-groups", "prod-eu", "x"), json.dumps(broken).encode(), NOW_MS)
+    text = Exporter(settings, states, lambda: None).metrics()
+    values = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    assert any(sample.labels.get("client_id") == "order-producer" for sample in values)
+    for sample in values:
+        assert 0 <= sample.value < float("inf")
+
+
+def test_readme_lists_every_metric() -> None:
+    text = (Path(__file__).parents[2] / "exporters/README.md").read_text("utf-8")
+    for family in (*FAMILIES, *EXPORTER_FAMILIES):
+        own = ["*client*"] if family.scope == "client" else [*SCOPES[family.scope]]
+        assert f"| `{family.name}` | {', '.join((*own, *family.extra)) or '–'} | {family.help} |\n" in text
+    assert text.count("\n| `kafka_") == len(FAMILIES) + len(EXPORTER_FAMILIES)

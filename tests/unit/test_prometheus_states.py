@@ -1,0 +1,170 @@
+"""Which record of a client counts: the newest by window, until it is old, removed, or its client has gone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from clienthealth.settings import Settings
+from clienthealth_exporters.states import States
+from tests.health_records import NOW_MS, deadlock, group, healthy, key, record, wire
+
+KEY = key("orders-api", "web-7:31337", "order-producer")
+
+
+class Clock:
+    """A clock that stands until it is moved (epoch seconds)."""
+
+    def __init__(self) -> None:
+        self.now = NOW_MS / 1000
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def put(states: States, found: dict[str, Any], at_ms: int | None = None) -> None:
+    name, value, written = wire(found)
+    states.put(name, value, written if at_ms is None else at_ms)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def states(clock: Clock) -> States:
+    return States(Settings(), clock)
+
+
+def shown(states: States) -> list[tuple[str, int]]:
+    return [(state.key.rsplit("|", 1)[1], state.window_end - NOW_MS) for state in states.live()]
+
+
+def test_newest_window_counts_whatever_the_order(states: States) -> None:
+    put(states, record(end_ms=NOW_MS))
+    put(states, record(end_ms=NOW_MS - 30_000))
+    assert shown(states) == [("order-producer", 0)]
+    put(states, record(end_ms=NOW_MS + 30_000))
+    assert shown(states) == [("order-producer", 30_000)]
+
+
+def test_same_window_again_replaces(states: States) -> None:
+    put(states, record(worst="ok"))
+    put(states, deadlock())
+    assert [state.urgency for state in states.live()] == [30]
+
+
+def test_tombstone_removes(states: States) -> None:
+    put(states, record())
+    assert states.page().text
+    states.put(KEY, None, NOW_MS)
+    assert (states.live(), states.page().text) == ([], "")
+    states.put(KEY, None, NOW_MS)
+
+
+def test_series_vanish_after_the_time_to_live(states: States, clock: Clock) -> None:
+    put(states, record())
+    clock.now += 900
+    assert len(states.live()) == 1
+    clock.now += 1
+    assert (states.live(), states.page().text) == ([], "")
+
+
+def test_age_is_that_of_the_record_and_not_of_its_window(states: States, clock: Clock) -> None:
+    """A replayed recording, or a backlog, speaks of the past and is news all the same."""
+    put(states, record(end_ms=NOW_MS - 86_400_000), at_ms=NOW_MS)
+    assert len(states.live()) == 1
+
+
+def test_record_without_a_timestamp_is_as_old_as_its_window(states: States) -> None:
+    put(states, record(end_ms=NOW_MS - 901_000), at_ms=-1)
+    assert states.live() == []
+
+
+def test_departure_replaces_the_windows_that_overlap_it(states: States) -> None:
+    """Last reading at -60 s: windows end at 0 at the latest, the session at -15 s."""
+    put(states, record(end_ms=NOW_MS))
+    put(states, record(end_ms=NOW_MS - 15_000, departed=True))
+    assert [state.departed for state in states.live()] == [True]
+    put(states, record(end_ms=NOW_MS))
+    assert [state.departed for state in states.live()] == [True], "a late window of the life before"
+
+
+def test_returned_client_is_no_longer_gone(states: States) -> None:
+    put(states, record(end_ms=NOW_MS - 15_000, departed=True))
+    put(states, record(end_ms=NOW_MS + 30_000))
+    assert [state.departed for state in states.live()] == [False]
+    put(states, record(end_ms=NOW_MS - 40_000, departed=True))
+    assert [state.departed for state in states.live()] == [False], "a departure of long ago"
+
+
+def test_worst_first(states: States) -> None:
+    for found in (
+        healthy(1),
+        group("idle", status="IDLE"),
+        group("stuck", status="STALL"),
+        group("new", status="UNKNOWN"),
+        group("stopped", status="STOP"),
+        record(client_id="blind", worst="unknown"),
+        record(client_id="suspect", worst="suspected"),
+        deadlock(),
+    ):
+        put(states, found)
+    order = [state.key.rsplit("|", 1)[1] for state in states.live()]
+    assert order == ["order-producer", "suspect", "stopped", "stuck", "new", "blind", "invoices", "idle"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b"7",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"window_end": 1, "client": null}',
+        b'{"window_end": 1, "client": {"instance": 5}}',
+        b'{"window_end": 1, "client": {"service": "s"}}',
+        b'{"window_end": "1", "client": {"instance": "i"}}',
+        b'{"window_end": NaN, "client": {"instance": "i"}}',
+        b'{"window_end": 1, "client": {"instance": "i"}, "verdicts": [{}]}',
+        b'{"window_end": 1, "client": {"instance": "i"}, "verdicts": [{"mode": "m", "status": "great"}]}',
+        b'{"window_end": 1, "client": {"instance": "i"}, "verdicts": [{"mode": 1, "status": "ok"}]}',
+        b'{"window_end": 1, "client": {"instance": "i"}, "verdicts": [{"mode": "m", "status": "ok", "evidence": [1]}]}',
+        b'{"window_end": 1, "client": {"instance": "i"}, "indicators": [1]}',
+    ],
+)
+def test_unreadable_record_is_counted_and_the_known_state_stays(states: States, value: bytes) -> None:
+    put(states, record())
+    states.put(KEY, value, NOW_MS)
+    assert states.decode_errors == 1
+    assert shown(states) == [("order-producer", 0)]
+
+
+def test_fields_of_a_later_version_are_no_error(states: States) -> None:
+    found = record(more=1)
+    found["client"]["colour"] = "blue"
+    put(states, found)
+    assert states.decode_errors == 0 and len(states.live()) == 1
+
+
+def test_page_is_made_anew_only_when_something_changed(states: States, clock: Clock) -> None:
+    put(states, record())
+    page = states.page()
+    clock.now += 10
+    assert states.page() is page
+    put(states, healthy())
+    assert states.page() is not page
+
+
+def test_newest_is_the_youngest_moment_spoken_of(states: States) -> None:
+    assert states.newest is None
+    put(states, record(end_ms=NOW_MS - 50_000))
+    put(states, healthy(end_ms=NOW_MS - 90_000))
+    assert states.newest == NOW_MS / 1000 - 50
+    assert json.loads(states.live()[0].raw)["window_end"] == NOW_MS - 90_000

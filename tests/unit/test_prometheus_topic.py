@@ -1,0 +1,185 @@
+"""Reading the topic: caught up or why not, lost and found again, with a stand-in for the consumer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+from kafka.errors import KafkaTimeoutError
+
+from clienthealth.errors import ServiceError
+from clienthealth.settings import Settings
+from clienthealth_exporters import health_topic
+from clienthealth_exporters.health_topic import HealthTopic
+
+
+@dataclass
+class Record:
+    key: bytes
+    value: bytes
+    timestamp: int = 1
+
+
+@dataclass
+class Broker:
+    """What the topic holds, by partition, and what goes wrong. `polls` are called one by one, at each poll."""
+
+    partitions: dict[int, list[Record]] = field(default_factory=dict)
+    polls: list[Callable[[], None]] = field(default_factory=list)
+    lost: bool = False
+    connections: int = 0
+
+    def connect(self, settings: Settings, **options: Any) -> Any:
+        self.connections += 1
+        assert options["group_id"] is None and options["auto_offset_reset"] == "earliest"
+        assert options["allow_auto_create_topics"] is False
+        if self.lost:
+            raise ServiceError("Kafka at 127.0.0.1:9092: NoBrokersAvailable")
+        return Consumer(self)
+
+
+class Consumer:
+    """The part of KafkaConsumer that is used."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.at: dict[TopicPartition, int] = {}
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        assert topic == "client-health"
+        return set(self.broker.partitions)
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        self.at = {partition: self.at.get(partition, 0) for partition in partitions}
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        self.at |= dict.fromkeys(partitions, 0)
+
+    def end_offsets(self, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
+        if self.broker.lost:
+            raise KafkaTimeoutError("no answer")
+        return {partition: len(self.broker.partitions[partition.partition]) for partition in partitions}
+
+    def position(self, partition: TopicPartition, timeout_ms: int) -> int:
+        return self.at[partition]
+
+    def poll(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[Record]]:
+        if self.broker.polls:
+            self.broker.polls.pop(0)()
+        found = {p: self.broker.partitions[p.partition][at : at + 2] for p, at in self.at.items()}
+        self.at = {p: at + len(found[p]) for p, at in self.at.items()}
+        return found
+
+    def close(self) -> None:
+        return None
+
+
+class Reading:
+    """A topic that is being read, and what has been read so far."""
+
+    def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(health_topic, "CHECK_SECONDS", 0.0)
+        monkeypatch.setattr(health_topic, "RETRY_SECONDS", 0.0)
+        self.broker = broker
+        self.seen: list[bytes | None] = []
+        self.states: list[str | None] = []
+        self.stop = threading.Event()
+        self.topic = HealthTopic(Settings(), lambda key, value, ts: self.seen.append(key), broker.connect)
+
+    def note(self) -> None:
+        self.states.append(self.topic.trouble)
+
+    def run(self) -> None:
+        self.broker.polls.append(self.stop.set)
+        self.topic.run(self.stop)
+
+
+def records(*keys: str) -> list[Record]:
+    return [Record(key.encode(), b"{}") for key in keys]
+
+
+def test_reads_everything_and_says_how_much_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(Broker({0: records("a", "b", "c"), 1: records("d")}), monkeypatch)
+    reading.broker.polls = [reading.note, reading.note, reading.note]
+    assert reading.topic.trouble == "starting"
+    reading.run()
+    assert sorted(key or b"" for key in reading.seen) == [b"a", b"b", b"c", b"d"]
+    assert reading.states == [
+        "reading client-health: 4 records left",
+        "reading client-health: 1 records left",
+        None,
+    ]
+
+
+def test_empty_topic_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(Broker({0: []}), monkeypatch)
+    reading.run()
+    assert reading.topic.trouble is None
+
+
+def test_once_caught_up_a_new_record_is_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(Broker({0: records("a")}), monkeypatch)
+    reading.broker.polls = [
+        lambda: None,
+        lambda: reading.broker.partitions[0].extend(records("b", "c", "d")),
+        reading.note,
+    ]
+    reading.run()
+    assert reading.states == [None]
+
+
+def test_new_partition_is_read_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(Broker({0: records("a")}), monkeypatch)
+    reading.broker.polls = [lambda: None, lambda: reading.broker.partitions.update({1: records("z")}), lambda: None]
+    reading.run()
+    assert reading.seen == [b"a", b"z"]
+
+
+def test_lost_broker_is_noticed_and_everything_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(Broker({0: records("a")}), monkeypatch)
+    broker = reading.broker
+
+    def lose() -> None:
+        broker.lost = True
+
+        def first_wait(seconds: float) -> None:
+            if broker.lost and broker.connections == 1:
+                reading.note()
+            else:
+                broker.lost = False
+
+        monkeypatch.setattr(reading.stop, "wait", first_wait)
+
+    broker.polls = [lambda: None, lose]
+    reading.run()
+    assert reading.states == ["Kafka at 127.0.0.1:9092 is lost: KafkaTimeoutError: no answer"]
+    assert broker.connections == 3 and reading.seen == [b"a", b"a"]
+
+
+def test_topic_that_is_not_there_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(Broker(), monkeypatch)
+
+    def created(seconds: float) -> None:
+        reading.note()
+        reading.broker.partitions = {0: records("a")}
+
+    monkeypatch.setattr(reading.stop, "wait", created)
+    reading.broker.polls = [lambda: None]
+    reading.run()
+    assert reading.states == ["the topic client-health does not exist yet: has the monitor been started?"]
+    assert (reading.seen, reading.topic.trouble) == ([b"a"], None)
+
+
+def test_a_defect_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(Broker({0: records("a")}), monkeypatch)
+
+    def defect() -> None:
+        raise ZeroDivisionError
+
+    reading.broker.polls = [defect]
+    with pytest.raises(ZeroDivisionError):
+        reading.run()

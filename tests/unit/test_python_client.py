@@ -1,0 +1,345 @@
+"""What the reporter counts and times, against clients that do what they are told, with a clock that is set by hand."""
+
+from __future__ import annotations
+
+import gc
+import json
+import weakref
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
+
+from clienthealth_exporters.durations import Durations
+from clienthealth_exporters.python_client import connection_of, library_metrics, report
+from clienthealth_exporters.python_probes import MAX_TOPICS, ConsumerProbe, ProducerProbe
+from clienthealth_exporters.python_watch import watch
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Producer:
+    """As far as the probe is concerned, a KafkaProducer."""
+
+    def __init__(self) -> None:
+        self.futures: list[FutureRecordMetadata] = []
+        self.closed = False
+
+    def send(self, topic: str, value: bytes | None = None, key: bytes | None = None) -> FutureRecordMetadata:
+        """Docstring of send."""
+        if value is None:
+            raise ValueError("nothing to send")
+        produced = FutureProduceResult(TopicPartition(topic, 0))
+        self.futures.append(FutureRecordMetadata(produced, 0, 0, None, 0, len(value), 0))
+        return self.futures[-1]
+
+    def close(self, timeout: float | None = None) -> str:
+        self.closed = True
+        return "closed"
+
+    def acknowledge(self, position: int) -> None:
+        self.futures[position]._produce_future.success((17, -1, None))
+
+    def fail(self, position: int, error: Exception) -> None:
+        self.futures[position]._produce_future.failure(error)
+
+
+class Consumer:
+    """As far as the probe is concerned, a KafkaConsumer; a poll takes 2 s."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.batches: list[dict[TopicPartition, list[Any]]] = []
+        self.assigned: set[TopicPartition] = set()
+
+    def poll(self, timeout_ms: int = 0) -> dict[TopicPartition, list[Any]]:
+        self.clock.now += 2
+        return self.batches.pop(0) if self.batches else {}
+
+    def assignment(self) -> set[TopicPartition]:
+        return self.assigned
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        return 50
+
+    def close(self) -> None:
+        pass
+
+
+def watched_producer() -> tuple[Producer, ProducerProbe, Clock]:
+    clock, producer = Clock(), Producer()
+    probe = ProducerProbe(clock)
+    watch(producer, probe)
+    return producer, probe, clock
+
+
+# Durations
+
+
+def test_durations_by_hand() -> None:
+    durations = Durations()
+    for _ in range(98):
+        durations.add(0.001)
+    durations.add(0.5)
+    durations.add(2.0)
+    found = durations.drain()
+    assert found is not None
+    assert (found.number, found.max) == (100, 2.0)
+    assert found.avg == pytest.approx((0.098 + 2.5) / 100)
+    assert 0.5 <= found.p99 <= 0.5 * 2**0.25
+    assert durations.drain() is None
+
+
+def test_durations_at_their_limits() -> None:
+    durations = Durations()
+    for seconds in (-1.0, 0.0, 1e-9, 1e9):
+        durations.add(seconds)
+    found = durations.drain()
+    assert found is not None
+    assert (found.number, found.max) == (4, 1e9)
+
+
+# Producers
+
+
+def test_a_watched_client_is_the_client_that_it_was() -> None:
+    producer, _, _ = watched_producer()
+    assert isinstance(producer, Producer)
+    assert type(producer).__name__ == "Producer"
+    assert producer.send.__doc__ == "Docstring of send."
+    assert producer.close(timeout=3) == "closed"
+    assert producer.closed
+
+
+def test_nothing_keeps_a_watched_client_alive() -> None:
+    producer, _, _ = watched_producer()
+    producer.send("orders", b"x")
+    gc.disable()
+    try:
+        gone = weakref.ref(producer)
+        del producer
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_sent_acknowledged_and_failed_records_are_counted() -> None:
+    producer, probe, clock = watched_producer()
+    for topic in ("orders", "orders", "audit", "audit"):
+        producer.send(topic, value=b"x", key=b"k")
+        clock.now += 0.5
+    producer.acknowledge(0)
+    clock.now += 1
+    producer.acknowledge(1)
+    producer.fail(2, RuntimeError("too late"))
+    with pytest.raises(ValueError, match="nothing to send"):
+        producer.send("orders")
+    assert probe.metrics() == {
+        "record-send-total": 5,
+        "record-ack-total": 2,
+        "record-error-total": 2,
+        "queue-records": 1,
+        "ack-latency-avg": pytest.approx(2250.0),
+        "ack-latency-max": pytest.approx(2500.0),
+    }
+    assert {t["topic"]: t["metrics"] for t in probe.topics()} == {
+        "orders": {"record-send-total": 3, "record-error-total": 1},
+        "audit": {"record-send-total": 2, "record-error-total": 1},
+    }
+    assert "ack-latency-avg" not in probe.metrics()
+
+
+def test_every_record_is_counted_and_one_a_millisecond_timed() -> None:
+    producer, probe, clock = watched_producer()
+    for position in range(4):
+        producer.send("orders", b"x")
+        producer.send(topic="orders", value=b"x")
+        clock.now += 0.002
+        producer.acknowledge(2 * position)
+        clock.now += 0.002
+        producer.acknowledge(2 * position + 1)
+    found = probe.metrics()
+    assert found["record-ack-total"] == 8
+    # The second of each pair, which came at the same time, would have shown 4 ms.
+    assert found["ack-latency-max"] == pytest.approx(2.0)
+
+
+def test_callbacks_are_timed_and_behave_as_before() -> None:
+    producer, probe, clock = watched_producer()
+    seen: list[object] = []
+
+    def slow(prefix: str, metadata: Any) -> None:
+        clock.now += 0.2
+        seen.append((prefix, metadata.offset))
+
+    def broken(_metadata: object) -> None:
+        clock.now += 0.1
+        raise RuntimeError("the application's own")
+
+    future = producer.send("orders", b"x")
+    assert isinstance(future, FutureRecordMetadata)
+    assert future.add_callback(slow, "first").add_callback(broken).add_callback(slow, "last") is future
+    future.add_errback(seen.append)
+    producer.acknowledge(0)
+    assert seen == [("first", 17), ("last", 17)]
+    assert future.get(timeout=0).offset == 17
+    found = probe.metrics()
+    assert found["callback-time-avg"] == pytest.approx(500 / 3)
+    assert found["callback-time-max"] == pytest.approx(200.0)
+    assert found["callback-time-p99"] == pytest.approx(200.0)
+    assert "callback-time-avg" not in probe.metrics()
+
+
+def test_a_callback_that_does_not_return_shows() -> None:
+    producer, probe, clock = watched_producer()
+    found: dict[str, float] = {}
+
+    def stuck(_metadata: object) -> None:
+        clock.now += 30
+        found.update(probe.metrics())
+
+    producer.send("orders", b"x").add_callback(stuck)
+    producer.acknowledge(0)
+    assert found["callback-time-max"] == pytest.approx(30_000.0)
+
+
+def test_a_callback_that_comes_late_runs_at_once_and_is_no_time_of_the_producers() -> None:
+    producer, probe, _ = watched_producer()
+    future = producer.send("orders", b"x")
+    producer.acknowledge(0)
+    seen: list[object] = []
+    future.add_callback(seen.append)
+    assert len(seen) == 1
+    assert "callback-time-avg" not in probe.metrics()
+
+
+def test_topics_are_bounded() -> None:
+    producer, probe, _ = watched_producer()
+    for number in range(MAX_TOPICS + 10):
+        producer.send(f"topic-{number}", b"x")
+    assert len(probe.topics()) == MAX_TOPICS
+    assert probe.metrics()["record-send-total"] == MAX_TOPICS + 10
+
+
+def test_a_defect_of_the_probe_is_none_of_the_application(monkeypatch: pytest.MonkeyPatch) -> None:
+    producer, probe, _ = watched_producer()
+
+    def defect(*_: object) -> None:
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(probe, "accepted", defect)
+    probe.closed = defect
+    assert producer.send("orders", b"x") is producer.futures[0]
+    assert producer.close() == "closed"
+
+
+# Consumers
+
+
+def test_polls_are_timed_and_positions_known() -> None:
+    clock = Clock()
+    probe, consumer = ConsumerProbe(clock), Consumer(clock)
+    watch(consumer, probe)
+    orders, audit = TopicPartition("orders", 0), TopicPartition("audit", 1)
+    consumer.assigned = {orders, audit}
+    consumer.batches = [{orders: [SimpleNamespace(offset=8), SimpleNamespace(offset=9)]}, {}]
+    clock.now += 1
+    assert list(consumer.poll(timeout_ms=5)) == [orders]
+    clock.now += 3
+    assert consumer.poll() == {}
+    clock.now += 2
+    # 10 s in all, 4 of them in two polls that began 5 s apart.
+    assert probe.metrics() == {
+        "poll-time-ms-total": pytest.approx(4000.0),
+        "records-consumed-total": 2,
+        "poll-idle-ratio-avg": pytest.approx(0.4),
+        "last-poll-seconds-ago": pytest.approx(2.0),
+        "time-between-poll-avg": pytest.approx(5000.0),
+        "time-between-poll-max": pytest.approx(5000.0),
+        "records-lag-max": 40,
+    }
+    assert probe.topics() == [
+        {
+            "topic": "orders",
+            "partition": 0,
+            "thread": None,
+            "metrics": {"records-consumed-total": 2, "position": 10, "records-lag": 40},
+        }
+    ]
+    # After a rebalance the partition that went is forgotten.
+    consumer.assigned = {audit}
+    consumer.batches = [{audit: [SimpleNamespace(offset=49)]}]
+    consumer.poll()
+    assert [t["topic"] for t in probe.topics()] == ["audit"]
+
+
+def test_a_poll_under_way_counts() -> None:
+    clock = Clock()
+    probe = ConsumerProbe(clock)
+    assert "last-poll-seconds-ago" not in probe.metrics()
+    probe.polling()
+    clock.now += 8
+    found = probe.metrics()
+    assert found["poll-time-ms-total"] == pytest.approx(8000.0)
+    assert found["last-poll-seconds-ago"] == 0.0
+
+
+# The reporter
+
+
+def test_what_the_library_measures_is_named_as_the_monitor_names_it() -> None:
+    def metric(group: str, name: str, **tags: str) -> Any:
+        return SimpleNamespace(group=group, name=name, tags={"client-id": "c", **tags})
+
+    def value(number: float) -> Any:
+        return SimpleNamespace(value=lambda: number)
+
+    rows = [
+        (metric("producer-metrics", "requests-in-flight"), value(2.0)),
+        (metric("producer-metrics", "record-queue-time-avg"), value(0.25)),
+        (metric("producer-metrics", "request-latency-max"), value(float("-inf"))),
+        (metric("producer-metrics", "outgoing-byte-rate"), value(5.0)),
+        (metric("producer-topic-metrics.orders", "record-send-rate"), value(7.0)),
+    ]
+    client = SimpleNamespace(metrics=lambda raw: SimpleNamespace(items=lambda: rows))
+    assert library_metrics(client, "producer") == {"requests-in-flight": 2.0, "record-queue-time-avg": 250.0}
+    assert library_metrics(SimpleNamespace(metrics=lambda raw: None), "producer") == {}
+
+
+def test_the_reporter_goes_the_way_of_its_client() -> None:
+    config = {
+        "bootstrap_servers": ["kafka:9093"],
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_password": "x",
+        "ssl_cafile": None,
+        "linger_ms": 500,
+        "client_id": "mine",
+    }
+    assert connection_of(SimpleNamespace(config=config)) == {
+        "bootstrap_servers": ["kafka:9093"],
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_password": "x",
+    }
+
+
+def test_only_producers_and_consumers_can_be_reported_on() -> None:
+    with pytest.raises(TypeError, match="str is neither"):
+        report("producer", service="orders-api")
+    with pytest.raises(TypeError, match="no client"):
+        report(service="orders-api")
+
+
+def test_what_is_counted_can_be_written() -> None:
+    producer, probe, _ = watched_producer()
+    producer.send("orders", b"x")
+    json.dumps([probe.metrics(), probe.topics()], allow_nan=False)

@@ -1,0 +1,110 @@
+"""Recordings and files as raw records; times that are moved for a replay."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from clienthealth.cli.replay import in_order
+from clienthealth.errors import InputError
+from clienthealth.recordtimes import moved, time_of
+from clienthealth.sources.recordings import read, readings
+from clienthealth_exporters.mbeans import Process
+
+READING = b'{"ts": 1795208530689, "client_id": "p", "metrics": {"producer-metrics/select-total{client-id=p}": 5}}'
+LINE = "2026-11-20 21:02:10,164 INFO  [main] app - hello"
+
+
+def test_a_folder_is_one_process_and_a_prefix_a_second(tmp_path: Path) -> None:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / "metrics.jsonl.gz").write_bytes(gzip.compress(READING + b"\n" + READING + b"\n"))
+    (folder / "consumer-metrics.jsonl").write_bytes(READING + b"\n")
+    (folder / "app.log").write_text(f"{LINE}\njava.lang.Error: x\n\tat a.B.c(B.java:1)\n{LINE}\n")
+    (folder / "consumer.log").write_text(LINE + "\n")
+    (folder / "jstack-during1-consumer-210000.txt").write_text("2026-11-20 21:00:00\nFull thread dump X:\n\n\n")
+    (folder / "truth.json").write_text("{}")
+    records = [(r.stream, r.instance, r.file, r.offset) for r in read([folder])]
+    assert records == [
+        ("logs", "shop", "app.log", 0),
+        ("logs", "shop", "app.log", 3),
+        ("metrics", "shop/consumer", "consumer-metrics.jsonl", 0),
+        ("logs", "shop/consumer", "consumer.log", 0),
+        ("logs", "shop/consumer", "jstack-during1-consumer-210000.txt", 0),
+        ("metrics", "shop", "metrics.jsonl.gz", 0),
+        ("metrics", "shop", "metrics.jsonl.gz", 1),
+    ]
+    assert {r.service for r in read([folder])} == {"shop"}
+
+
+def test_a_file_is_one_document_or_a_record_per_line(tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text('{\n "a": 1\n}')
+    (tmp_path / "many.ndjson").write_text('{"a": 1}\n\n{"a": 2}\n')
+    assert [(r.stream, r.offset) for r in read([tmp_path / "one.json", tmp_path / "many.ndjson"])] == [
+        ("any", 0),
+        ("any", 0),
+        ("any", 2),
+    ]
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "broken.log.gz").write_bytes(b"\x1f\x8b broken")
+    with pytest.raises(InputError, match="cannot be read"):
+        read([tmp_path / "broken.log.gz"])
+    with pytest.raises(InputError, match="no such file"):
+        read([tmp_path / "absent"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="nothing to read"):
+        read([tmp_path / "empty"])
+
+
+def test_a_line_of_metrics_becomes_a_snapshot_per_client() -> None:
+    line = json.dumps(
+        {
+            "ts": 1795208530689,
+            "client_id": "p",
+            "metrics": {
+                "app-info/version{client-id=p}": "3.0.1",
+                "producer-metrics/iotime-total{client-id=p}": 7,
+                "producer-metrics/batch-size-avg{client-id=p}": "NaN",
+                "producer-topic-metrics/record-send-total{client-id=p,topic=a.b}": 3,
+            },
+        }
+    ).encode()
+    (found,) = (json.loads(value) for value in readings(line, Process("shop", "h", "h:1")))
+    assert found["ts"] == 1795208530689
+    assert found["client"]["version"] == "3.0.1"
+    assert (found["client"]["kind"], found["client"]["client_id"], found["client"]["service"]) == (
+        "producer",
+        "p",
+        "shop",
+    )
+    assert found["metrics"] == {"io-time-ns-total": 7.0}
+    assert found["topics"] == [
+        {"topic": "a.b", "partition": None, "thread": None, "metrics": {"record-send-total": 3.0}}
+    ]
+
+
+def test_an_old_mbean_becomes_a_snapshot_and_a_broken_line_stays_what_it_is() -> None:
+    key = "kafka.consumer:clientId=g,name=FetchQueueSize,threadId=0,topic=a,type=ZookeeperConsumerConnector/Value"
+    line = json.dumps({"ts": 1795208530689, "client_id": "g", "metrics": {key: 2}}).encode()
+    (found,) = (json.loads(value) for value in readings(line, Process("shop", "h", "h:1")))
+    assert found["client"]["kind"] == "legacy-consumer"
+    assert found["topics"] == [{"topic": "a", "partition": None, "thread": "0", "metrics": {"queue-chunks": 2.0}}]
+    assert readings(b'{"ts": 1', Process("shop", "h", "h:1")) == [b'{"ts": 1']
+
+
+def test_times_are_moved_in_readings_log_lines_and_dumps() -> None:
+    assert moved(READING, 1000) == READING.replace(b"1795208530689", b"1795208531689")
+    assert moved(LINE.encode(), 60_000) == LINE.replace("21:02:10,164", "21:03:10,164").encode()
+    assert moved(b"2026-11-20 21:02:10\nFull thread dump", 50_000).startswith(b"2026-11-20 21:03:00\nFull")
+    assert moved(b"no time", 50_000) == b"no time"
+    assert time_of(LINE.encode()) == 1795208530164
+
+
+def test_a_record_without_a_time_goes_with_the_one_before_it(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(f"first\n{LINE}\n")
+    assert [ts for ts, _ in in_order(read([tmp_path / "a.log"]))] == [1795208530164, 1795208530164]

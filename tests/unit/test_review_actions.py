@@ -1,0 +1,88 @@
+"""Actions carried over: what is kept, in which order, and what is wrong with a file."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from clienthealth.errors import InputError
+from clienthealth.review.actions import carried_over
+
+MONDAY_AFTER, MONDAY = date(2026, 11, 16), date(2026, 11, 9)
+
+FILE = """
+[[action]]
+title = "later"
+owner = "a"
+due = 2026-11-30
+[[action]]
+title = "due on Sunday"
+owner = "a"
+due = 2026-11-15
+[[action]]
+title = "due on Monday"
+owner = "a"
+due = 2026-11-16
+[[action]]
+title = "long overdue"
+owner = "b"
+due = 2026-10-17
+state = "open"
+[[action]]
+title = "done this week"
+owner = "a"
+due = 2026-11-01
+state = "done"
+done = 2026-11-09
+[[action]]
+title = "done last week"
+owner = "a"
+due = 2026-11-01
+state = "done"
+done = 2026-11-08
+[[action]]
+title = "dropped"
+owner = "a"
+due = 2026-11-01
+state = "dropped"
+"""
+
+
+def test_overdue_first_by_the_end_of_the_review(tmp_path: Path) -> None:
+    file = tmp_path / "actions.toml"
+    file.write_text(FILE)
+    found = [(a.title, a.overdue_days) for a in carried_over(file, MONDAY_AFTER, MONDAY)]
+    assert found == [
+        ("long overdue", 30),
+        ("due on Sunday", 1),
+        ("due on Monday", 0),
+        ("later", 0),
+        ("done this week", 0),
+    ]
+
+
+def test_no_file_is_no_action(tmp_path: Path) -> None:
+    assert carried_over(tmp_path / "actions.toml", MONDAY_AFTER, MONDAY) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[[action]]\ntitle = 'x'\nowner = 'y'", "action 1: due is missing"),
+        ("[[action]]\ntitle = 'x'\nowner = ''\ndue = 2026-01-01", "action 1: owner is missing"),
+        ("[[action]]\ntitle = 'x'\nowner = 'y'\ndue = '2026-01-01'", "action 1: due = '2026-01-01' is not a date"),
+        ("[[action]]\ntitel = 'x'", "action 1: unknown key 'titel'; known are title, owner"),
+        ("[[actions]]\n", "unknown 'actions'; each action is a table [[action]]"),
+        ("[[action]]\ntitle='x'\nowner='y'\ndue=2026-01-01\nstate='won'", "state 'won' is none of open, done, dropped"),
+        ("[[action]]\ntitle='x'\nowner='y'\ndue=2026-01-01\nlink='javascript:alert(1)'", "not an http"),
+        ("[[action]", "not valid TOML"),
+    ],
+)
+def test_a_wrong_file_says_where(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "actions.toml"
+    file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        carried_over(file, MONDAY_AFTER, MONDAY)
+    assert says in str(caught.value)

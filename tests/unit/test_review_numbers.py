@@ -1,0 +1,127 @@
+"""Budgets, slopes and words: numbers worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from clienthealth.review import words
+from clienthealth.review.capacity import buffer_distribution, buffers, percentile
+from clienthealth.review.coverage import gap_minutes, gaps
+from clienthealth.review.model import Gap
+from clienthealth.review.period import Period, utc
+from clienthealth.review.slo import Budget, Minutes, objectives
+
+NB = words.NB
+
+
+def test_suspected_and_confirmed_spend_the_budget_and_unknown_counts_neither_way() -> None:
+    minutes = Minutes(ok=980, suspected=15, confirmed=5, unknown=500)
+    assert minutes.observed == 1000
+    assert minutes.sli == pytest.approx(0.98)
+    budget = Budget(minutes, 0.99)
+    assert budget.size == pytest.approx(10)
+    assert budget.spent == pytest.approx(2)
+    assert budget.left == pytest.approx(-10)
+    assert budget.state == "overspent"
+
+
+@pytest.mark.parametrize(
+    ("unhealthy", "state"), [(0, "within budget"), (7, "within budget"), (8, "nearly spent"), (11, "overspent")]
+)
+def test_states(unhealthy: int, state: str) -> None:
+    assert Budget(Minutes(ok=1000 - unhealthy, confirmed=unhealthy), 0.99).state == state
+
+
+def test_nothing_observed_is_no_data_and_not_health() -> None:
+    budget = Budget(Minutes(unknown=60), 0.995)
+    assert (budget.minutes.sli, budget.spent, budget.state) == (None, None, "no data")
+
+
+def test_objectives_are_summed_per_service_and_period_worst_first() -> None:
+    rows = [
+        {"service": "a", "period": 2, "slot": -1, "status": "ok", "count": 100},
+        {"service": "a", "period": 3, "slot": 0, "status": "ok", "count": 90},
+        {"service": "a", "period": 3, "slot": 1, "status": "confirmed", "count": 10},
+        {"service": "b", "period": 3, "slot": 1, "status": "suspected", "count": 30},
+        {"service": "b", "period": 3, "slot": 1, "status": "ok", "count": 70},
+        {"service": "b", "period": 3, "slot": 1, "status": "unknown", "count": 7},
+    ]
+    overall, services = objectives(rows, {"a": 2, "b": 1}, 0.9)
+    assert [s.service for s in services] == ["b", "a"]
+    assert services[0].trend == [None, None, None, 0.7]
+    assert services[1].trend == [None, None, 1.0, 0.9]
+    assert services[1].change == pytest.approx(-0.1)
+    assert overall.minutes == Minutes(ok=160, suspected=30, confirmed=10, unknown=7)
+    assert overall.clients == 3
+    assert overall.slots == {0: Minutes(ok=90), 1: Minutes(ok=70, suspected=30, confirmed=10, unknown=7)}
+
+
+def test_percentile_is_the_lowest_class_that_covers_the_share() -> None:
+    assert percentile({100: 94, 900: 6}, 0.95) == 900
+    assert percentile({100: 95, 900: 5}, 0.95) == 100
+    assert percentile({}, 0.95) is None
+
+
+def test_buffers_that_fill_by_five_points_a_week_are_full_after_two_more() -> None:
+    rows = [{"service": "a", "period": n, "per_mille": 750 + 50 * n, "count": 10} for n in range(4)]
+    (found,) = buffers(rows, 4)
+    assert found.p95 == (0.75, 0.8, 0.85, 0.9)
+    assert found.slope == pytest.approx(0.05)
+    assert found.periods_left == pytest.approx(2.0)
+
+
+def test_two_weeks_have_no_slope_and_a_falling_one_no_end() -> None:
+    young = [{"service": "a", "period": n, "per_mille": 100 * n, "count": 1} for n in (2, 3)]
+    assert [(c.slope, c.periods_left) for c in buffers(young, 4)] == [(None, None)]
+    falling = [{"service": "a", "period": n, "per_mille": 900 - 100 * n, "count": 1} for n in range(4)]
+    (found,) = buffers(falling, 4)
+    assert found.slope == pytest.approx(-0.1)
+    assert found.periods_left is None
+
+
+def test_a_full_buffer_has_a_class_of_its_own() -> None:
+    rows = [{"period": 3, "per_mille": p, "count": 1, "service": "a"} for p in (0, 99, 100, 999, 1000)]
+    found = buffer_distribution(rows, 3)
+    assert found.classes[-1] == "full"
+    assert found.now == (2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1)
+
+
+def test_gaps_are_what_nobody_watched() -> None:
+    start = 1_794_182_400  # Monday 2026-11-09 00:00
+    hour = Period(utc(start), utc(start + 3600))
+    minutes = [start + 60 * n for n in range(60) if n not in (0, 1, 30, 59)]
+    found = gaps(hour, minutes)
+    assert [(g.start.minute, g.minutes) for g in found] == [(0, 2), (30, 1), (59, 1)]
+    assert gap_minutes(found, utc(start + 60), utc(start + 1860)) == 2
+    assert gaps(hour, []) == [Gap(hour.start, hour.end)]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "digits", "text"),
+    [
+        (0.99995, 2, "99.99"),
+        (1.0, 2, "100.00"),
+        (0.5, 0, "50"),
+        (0.0, 2, "0.00"),
+        (0.00001, 2, f"<{NB}0.01"),
+    ],
+)
+def test_what_is_not_whole_is_never_shown_as_whole(ratio: float, digits: int, text: str) -> None:
+    assert words.percent(ratio, digits) == f"{text}{NB}%"
+
+
+def test_words() -> None:
+    assert words.duration(6000) == f"1{NB}h{NB}40{NB}min"
+    assert words.duration(0) == f"0{NB}s"
+    assert words.duration(86_400 + 59) == f"1{NB}d"
+    assert words.duration(None) == "–"
+    assert words.short(1234) == "1.2k"
+    assert words.short(45_678) == "46k"
+    assert words.points(-0.0123) == "−1.23"
+    assert words.points(0.000001) == "±0.00"
+    assert words.lost((0, 1140), (0, 99)) == "0 to 1,140"
+    assert words.lost((7, 7), None) == "7"
+    assert words.lost(None, (0, 4096)) == "0 to 4,096 bytes"
+    assert words.listed(["a", "b", "c", "d"]) == "a, b, c and 1 more"
+    assert words.listed(["a", "b"]) == "a and b"
+    assert words.left(-1.61) == f"161{NB}% over"

@@ -1,0 +1,64 @@
+"""Which stretch of time the options of a review ask for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from clienthealth.errors import InputError
+from clienthealth.review.period import Period, period
+
+SATURDAY = datetime(2026, 11, 21, 7, 30, tzinfo=UTC)
+
+
+def utc(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "week", "start", "stop", "label"),
+    [
+        (None, None, None, "2026-11-09", "2026-11-16", "2026-W46"),
+        (None, None, "2026-W53", "2026-12-28", "2027-01-04", "2026-W53"),
+        ("2026-W44", "2026-W45", None, "2026-10-26", "2026-11-09", "2026-10-26_2026-11-08"),
+        ("2026-11-09", "2026-11-15", None, "2026-11-09", "2026-11-16", "2026-W46"),
+        ("2026-11-10", None, None, "2026-11-10", "2026-11-17", "2026-11-10_2026-11-16"),
+        (None, "2026-11-10", None, "2026-11-04", "2026-11-11", "2026-11-04_2026-11-10"),
+        ("2026-11-21T07:10", "2026-11-21T07:25:30", None, "2026-11-21T07:10", "2026-11-21T07:26",
+         "2026-11-21T0710Z_2026-11-21T0726Z"),
+        ("2026-11-21T09:10+02:00", "2026-11-21T07:25Z", None, "2026-11-21T07:10", "2026-11-21T07:25",
+         "2026-11-21T0710Z_2026-11-21T0725Z"),
+    ],
+)  # fmt: skip
+def test_periods(begin: str | None, end: str | None, week: str | None, start: str, stop: str, label: str) -> None:
+    found = period(begin, end, week, SATURDAY)
+    assert found == Period(utc(start), utc(stop))
+    assert found.label == label
+
+
+@pytest.mark.parametrize("now", ["2026-11-16T00:00", "2026-11-22T23:59"])
+def test_the_last_full_week_ends_with_the_last_sunday(now: str) -> None:
+    assert period(None, None, None, utc(now)).label == "2026-W46"
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "week", "says"),
+    [
+        ("yesterday", None, None, "--from 'yesterday': expected an ISO week"),
+        (None, "2026-02-30", None, "--to '2026-02-30': expected an ISO week"),
+        (None, None, "2026-W54", "--week '2026-W54': expected an ISO week"),
+        ("2026-11-09", None, "2026-W46", "--week stands alone"),
+        ("2026-11-10", "2026-11-09", None, "ends (2026-11-10 00:00) before it begins (2026-11-10 00:00)"),
+    ],
+)
+def test_what_is_no_period(begin: str | None, end: str | None, week: str | None, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        period(begin, end, week, SATURDAY)
+    assert says in str(caught.value)
+
+
+def test_steps_of_a_week_are_hours_and_of_a_quarter_of_an_hour_minutes() -> None:
+    assert Period(utc("2026-11-09"), utc("2026-11-16")).step(168) == 60
+    assert Period(utc("2026-11-09"), utc("2026-11-16")).step(10) == 1440
+    assert Period(utc("2026-11-21T07:10"), utc("2026-11-21T07:25")).step(10) == 2

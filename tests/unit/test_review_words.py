@@ -1,0 +1,164 @@
+"""The headline and the page: what a person reads, also when there is little or hostile data."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+
+from clienthealth.review.actions import Action
+from clienthealth.review.links import Links, dashboard_uid
+from clienthealth.review.model import Gap, Quality
+from clienthealth.review.period import Period
+from clienthealth.review.render import definitions, html, markdown, write
+from clienthealth.review.slo import Minutes, total
+from clienthealth.review.words import NB
+from clienthealth.settings import LinkSettings
+from tests.review_example import WEEK, review, service, theme, watched
+
+FINE, ILL = Minutes(ok=10_080), Minutes(ok=9_980, suspected=20, confirmed=80)
+HOSTILE = "<script>alert(1)</script> [x](javascript:alert(1)) | `rm` \n# not a heading"
+
+
+def sentences(found: object) -> list[str]:
+    return [s.replace(NB, " ") for s in found.headline]  # type: ignore[attr-defined]
+
+
+def test_an_empty_week_says_that_it_knows_nothing() -> None:
+    assert sentences(review()) == [
+        "No client was observed this week, so nothing can be said of their health.",
+        "No failure was found this week; nobody watched for 7 d (100.0 % of the week), which counts neither way.",
+        "To do: find out why the monitor was blind.",
+    ]
+
+
+def test_a_first_good_week() -> None:
+    one = service("orders-api", FINE)
+    found = review(overall=one, services=[one], quality=watched())
+    assert sentences(found) == [
+        "Clients were healthy 100.00 % of their observed time (the first week, so there is no trend yet); "
+        "0 % of the week's error budget is spent, 100 % is left; the only service met the target of 99.50 %.",
+        "No failure was found this week.",
+        "Nothing needs a decision today.",
+    ]
+
+
+def test_a_bad_week_after_good_ones() -> None:
+    orders, audit = service("orders-api", FINE, FINE, ILL), service("audit", FINE, FINE, FINE)
+    overall = service("", *(total(s.periods[n] for s in (orders, audit)) for n in (1, 2, 3)))
+    late = Action("x", "y", date(2026, 11, 1), overdue_days=15)
+    found = review(overall=overall, services=[orders, audit], themes=[theme()], quality=watched(), actions=[late, late])
+    # 100 of 20,160 client-minutes were unhealthy: 99.504 % healthy; the budget is 100.8, so 99 % of it is spent.
+    # Over four weeks orders-api has spent 100 of 0.005 × 30,240 = 151.2: not overspent.
+    assert sentences(found) == [
+        "Clients were healthy 99.50 % of their observed time, worse than the 2 weeks before (100.00 %, −0.50 points); "
+        "99 % of the week's error budget is spent, 1 % is left; "
+        "1 of 2 services missed the target of 99.50 %: orders-api (99.01 %).",
+        "The worst was “Producer deadlocked”: 1 incident (confirmed) on 1 client of orders-api, 1 h 40 min in all, "
+        "found after a median of 40 s.",
+        "To do: settle 2 overdue actions; agree on one action against “Producer deadlocked”.",
+    ]
+
+
+def test_an_overspent_month_puts_reliability_first() -> None:
+    ill = service("orders-api", ILL, ILL)
+    found = review(overall=ill, services=[ill], themes=[theme(open=1, stop=None)], quality=watched())
+    assert sentences(found)[2] == (
+        "To do: end what is still going on (“Producer deadlocked”); "
+        "put reliability first in orders-api, whose budget for the last 4 weeks is overspent."
+    )
+
+
+class Elements(HTMLParser):
+    """Which elements a page has, and their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.values: list[tuple[str, str]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.values += [(name, value or "") for name, value in attrs]
+
+
+def test_hostile_text_stays_text() -> None:
+    one = service(HOSTILE, ILL)
+    found = review(overall=one, services=[one], themes=[theme(HOSTILE, HOSTILE, cause=HOSTILE)], quality=watched())
+    page = Elements(html(found))
+    assert "script" not in page.names
+    assert not [value for name, value in page.values if name in ("href", "src") and "javascript" in value]
+    text = markdown(found)
+    assert "<script>" not in text.replace("\\<", "")
+    assert "](javascript" not in text.replace("\\]", "")
+    assert "\n# not" not in text
+
+
+def test_the_page_loads_nothing_and_every_plot_has_words() -> None:
+    one = service("orders-api", FINE, ILL)
+    page = html(review(overall=one, services=[one], themes=[theme()], quality=watched()))
+    assert not [v for n, v in Elements(page).values if n in ("src", "data", "xlink:href")]
+    assert "@import" not in page
+    assert "url(http" not in page
+    plots = [plot for plot in page.split("<svg")[1:] if 'role="img"' in plot]
+    assert len(plots) == 6  # two trends, the burn-down, one cause on the timeline, two distributions
+    assert all("<title" in plot for plot in plots)
+
+
+def test_a_gap_is_shown_as_no_data() -> None:
+    gap = Gap(datetime(2026, 11, 12, tzinfo=UTC), datetime(2026, 11, 13, tzinfo=UTC))
+    one = service("orders-api", FINE)
+    page = html(review(overall=one, services=[one], quality=Quality(10_080, (gap,), (), 0, 10_080)))
+    assert 'class="blind" title="no data; nobody watched for 1' in page
+    assert "Nobody watched in the gaps below" in page
+
+
+def test_a_review_of_a_quarter_of_an_hour_speaks_of_periods_and_times() -> None:
+    demo = Period(datetime(2026, 11, 21, 7, 10, tzinfo=UTC), datetime(2026, 11, 21, 7, 25, tzinfo=UTC))
+    one = service("orders-api", Minutes(ok=10, confirmed=5))
+    found = review(period=demo, overall=one, services=[one], slot_minutes=1, quality=watched(demo))
+    page = html(found)
+    assert "Sat 21 Nov 07:10 to Sat 21 Nov 07:25 2026, all times UTC" in page
+    assert '<th scope="col">07:24</th>' in page
+    assert "week" not in page
+
+
+def test_the_same_review_gives_the_same_bytes(tmp_path: Path) -> None:
+    one = service("orders-api", FINE, ILL)
+    found = review(overall=one, services=[one], themes=[theme()], quality=watched())
+    first = [file.read_bytes() for file in write(found, tmp_path / "a")]
+    assert [file.read_bytes() for file in write(found, tmp_path / "b")] == first
+    assert json.loads(first[2])["overall"]["client_minutes"]["unhealthy"] == 100
+
+
+def test_definitions_are_those_of_the_code() -> None:
+    found = dict(definitions())
+    assert list(found) == [
+        "client-minute",
+        "healthy",
+        "unhealthy",
+        "unknown",
+        "observed",
+        "SLI",
+        "error budget",
+        "watched",
+        "gap",
+    ]
+    assert found["unhealthy"].startswith("its status is suspected or confirmed; both spend the error budget in full.")
+
+
+def test_links_carry_the_client_and_the_time_of_the_incident() -> None:
+    from alerts.rule import dashboard_uid as uid_of_alerts
+
+    mode = "producer-callback-deadlock"
+    assert dashboard_uid(mode) == uid_of_alerts(f"mode-{mode}")
+    links = Links(LinkSettings(dashboards="https://grafana.example/"), WEEK)
+    start = datetime(2026, 11, 10, 10, tzinfo=UTC)
+    assert links.dashboard(mode, "a&b", "c d", start, None) == (
+        "https://grafana.example/d/kafka-client-health-mode-producer-callba"
+        "?from=1794303900000&to=1794788100000&var-service=a%26b&var-client_id=c+d"
+    )
+    assert Links(LinkSettings(), WEEK).dashboard(mode, "a", "b", start, None) == ""
+    assert Links(LinkSettings(), WEEK).runbook(mode) == "http://127.0.0.1:9309/runbooks/producer-callback-deadlock"

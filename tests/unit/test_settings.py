@@ -1,0 +1,75 @@
+"""Settings: defaults, file, environment; unknown keys are errors with what would be known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clienthealth.errors import SettingsError
+from clienthealth.settings import load
+from clienthealth.settings_text import in_force
+
+
+def written(folder: Path, text: str) -> str:
+    file = folder / "settings.toml"
+    file.write_text(text)
+    return str(file)
+
+
+def test_the_environment_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
+    path = written(tmp_path, '[kafka]\nbootstrap_servers = "a:1"\n[monitor]\ntrigger_seconds = 7\n')
+    settings = load(path, {"KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS": "b:2"})
+    assert settings.kafka.bootstrap_servers == "b:2"
+    assert settings.monitor.trigger_seconds == 7
+    assert settings.monitor.window_seconds == 60
+
+
+def test_lists_come_comma_separated_from_the_environment() -> None:
+    assert load(None, {"KAFKA_HEALTH_TOPICS_METRICS": "a, b"}).topics.metrics == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[monitr]\n", "unknown section [monitr]"),
+        ("[monitor]\ntriger_seconds = 1\n", "has no key 'triger_seconds'"),
+        ('[monitor]\ntrigger_seconds = "x"\n', "'x' is not int"),
+        ("[monitor]\ntrigger_seconds = true\n", "True is not int"),
+        ("[topics]\nmetrics = 'one'\n", "is not a list of strings"),
+        ("[modes.no-such-mode]\nx = 1\n", "unknown mode"),
+        ("kafka = 1\n", "must be a section"),
+        ("[kafka\n", "not valid TOML"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint.replace("[", r"\[").replace("]", r"\]")):
+        load(written(tmp_path, text), {})
+
+
+@pytest.mark.parametrize(
+    ("variable", "complaint"),
+    [
+        ("KAFKA_HEALTH_NOPE_X", "no section 'nope'"),
+        ("KAFKA_HEALTH_MONITOR_NOPE", "has no key 'nope'"),
+        ("KAFKA_HEALTH_MONITOR_TRIGGER_SECONDS", "is not"),
+    ],
+)
+def test_a_wrong_variable_is_an_error(variable: str, complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        load(None, {variable: "many"})
+
+
+def test_a_missing_file_is_an_error() -> None:
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load("/no/such/settings.toml", {})
+
+
+def test_what_is_in_force_reads_back_and_hides_secrets(tmp_path: Path) -> None:
+    path = written(tmp_path, '[kafka.options]\n"sasl.jaas.config" = "p@ss"\n"security.protocol" = "SSL"\n')
+    text = in_force(load(path, {}))
+    assert "p@ss" not in text
+    again = load(written(tmp_path, text), {})
+    assert again.kafka.options == {"sasl.jaas.config": "(hidden)", "security.protocol": "SSL"}
+    assert again.monitor == load(None, {}).monitor
+    assert in_force(load(path, {}), changed_only=True).splitlines()[0] == "[kafka]"

@@ -1,0 +1,244 @@
+"""Every signature finds the line that it is for; lines are as the client libraries write them."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from clienthealth.signatures import SIGNATURES, Signature, compiled
+
+CONFIG = """ProducerConfig values:
+\tacks = -1
+\tbootstrap.servers = [kafka-1:9092]
+\tbuffer.memory = 4194304
+\tclient.id = orders
+\tlinger.ms = 0
+\tmax.block.ms = 10000
+\trequest.timeout.ms = 4000
+"""
+
+EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
+    "buffer-exhausted": (
+        (
+            "org.apache.kafka.common.errors.TimeoutException: Failed to allocate memory within the configured max "
+            "blocking time 60000 ms.",
+            {"waitMs": "60000"},
+        ),
+        (
+            "send to orders failed\norg.apache.kafka.clients.producer.BufferExhaustedException: Failed to allocate "
+            "16384 bytes within the configured max blocking time 10000 ms. Total memory: 4194304 bytes. Available: 0 "
+            "bytes. Poolable size: 16384 bytes\n\tat org.apache.kafka.clients.producer.internals.BufferPool.allocate",
+            {"bytes": "16384", "waitMs": "10000"},
+        ),
+    ),
+    "buffer-exhausted-at-once": (
+        (
+            "You have exhausted the 33554432 bytes of memory you configured for the client and the client is "
+            "configured to error rather than block when memory is exhausted.",
+            {"bytes": "33554432"},
+        ),
+    ),
+    "queue-full": (("BufferError: Local: Queue full", {}),),
+    "callback-error": (
+        ("[Producer clientId=a] Error executing user-provided callback on message for topic-partition 'orders-0'", {}),
+    ),
+    "close-inside-callback": (
+        (
+            "Overriding close timeout 9223372036854775807 ms to 0 ms in order to prevent useless blocking due to "
+            "self-join. This means you have incorrectly invoked close with a non-zero timeout",
+            {},
+        ),
+        ("Overriding close timeout 30 secs to 0 in order to prevent useless blocking due to self-join.", {}),
+    ),
+    "topic-not-in-metadata": (
+        (
+            "org.apache.kafka.common.errors.TimeoutException: Topic orders.v2 not present in metadata after 60000 ms.",
+            {"topic": "orders.v2", "waitMs": "60000"},
+        ),
+    ),
+    "partition-not-in-metadata": (
+        (
+            "Partition 9 of topic orders with partition count 3 is not present in metadata after 3000 ms.",
+            {"partition": "9", "topic": "orders", "count": "3", "waitMs": "3000"},
+        ),
+    ),
+    "metadata-not-updated": (
+        ("TimeoutException: Failed to update metadata after 60000 ms.", {"waitMs": "60000"}),
+        ("KafkaTimeoutError: Failed to update metadata after 60.0 secs.", {"waitS": "60.0"}),
+    ),
+    "topic-error-in-metadata": (
+        (
+            "[Producer clientId=a] The metadata response from the cluster reported a recoverable issue with "
+            "correlation id 7 : {orders-missing=UNKNOWN_TOPIC_OR_PARTITION}",
+            {"topic": "orders-missing", "error": "UNKNOWN_TOPIC_OR_PARTITION"},
+        ),
+        (
+            "Error while fetching metadata with correlation id 1 : {orders=LEADER_NOT_AVAILABLE}",
+            {"topic": "orders", "error": "LEADER_NOT_AVAILABLE"},
+        ),
+    ),
+    "topic-unknown": (("Delivery failed: Local: Unknown topic", {}), ("Broker: Unknown topic or partition", {})),
+    "bootstrap-disconnected": (
+        (
+            "[Producer clientId=a] Bootstrap broker kafka-1:9092 (id: -1 rack: null isFenced: false) disconnected",
+            {"address": "kafka-1:9092"},
+        ),
+        ("Bootstrap broker kafka-1:9092 disconnected", {"address": "kafka-1:9092"}),
+    ),
+    "connection-failed": (
+        (
+            "Connection to node -1 (kafka-1/10.0.0.1:9092) could not be established. Node may not be available.",
+            {"node": "-1", "address": "kafka-1/10.0.0.1:9092"},
+        ),
+        ("Connection to node 3 could not be established. Broker may not be available.", {"node": "3"}),
+    ),
+    "rebootstrapping": (
+        ("[Producer clientId=a] Rebootstrapping with [/127.0.0.1:9092]", {"address": "/127.0.0.1:9092"}),
+    ),
+    "bootstrap-unresolvable": (
+        (
+            "Couldn't resolve server kafka-9:9092 from bootstrap.servers as DNS resolution failed for kafka-9",
+            {"address": "kafka-9:9092"},
+        ),
+    ),
+    "python-bootstrap-failed": (
+        ("Bootstrap attempt to bootstrap-0 failed: timed out (backoff 1.00 secs)", {"address": "bootstrap-0"}),
+    ),
+    "librdkafka-connect-failed": (
+        (
+            "[thrd:kafka-2:9092/2]: kafka-2:9092/2: Connect to ipv4#10.42.1.12:9092 failed: Connection refused",
+            {"address": "ipv4#10.42.1.12:9092"},
+        ),
+    ),
+    "librdkafka-all-brokers-down": (("Local: All broker connections are down", {}),),
+    "librdkafka-brokers-down": (("[thrd:main]: 2/2 brokers are down", {"down": "2", "brokers": "2"}),),
+    "cluster-known": (
+        ("[Producer clientId=a] Cluster ID: MkU3OEVBNTcwNTJENDM2Qk", {"cluster": "MkU3OEVBNTcwNTJENDM2Qk"}),
+    ),
+    "offset-manager-lookup-failed": (
+        ("Failed to fetch consumer metadata from 127.0.0.1:29211.", {"address": "127.0.0.1:29211"}),
+    ),
+    "offset-manager-channel-failed": (
+        ("Error while creating channel to kafka-1:9092.", {"address": "kafka-1:9092"}),
+        ("Error while connecting to kafka-1:9092.", {"address": "kafka-1:9092"}),
+    ),
+    "broker-out-of-reach": (
+        (
+            "Fetching topic metadata with correlation id 1 for topics [Set(events)] from broker "
+            "[id:0,host:127.0.0.1,port:29211] failed",
+            {"broker": "id:0,host:127.0.0.1,port:29211"},
+        ),
+    ),
+    "connector-shutting-down": (("[g_host-1-17952-ab], ZKConsumerConnector shutting down", {}),),
+    "connector-shutdown-completed": (
+        (
+            "[g_host-1-17952-ab], ZKConsumerConnector shutdown completed in 51 ms",
+            {"tookMs": "51"},
+        ),
+    ),
+    "connector-shutdown-error": (("[g_host-1-17952-ab], error during consumer connector shutdown", {}),),
+    "poll-timeout-expired": (
+        ("[Consumer clientId=a, groupId=g] consumer poll timeout has expired. This means the time between", {}),
+        ("Consumer poll timeout has expired.", {}),
+    ),
+    "librdkafka-poll-interval-exceeded": (
+        (
+            "[thrd:main]: Application maximum poll interval (300000ms) exceeded by 412ms (adjust max.poll.interval.ms)",
+            {"limitMs": "300000", "overMs": "412"},
+        ),
+    ),
+    "producer-closing": (
+        ("[Producer clientId=a] Closing the Kafka producer with timeoutMillis = 5000 ms.", {"timeout": "5000"}),
+        ("<KafkaProducer a>: Closing the Kafka producer with 9.5 secs timeout.", {"timeout": "9.5"}),
+    ),
+    "producer-closed": (("The Kafka producer has closed.", {}), ("<KafkaProducer a>: Kafka producer closed", {})),
+    "producer-unregistered": (("App info kafka.producer for orders unregistered", {"client": "orders"}),),
+    "producer-force-close": (
+        (
+            "[Producer clientId=a] Proceeding to force close the producer since pending requests could not be "
+            "completed within timeout 5000 ms.",
+            {"timeout": "5000"},
+        ),
+    ),
+    "records-aborted": (("org.apache.kafka.common.KafkaException: Producer is closed forcefully.", {}),),
+    "librdkafka-terminating": (
+        (
+            "Producer terminating with 42 messages (4200 bytes) still in queue or transit: use flush() to wait for "
+            "outstanding message delivery",
+            {"records": "42", "bytes": "4200"},
+        ),
+        ("Producer terminating with 1 message (100 bytes) still in queue or transit", {"records": "1", "bytes": "100"}),
+    ),
+    "process-out-of-memory": (("Terminating due to java.lang.OutOfMemoryError: Java heap space", {}),),
+    "process-crashed": (("# A fatal error has been detected by the Java Runtime Environment:", {}),),
+    "producer-started": (("[Producer clientId=a] Instantiated an idempotent producer.", {}),),
+    "client-version": (
+        ("Kafka version: 4.1.0", {"version": "4.1.0"}),
+        ("Kafka version : 0.11.0.3", {"version": "0.11.0.3"}),
+    ),
+    "producer-config": (
+        (
+            CONFIG,
+            {
+                "address": "[kafka-1:9092]",
+                "bufferMemory": "4194304",
+                "client": "orders",
+                "lingerMs": "0",
+                "maxBlockMs": "10000",
+                "requestTimeoutMs": "4000",
+            },
+        ),
+        ("ProducerConfig values:", {}),
+    ),
+}
+
+INNOCENT = (
+    "producer send fail and resend.",
+    "sent 100 records to topic orders in 12 ms",
+    "Topic orders created",
+    "Failed to allocate a worker",
+    "Connection to the database could not be re-established",
+    "the producer closed the file",
+)
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda s: s.id)
+def test_it_finds_the_lines_that_it_is_for_and_what_they_say(signature: Signature) -> None:
+    for line, captures in EXAMPLES[signature.id]:
+        match = compiled(signature).search(line)
+        assert match, line
+        assert signature.literal in match.group() or signature.literal in line
+        found = {name: value for name, value in match.groupdict().items() if value}
+        assert found == captures, line
+
+
+@pytest.mark.parametrize("line", INNOCENT)
+def test_lines_of_applications_carry_no_signature(line: str) -> None:
+    assert [s.id for s in SIGNATURES if s.literal in line and compiled(s).search(line)] == []
+
+
+def test_a_line_of_another_signature_is_not_mistaken_for_one_on_topics() -> None:
+    line = EXAMPLES["partition-not-in-metadata"][0][0]
+    assert [s.id for s in SIGNATURES if s.literal in line and compiled(s).search(line)] == ["partition-not-in-metadata"]
+
+
+def test_ids_are_unique_and_every_one_has_an_example() -> None:
+    assert [s.id for s in SIGNATURES] == list(EXAMPLES)
+
+
+def test_patterns_are_valid_in_java_too() -> None:
+    for signature in SIGNATURES:
+        names = re.findall(r"\(\?<([^>=!]+)>", signature.pattern)
+        assert all(re.fullmatch(r"[a-zA-Z][a-zA-Z0-9]*", name) for name in names), signature.id
+        assert "(?P<" not in signature.pattern and "(?i" not in signature.pattern, signature.id
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda s: s.id)
+def test_hostile_text_costs_no_more_than_its_length(signature: Signature) -> None:
+    parts = [signature.literal, "[", "(", "a", "0", " ", "\n\t", "with correlation id 1 : {", "127.0.0.1:9092"]
+    started = time.perf_counter()
+    for part in parts:
+        compiled(signature).search((signature.literal + " " + part * 20_000)[:100_000])
+    assert time.perf_counter() - started < 1.0
