@@ -154,6 +154,8 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
         "otel.logs.exporter": "experimental-otlp/stdout",
         "otel.metric.export.interval": "1000",
         "p.client.id": "jvm-producer",
+        # The agent names its own reporter, which from kafka-clients 4.0 on leaves out JMX unless that is named too.
+        "p.metric.reporters": "org.apache.kafka.common.metrics.JmxReporter",
     }
     agents = (f"-javaagent:{agent}", f"-javaagent:{jolokia}=port={port},host=127.0.0.1,discoveryEnabled=false")
     with jvm("test-logback", folder, servers, *agents, *(f"-D{name}={value}" for name, value in options.items())):
@@ -262,7 +264,6 @@ def test_kafka_python(snapshots: dict[str, Row]) -> None:
     assert consumer["metrics"]["assigned-partitions"] == 1
 
 
-@pytest.mark.xfail(reason="known gap: this agent's answer to a bulk read is rejected as no-metrics", strict=False)
 def test_jolokia(snapshots: dict[str, Row]) -> None:
     found = snapshots["jolokia"]
     assert found["client"] == {
