@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 WORKERS = 16
 MAX_BACKOFF_SECONDS = 60.0
 TICK_SECONDS = 0.2
+#: Reads of a JVM without a Kafka client in it before somebody is told; a client may be made later than the JVM.
+READS_WITHOUT_CLIENTS = 6
 #: What may be said of a target's clients. JMX does not even show a consumer's group.
 TARGET_OPTIONS = (*CONFIG_OPTIONS, GROUP_OPTION)
 
@@ -166,6 +168,7 @@ class Watch:
         self._agent = Jolokia(target.url, settings.jvm.timeout_seconds, settings.jvm.user, _password(settings))
         self._failures = 0
         self._process: Process | None = None
+        self._reads_without_clients = 0
         self._suspicion = Suspicion()
         self._plan = DumpPlan(settings.jvm.dump_min_seconds)
         self.due = clock()
@@ -200,6 +203,13 @@ class Watch:
         for snapshot in found:
             key = f"{of.service}|{of.instance}|{snapshot['client']['client_id']}"
             self._publisher.send(self._settings.topics.metrics[0], key, snapshot)
+        self._reads_without_clients = 0 if found else self._reads_without_clients + 1
+        if self._reads_without_clients == READS_WITHOUT_CLIENTS:
+            log.warning(
+                "%s shows no Kafka client: none runs in it, or its metric.reporters leaves out "
+                "org.apache.kafka.common.metrics.JmxReporter, as the OpenTelemetry agent does with kafka-clients 4.x",
+                self._target.service,
+            )
         reasons = self._suspicion.reasons(found)
         if self._settings.jvm.thread_dumps and self._plan.due(reasons, self._clock()):
             why = "; ".join(reason.text for reason in reasons)

@@ -416,6 +416,25 @@ def test_thread_dumps_can_be_switched_off() -> None:
     assert {topic for topic, _, _ in delivered.records} == {"client-metrics"}
 
 
+def test_a_jvm_without_clients_is_mentioned_once(caplog: pytest.LogCaptureFixture) -> None:
+    def empty(asked: Any) -> tuple[int, bytes]:
+        runtime = {"request": {"mbean": RUNTIME}, "status": 200, "value": JAVA[RUNTIME]}
+        missing = {"status": 404, "error": "no MBean"}
+        return 200, json.dumps(
+            [runtime if asked["mbean"] == RUNTIME else {"request": asked, **missing} for asked in asked["body"]]
+        ).encode()
+
+    with agent(empty) as url:
+        watch = Watch(Target("orders", url), Settings(), Delivered())
+        for _ in range(5):
+            watch.read()
+        assert "no Kafka client" not in caplog.text
+        for _ in range(5):
+            watch.read()
+    assert caplog.text.count("orders shows no Kafka client") == 1
+    assert "metric.reporters" in caplog.text
+
+
 def test_a_silent_jvm_is_asked_less_and_less_often() -> None:
     now = 100.0
     watch = Watch(Target("gone", "http://127.0.0.1:1/"), Settings(), Delivered(), clock=lambda: now)
