@@ -47,7 +47,7 @@ class Options:
 
 
 def run(options: Options) -> int:
-    """0 at the end of the time or once every expected mode has been paged, 1 if one was not in time.
+    """0 at the end of the time or once every expected mode has been paged and proved, 1 if one was not in time.
 
     With expectations it is a failure, too, if a client is accused of what it does not suffer from, or an alert is
     delivered that no failure explains. Ctrl-C gives 0 where nothing was said of what is expected, else 130. Raises
@@ -146,11 +146,17 @@ def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequen
     found = []
     for mode in expect:
         showing = [course for course in courses if course.client.mode == mode]
-        if not any(mode in course.paged for course in showing):
-            course = showing[0]
+        course = max(showing, key=lambda course: (mode in course.paged, len(course.kinds.get(mode, ()))))
+        kinds = sorted(course.kinds.get(mode, ()))
+        if mode not in course.paged:
             status = course.now.get(mode, "unknown")
             onset = "has begun" if course.running.onset_ms is not None else "has not begun"
             found.append(f"missing: the page for {mode}: {course.client.name} {onset} to fail, its verdict is {status}")
+        elif len(kinds) < course.client.kinds:
+            found.append(
+                f"missing: {course.client.kinds} kinds of evidence for {mode}: {course.client.name} is accused by "
+                f"{', '.join(kinds)} alone"
+            )
     for course in courses:
         wrong = course.accused if course.client.outage is None else course.convicted
         if wrong:

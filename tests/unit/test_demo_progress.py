@@ -84,8 +84,13 @@ def test_nobody_may_be_accused_but_during_an_outage_of_its_broker_a_client_may_b
     ]
 
 
-def test_an_expected_page_is_waited_for() -> None:
+def test_an_expected_page_is_waited_for_and_so_is_its_proof() -> None:
     assert shortcomings((DEADLOCK,), [DEADLOCKED, HEALTHY], []) == [
         f"missing: the page for {DEADLOCK}: callback-deadlock has begun to fail, its verdict is unknown"
     ]
-    assert shortcomings((DEADLOCK,), [replace(DEADLOCKED, paged={DEADLOCK: 1}), HEALTHY], []) == []
+    paged = replace(DEADLOCKED, paged={DEADLOCK: 1}, kinds={DEADLOCK: {"thread-dump"}})
+    assert shortcomings((DEADLOCK,), [paged, HEALTHY], []) == [
+        f"missing: 2 kinds of evidence for {DEADLOCK}: callback-deadlock is accused by thread-dump alone"
+    ]
+    proved = replace(paged, kinds={DEADLOCK: {"thread-dump", "metric"}})
+    assert shortcomings((DEADLOCK,), [proved, HEALTHY], []) == []

@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--expect",
         type=_modes,
         metavar="MODE,…",
-        help="exit 0 once the critical alert of each of these modes has been delivered, 1 if not in time, or if a "
+        help="exit 0 once each of these modes has been proved and its critical alert delivered, 1 if not in time, or if a "
         "client is accused or an alert delivered without cause; 'none': exit 0 if there is no such thing all the time",
     )
     parser.add_argument(
