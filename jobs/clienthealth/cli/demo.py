@@ -19,8 +19,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--expect",
         type=_modes,
         metavar="MODE,…",
-        help="exit 0 once each of these modes has been proved and its critical alert delivered, 1 if not in time, or if a "
-        "client is accused or an alert delivered without cause; 'none': exit 0 if there is no such thing all the time",
+        help="exit 0 once each of these modes has been proved and its critical alert delivered, 1 if not in time, or "
+        "if a client is accused or an alert delivered without cause; 'none': exit 0 if there is no such thing all the "
+        "time",
     )
     parser.add_argument(
         "--clients", type=_names, default=(), metavar="NAME,…", help="which clients to start; --list names them"
