@@ -22,8 +22,9 @@ from clienthealth import pipeline
 from clienthealth.batches import Book, ClientsBatch, DeparturesBatch, LagBatch, RejectsBatch
 from clienthealth.errors import ServiceError
 from clienthealth.incidents import Incidents
+from clienthealth.listener import Listener
 from clienthealth.minutes import minutes
-from clienthealth.selfmetrics import Listener, SelfMetrics
+from clienthealth.selfmetrics import SelfMetrics
 from clienthealth.settings import Settings
 from clienthealth.sinks import history
 from clienthealth.sources.kafka import stream

@@ -5,41 +5,32 @@ Served on the monitor's own port, because it must be seen when all else fails. A
 
 from __future__ import annotations
 
-import json
-import logging
 import time
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, start_http_server
-from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
 
 from clienthealth.errors import ServiceError
 from clienthealth.incidents import Transition
 
-log = logging.getLogger(__name__)
 PREFIX = "kafka_client_health"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 
 
-class Counted(Protocol):
-    """How many records of one topic and reason arrived in one minute (`reason` is None for good ones)."""
+class Arrived(Protocol):
+    """Records of one topic that were read together; `reason` says why they were rejected, None for good ones."""
 
     source_topic: str
     reason: str | None
     records: int
-    newest: Any
+    newest: datetime | None
 
 
 class SelfMetrics:
-    """The metrics of the monitor itself (DESIGN 4.5, `kafka_client_health_*`)."""
+    """The metrics of the monitor itself, `kafka_client_health_*`."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -88,7 +79,7 @@ class SelfMetrics:
         if change.change == "opened" and change.verdict.since_ms is not None:
             self.latency.observe(max(0.0, now - change.verdict.since_ms / 1000))
 
-    def counted(self, counts: Iterable[Counted]) -> None:
+    def counted(self, counts: Iterable[Arrived]) -> None:
         """Count the records of a batch, good and bad."""
         for row in counts:
             self.read.labels(row.source_topic).inc(row.records)
@@ -111,31 +102,3 @@ class SelfMetrics:
                 for topic, partitions in latest.items():
                     behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
                     self.input_lag.labels(topic).set(max(0, behind))
-
-
-class Listener(StreamingQueryListener):
-    """Feeds Spark's reports on the streaming queries into the metrics."""
-
-    def __init__(self, metrics: SelfMetrics) -> None:
-        self._metrics = metrics
-        self._names: dict[str, str] = {}
-
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        self._names[str(event.runId)] = event.name or ""
-        self._metrics.up.labels(event.name or "").set(1)
-
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        progress = json.loads(event.progress.json)
-        if progress["name"] in ("clients", "rejects"):
-            log.debug("batch %s of %s took %s ms", progress["batchId"], progress["name"], progress["durationMs"])
-        self._metrics.progressed(progress)
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        name = self._names.get(str(event.runId))
-        if name:
-            self._metrics.last_batch.labels(name).set(time.time())
-
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        name = self._names.pop(str(event.runId), None)
-        if name is not None:
-            self._metrics.up.labels(name).set(0)

@@ -19,7 +19,7 @@ from clienthealth.windows import WindowColumns
 
 QUIET = "array<struct<mode:string,status:string,reason:string>>"
 
-#: The measurements of a client (DESIGN 4.3); every field is null where unknown.
+#: The measurements of a client as they are published; every field is null where unknown.
 INDICATORS = """struct<
     buffer_used_ratio:struct<last:double,max:double>,
     buffer:struct<total_bytes:double,available_bytes:double,waiting_threads:double,wait_ratio:double,
@@ -112,7 +112,7 @@ def per_client(rows: DataFrame) -> DataFrame:
 
 
 def record(newest: Column, verdicts: Column, worst: Column, last_seen: Column) -> Column:
-    """The JSON of a client's state on the topic `client-health` (DESIGN 4.3)."""
+    """The JSON of a client's state on the topic `client-health`."""
     return F.to_json(
         F.struct(
             F.lit(1).alias("schema"),

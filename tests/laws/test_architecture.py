@@ -38,6 +38,7 @@ EXCUSED = {
 WITHOUT_SPARK = (
     *("clienthealth.records", "clienthealth.settings", "clienthealth.errors", "clienthealth.signatures"),
     *("clienthealth.modes", "clienthealth.health", "clienthealth.incidents", "clienthealth.judging"),
+    *("clienthealth.selfmetrics",),
     *("clienthealth.cli", "clienthealth.doctor", "clienthealth_exporters"),
 )
 EVERY = sorted(modules())

@@ -1,0 +1,47 @@
+"""Spark's reports on the streaming queries → the monitor's own metrics, which need no Spark themselves."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from clienthealth.selfmetrics import SelfMetrics
+
+log = logging.getLogger(__name__)
+
+
+class Listener(StreamingQueryListener):
+    """Feeds Spark's reports on the streaming queries into the metrics."""
+
+    def __init__(self, metrics: SelfMetrics) -> None:
+        self._metrics = metrics
+        self._names: dict[str, str] = {}
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        self._names[str(event.runId)] = event.name or ""
+        self._metrics.up.labels(event.name or "").set(1)
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        progress = json.loads(event.progress.json)
+        if progress["name"] in ("clients", "rejects"):
+            log.debug("batch %s of %s took %s ms", progress["batchId"], progress["name"], progress["durationMs"])
+        self._metrics.progressed(progress)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        name = self._names.get(str(event.runId))
+        if name:
+            self._metrics.last_batch.labels(name).set(time.time())
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        name = self._names.pop(str(event.runId), None)
+        if name is not None:
+            self._metrics.up.labels(name).set(0)
