@@ -22,7 +22,6 @@ from clienthealth.modes import modes
 from clienthealth.settings import Settings, load
 
 HERE = Path(__file__).resolve().parent
-WATCHDOG = "alerts/watchdog.yml"
 _GROUP = "kafka-client-health"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from clienthealth_exporters.durations import Durations
 from clienthealth_exporters.python_watch import timed_future
@@ -14,19 +14,6 @@ from clienthealth_exporters.python_watch import timed_future
 MAX_TOPICS = 500
 #: Between two records that are timed: at a high rate neighbours tell the same.
 SAMPLING_SECONDS = 0.001
-
-
-class Probe(Protocol):
-    """What is known of one client. `closed` is called, once or more, after the client's `close()`."""
-
-    kind: str
-    closed: Callable[[], None]
-
-    def metrics(self) -> dict[str, float]:
-        """Its metrics by internal name; averages and maxima since the last call."""
-
-    def topics(self) -> list[dict[str, Any]]:
-        """The same by topic or partition."""
 
 
 class _Topic:

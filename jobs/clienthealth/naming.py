@@ -216,15 +216,6 @@ def telling() -> dict[str, str]:
     return {name: _kind(group) for group, names in JAVA.items() for name in names if name not in SHARED}
 
 
-def topic_key(topic: str) -> str:
-    """The topic's name as the Java consumer writes it into its metrics: dots become underscores.
-
-    Snapshots keep a topic's name as the client wrote it. Who joins what different clients, or a client and the
-    brokers, say of a topic compares these keys. That is safe: Kafka refuses two topics that differ only in this.
-    """
-    return topic.replace(".", "_")
-
-
 def _kind(group: str) -> str:
     return group.split("-")[0]
 
