@@ -11,15 +11,14 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import signal
 import threading
 from pathlib import Path
 
 from clienthealth.settings import Settings, load
-from clienthealth_exporters import kafka
 from clienthealth_exporters.ecs import log_record
 from clienthealth_exporters.mbeans import Process
-from clienthealth_exporters.publish import MAX_BLOCK_MS, Publisher
+from clienthealth_exporters.publish import Publisher
+from clienthealth_exporters.stopping import told_to_stop
 from deploy.demo.log_file import LogEvent, LogFile
 
 log = logging.getLogger(__name__)
@@ -84,13 +83,8 @@ class Shipper:
 
 def main(files: Path, settings: Settings) -> int:
     """Ship until SIGTERM or Ctrl-C."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    producer = kafka.producer(
-        settings, client_id="kafka-health-shipper", linger_ms=100, compression_type="gzip", max_block_ms=MAX_BLOCK_MS
-    )
-    publisher = Publisher(producer)
+    stop = told_to_stop()
+    publisher = Publisher.to(settings, "kafka-health-shipper", compression_type="gzip")
     try:
         Shipper(files, publisher, settings.topics.logs[0]).run(stop)
     finally:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import signal
 import sys
 import threading
 import time
@@ -24,6 +23,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters import kafka
 from clienthealth_exporters.group_reader import Group, GroupReader, GroupsReading
 from clienthealth_exporters.publish import Publisher
+from clienthealth_exporters.stopping import told_to_stop
 
 log = logging.getLogger(__name__)
 
@@ -43,10 +43,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         raise InputError("--json goes with --once")
     if args.once:
         return once(settings, as_json=args.json)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    serve(settings, stop)
+    serve(settings, told_to_stop())
     return 0
 
 
@@ -110,9 +107,7 @@ class GroupExporter:
         try:
             reading = self._reader.read()
             if self._publisher is None:
-                self._publisher = Publisher(
-                    kafka.producer(self._settings, client_id="kafka-health-groups", linger_ms=50)
-                )
+                self._publisher = Publisher.to(self._settings, "kafka-health-groups")
         except ServiceError as error:
             self._note({"the cluster": str(error)})
             return 0

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import signal
 import threading
 import time
 import urllib.parse
@@ -24,11 +23,11 @@ from pathlib import Path
 from clienthealth.errors import InputError, SettingsError
 from clienthealth.records import CONFIG_OPTIONS
 from clienthealth.settings import Settings
-from clienthealth_exporters import kafka
 from clienthealth_exporters.ecs import dump_record
 from clienthealth_exporters.jolokia import Jolokia, JolokiaError
 from clienthealth_exporters.mbeans import GROUP_OPTION, PATTERNS, Process, process, snapshots
-from clienthealth_exporters.publish import MAX_BLOCK_MS, Publisher
+from clienthealth_exporters.publish import Publisher
+from clienthealth_exporters.stopping import told_to_stop
 from clienthealth_exporters.suspicion import DumpPlan, Suspicion
 
 log = logging.getLogger(__name__)
@@ -81,13 +80,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Read until SIGTERM or Ctrl-C; 1 if records could not be delivered at the end."""
     given = [Target.parse(text) for text in (*settings.jvm.targets, *args.target)]
     targets = Targets(given, args.targets_file)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    producer = kafka.producer(
-        settings, client_id="kafka-health-jvm", linger_ms=100, compression_type="gzip", max_block_ms=MAX_BLOCK_MS
-    )
-    publisher = Publisher(producer)
+    stop = told_to_stop()
+    publisher = Publisher.to(settings, "kafka-health-jvm", compression_type="gzip")
     try:
         Exporter(settings, targets, publisher).run(stop)
     finally:

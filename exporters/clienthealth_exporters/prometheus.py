@@ -10,11 +10,11 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import signal
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from http import HTTPStatus
 
 from clienthealth.settings import Settings
@@ -23,6 +23,7 @@ from clienthealth_exporters.health_record import document
 from clienthealth_exporters.health_topic import HealthTopic
 from clienthealth_exporters.series import DECODE_ERRORS, EXPORTER_UP, NEWEST_RECORD, SERIES_DROPPED, Sample
 from clienthealth_exporters.states import States
+from clienthealth_exporters.stopping import told_to_stop
 from clienthealth_exporters.web import Request, Response, Server
 
 log = logging.getLogger(__name__)
@@ -37,13 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Serve until SIGTERM or Ctrl-C. Raises ServiceError where the port is taken."""
-    from dataclasses import replace
-
     given = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
     settings = replace(settings, prometheus=replace(settings.prometheus, **given))
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = told_to_stop()
     states = States(settings)
     topic = HealthTopic(settings, states.put)
     with Server(settings.prometheus, Exporter(settings, states, lambda: topic.trouble), PROBES) as server:

@@ -12,15 +12,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, MessageSizeTooLargeError
 
+from clienthealth.settings import Settings
+from clienthealth_exporters import kafka
+
 log = logging.getLogger(__name__)
 
 CAPACITY = 20_000
-#: For the producer: how long `send` may wait for a topic that is not there.
+#: How long `send` may wait for a topic that is not there.
 MAX_BLOCK_MS = 5_000
 
 
@@ -48,6 +51,12 @@ class Publisher:
         self._closing = threading.Event()
         self._again_thread = threading.Thread(target=self._send_again, name="send again", daemon=True)
         self._again_thread.start()
+
+    @classmethod
+    def to(cls, settings: Settings, client_id: str, **options: Any) -> Self:
+        """To the brokers of the settings. `options` are the producer's. Raises ServiceError, SettingsError."""
+        options = {"linger_ms": 100, "max_block_ms": MAX_BLOCK_MS, **options}
+        return cls(kafka.producer(settings, client_id=client_id, **options))
 
     @property
     def waiting(self) -> int:
