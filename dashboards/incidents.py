@@ -15,7 +15,7 @@ from dashboards.scope import TAG
 
 @dataclass(frozen=True)
 class Incident:
-    """A failure of a client. Times in epoch milliseconds; `stop_ms` is None while it lasts."""
+    """An incident of a review. Times in epoch milliseconds; `stop_ms` is None while it lasts."""
 
     service: str
     instance: str

@@ -18,7 +18,7 @@ Change = Literal["opened", "escalated", "closed", "withdrawn"]
 
 
 @dataclass(frozen=True, slots=True)
-class Incident:
+class OpenIncident:
     """An open incident. `seen_ms`: end of the last window that showed it, in event time."""
 
     client: Client
@@ -48,8 +48,8 @@ class Incidents:
     event time. A fault that can only be seen in a client's absence is withdrawn when the client comes back.
     """
 
-    def __init__(self, opened: Iterable[Incident] = (), expiry_ms: int = 240_000) -> None:
-        self._open: dict[Key, Incident] = {(i.client.key, i.verdict.mode): i for i in opened}
+    def __init__(self, opened: Iterable[OpenIncident] = (), expiry_ms: int = 240_000) -> None:
+        self._open: dict[Key, OpenIncident] = {(i.client.key, i.verdict.mode): i for i in opened}
         self._expiry_ms = expiry_ms
 
     @property
@@ -57,7 +57,7 @@ class Incidents:
         """The keys of the clients that have an open incident."""
         return frozenset(key for key, _ in self._open)
 
-    def of(self, key: str) -> Mapping[str, Incident]:
+    def of(self, key: str) -> Mapping[str, OpenIncident]:
         """The open incidents of a client, by mode."""
         return {mode: incident for (client, mode), incident in self._open.items() if client == key}
 
@@ -74,10 +74,10 @@ class Incidents:
         return changes
 
     def _found(
-        self, key: Key, client: Client, verdict: Verdict, known: Incident | None, end_ms: int
+        self, key: Key, client: Client, verdict: Verdict, known: OpenIncident | None, end_ms: int
     ) -> list[Transition]:
         if known is None:
-            self._open[key] = Incident(client, verdict, end_ms)
+            self._open[key] = OpenIncident(client, verdict, end_ms)
             return [Transition(client, verdict, "ok", "opened", verdict.since_ms or end_ms)]
         before = known.verdict
         escalates = before.status == "suspected" and verdict.status == "confirmed"
@@ -89,7 +89,7 @@ class Incidents:
             detail={**before.detail, **newest.detail},
             evidence=evidence_of((*before.evidence, *verdict.evidence)),
         )
-        self._open[key] = Incident(client, now, max(known.seen_ms, end_ms))
+        self._open[key] = OpenIncident(client, now, max(known.seen_ms, end_ms))
         return [Transition(client, now, before.status, "escalated", end_ms)] if escalates else []
 
     def returned(self, key: str, mode: str, ts_ms: int) -> list[Transition]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clienthealth.incidents import Incident, Incidents
+from clienthealth.incidents import Incidents, OpenIncident
 from clienthealth.records import Client, Evidence, Status, Verdict
 
 CLIENT = Client("orders", "web-7", "web-7:31337", "order-producer", "producer")
@@ -76,7 +76,7 @@ def test_what_nothing_is_heard_of_expires() -> None:
 
 
 def test_read_back_after_a_restart_it_repeats_nothing() -> None:
-    known = Incident(CLIENT, verdict("confirmed", 40_000), seen_ms=40_000)
+    known = OpenIncident(CLIENT, verdict("confirmed", 40_000), seen_ms=40_000)
     book = Incidents([known])
     assert book.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000) == []
     assert book.clients == {CLIENT.key}

@@ -35,7 +35,7 @@ from pyspark.sql.window import Window
 
 from clienthealth.errors import InputError
 from clienthealth.health import evidence_json, verdict_from_json
-from clienthealth.incidents import Incident, Transition
+from clienthealth.incidents import OpenIncident, Transition
 from clienthealth.records import Client
 
 SCHEMA_VERSION = 1
@@ -228,7 +228,7 @@ def append_quality(spark: SparkSession, root: str, counts: Iterable[Counted], qu
     append(rows.withColumn("day", F.to_date("minute")), root, "quality", query_id, batch_id)
 
 
-def open_incidents(spark: SparkSession, root: str) -> list[Incident]:
+def open_incidents(spark: SparkSession, root: str) -> list[OpenIncident]:
     """The incidents that were open when the history was last written, for a monitor that starts again."""
     newest = Window.partitionBy(*CLIENT_KEY, "mode").orderBy(F.desc("observed"), F.desc("ts"))
     rows = (
@@ -243,7 +243,7 @@ def open_incidents(spark: SparkSession, root: str) -> list[Incident]:
     return [_incident(row) for row in rows]
 
 
-def _incident(row: Row) -> Incident:
+def _incident(row: Row) -> OpenIncident:
     verdict = verdict_from_json(
         {
             "mode": row["mode"],
@@ -254,7 +254,7 @@ def _incident(row: Row) -> Incident:
             "reason": row["reason"],
         }
     )
-    return Incident(Client(**{name: row[name] for name, _ in _WHO}), verdict, row["ts_ms"])
+    return OpenIncident(Client(**{name: row[name] for name, _ in _WHO}), verdict, row["ts_ms"])
 
 
 def _utc(epoch_ms: int) -> datetime:
