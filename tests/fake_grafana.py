@@ -87,6 +87,10 @@ def serving(fake: Grafana) -> Iterator[str]:
     """The fake at a local address."""
 
     class Handler(BaseHTTPRequestHandler):
+        # Connections are kept, as Grafana does, and no part of an answer waits until another is acknowledged.
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
         def _any(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
