@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session of production, with our jars, on two cores; compiled quickly, as it lives for minutes."""
-    from clienthealth.session import session
     from clienthealth.settings import Settings
+    from clienthealth.spark import session
     from deploy.demo.stack import QUICK_START
 
     with pytest.MonkeyPatch.context() as environment:

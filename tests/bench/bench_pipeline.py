@@ -25,10 +25,10 @@ from clienthealth.decode import accepted
 from clienthealth.incidents import Incidents
 from clienthealth.records import CLIENT_METRICS
 from clienthealth.selfmetrics import SelfMetrics
-from clienthealth.session import session
 from clienthealth.settings import KafkaSettings, MonitorSettings, Settings
 from clienthealth.sinks import history
 from clienthealth.sources.kafka import stream
+from clienthealth.spark import session
 from deploy.demo.broker import Broker
 
 CLIENTS = 5_000

@@ -20,10 +20,10 @@ from pyspark.sql import functions as F
 
 from clienthealth.review.build import build
 from clienthealth.review.period import WEEK, Period
-from clienthealth.session import session
 from clienthealth.settings import Settings
 from clienthealth.sinks import history
 from clienthealth.sinks.maintenance import maintain
+from clienthealth.spark import session
 from tests.generated_history import minute_rows, quality_rows
 
 CLIENTS, DAYS = 1_000, 28

@@ -31,9 +31,9 @@ def run(args: argparse.Namespace) -> int:
     """Read, judge, print. Raises InputError where nothing can be read."""
     from clienthealth.diagnose import diagnose
     from clienthealth.errors import InputError
-    from clienthealth.session import session
     from clienthealth.settings import load
     from clienthealth.sources.recordings import read
+    from clienthealth.spark import session
 
     settings = load(args.config)
     records = read(args.paths)

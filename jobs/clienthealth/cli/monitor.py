@@ -15,8 +15,8 @@ def run(args: argparse.Namespace) -> int:
     """Run until it is told to stop."""
     from clienthealth.cli._logging import to_stderr
     from clienthealth.monitor import run as run_monitor
-    from clienthealth.session import session
     from clienthealth.settings import load
+    from clienthealth.spark import session
 
     settings = load(args.config)
     to_stderr()

@@ -30,8 +30,8 @@ def run(args: argparse.Namespace) -> int:
     from clienthealth.review.mail import check, send
     from clienthealth.review.period import period
     from clienthealth.review.render import write
-    from clienthealth.session import session
     from clienthealth.settings import load
+    from clienthealth.spark import session
 
     settings = load(args.config)
     if args.mail:
