@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from clienthealth.logs.signatures import SIGNATURES
 from clienthealth.records import (
     CLIENT_METRICS,
     CONFIG_OPTIONS,
@@ -17,7 +18,6 @@ from clienthealth.records import (
     ThreadDump,
     TopicReading,
 )
-from clienthealth.signatures import SIGNATURES
 from tests.scenarios import _making as making
 
 FRAMES = (making.GET, making.CALLBACK, making.AWAIT_UPDATE, making.ALLOCATE, making.PUT, making.TAKE, making.LOOKUP, ())

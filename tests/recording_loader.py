@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from clienthealth.logs.signatures import SIGNATURES, compiled
 from clienthealth.records import (
     CLIENT_METRICS,
     CONFIG_OPTIONS,
@@ -32,7 +33,6 @@ from clienthealth.records import (
     ThreadDump,
     TopicReading,
 )
-from clienthealth.signatures import SIGNATURES, compiled
 
 RECORDINGS = Path(__file__).parent / "recordings"
 WINDOW_MS, SLIDE_MS = 60_000, 30_000

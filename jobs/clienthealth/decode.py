@@ -45,7 +45,7 @@ from clienthealth.formats import (
 )
 from clienthealth.formats._expr import EARLIEST_MS, LATEST_MS, interval, known, let, present
 from clienthealth.formats._samples import BUNDLES, snapshots
-from clienthealth.loglines import opened
+from clienthealth.logs.opening import opened
 from clienthealth.records import Kind
 from clienthealth.settings import Settings
 

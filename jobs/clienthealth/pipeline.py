@@ -12,8 +12,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from clienthealth.decode import accepted, decode_logs, decode_metrics
-from clienthealth.events import log_events, worth_decoding
 from clienthealth.formats import formats
+from clienthealth.logs.events import log_events, worth_decoding
 from clienthealth.sessions import departures, farewells
 from clienthealth.settings import Settings
 from clienthealth.sources.kafka import stream

@@ -8,10 +8,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from clienthealth.logs.signatures import SIGNATURES
 from clienthealth.modes import modes
 from clienthealth.records import CLIENT_METRICS
 from clienthealth.settings import AbsenceSettings
-from clienthealth.signatures import SIGNATURES
 from clienthealth.windows import observations, process
 
 #: What tells how much a producer still had to deliver, as positions in the values of its readings.

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from clienthealth.dumps import DUMP_LINE, dump_lines, line_sample, rejoin
 from clienthealth.formats import TOPIC_METRIC_NAMES
+from clienthealth.logs.dumps import DUMP_LINE, dump_lines, line_sample, rejoin
+from clienthealth.logs.signatures import SIGNATURES
 from clienthealth.records import CLIENT_METRICS, CONFIG_OPTIONS
 from clienthealth.settings import MonitorSettings
-from clienthealth.signatures import SIGNATURES
 
 #: Events of one signature, client and thread within this time count as one, so that a storm stays bounded.
 SAMPLING_MS = 100

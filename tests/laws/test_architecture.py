@@ -36,7 +36,7 @@ EXCUSED = {
 }
 #: Importing these must not need Spark: applications, exporters and the catalogue use them without it.
 WITHOUT_SPARK = (
-    *("clienthealth.records", "clienthealth.settings", "clienthealth.errors", "clienthealth.signatures"),
+    *("clienthealth.records", "clienthealth.settings", "clienthealth.errors", "clienthealth.logs.signatures"),
     *("clienthealth.modes", "clienthealth.health", "clienthealth.incidents", "clienthealth.judging"),
     *("clienthealth.selfmetrics",),
     *("clienthealth.cli", "clienthealth.doctor", "clienthealth_exporters"),

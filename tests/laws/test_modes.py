@@ -13,8 +13,8 @@ import pytest
 
 import clienthealth.modes
 from clienthealth.judging import judge_windows
+from clienthealth.logs.signatures import SIGNATURES
 from clienthealth.modes import FailureMode, modes
-from clienthealth.signatures import SIGNATURES
 from tests.laws.test_modes_recordings import truth, verdicts, was_stopped
 from tests.recording_loader import folders, processes
 from tests.scenarios import scenarios

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from clienthealth.judging import judge_windows
+from clienthealth.logs.signatures import BLOCKING, DEADLOCK, LOOP, METADATA, NOT_CLOSED
 from clienthealth.modes import modes
 from clienthealth.records import Client, ClientWindow, Verdict
-from clienthealth.signatures import BLOCKING, DEADLOCK, LOOP, METADATA, NOT_CLOSED
 from tests.recording_loader import RECORDINGS, Process, folders, processes
 
 EVIDENCE = RECORDINGS / "evidence"

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from clienthealth.dumps import LINE, SOURCE, dumps, line_sample, rejoin, threads, written_ms
-from clienthealth.events import EVENT
+from clienthealth.logs.dumps import LINE, SOURCE, dumps, line_sample, rejoin, threads, written_ms
+from clienthealth.logs.events import EVENT
 from tests.recording_loader import RECORDINGS
 from tests.recording_loader import dump as read_in_python
 

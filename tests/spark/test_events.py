@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from clienthealth.decode import accepted, decode_logs
-from clienthealth.dumps import dump_lines, rejoin
-from clienthealth.events import log_events, worth_decoding
+from clienthealth.logs.dumps import dump_lines, rejoin
+from clienthealth.logs.events import log_events, worth_decoding
+from clienthealth.logs.signatures import SIGNATURES, Signature
 from clienthealth.settings import Settings
-from clienthealth.signatures import SIGNATURES, Signature
 from tests.raw_records import ARRIVED, Raw, raw_records, sample
 from tests.recording_loader import RECORDINGS
 from tests.spark.test_dumps import EXPECTED, JVM_8, as_tuples

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from clienthealth.signatures import SIGNATURES, Signature, compiled
+from clienthealth.logs.signatures import SIGNATURES, Signature, compiled
 
 CONFIG = """ProducerConfig values:
 \tacks = -1

@@ -13,8 +13,8 @@ from typing import Any
 from clienthealth import settings
 from clienthealth.cli.modes import COLUMNS, entry
 from clienthealth.errors import InputError
+from clienthealth.logs.signatures import SIGNATURES
 from clienthealth.modes import FailureMode, modes
-from clienthealth.signatures import SIGNATURES
 
 HELP = "explain a failure mode: meaning, thresholds in force, evidence, what to do"
 

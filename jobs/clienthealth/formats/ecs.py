@@ -4,7 +4,7 @@ Fields are nested (Filebeat expands them), dotted (ecs-logging writes them so), 
 `message` may be a line of text or JSON that was not decoded; on Kubernetes its `host` is the node, so the pod counts.
 """
 
-from clienthealth.jsonlogs import Layout, has, has_any, json_format
+from clienthealth.logs.json_layouts import Layout, has, has_any, json_format
 
 LINE = Layout(
     time=("@timestamp",),

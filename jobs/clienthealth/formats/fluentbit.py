@@ -3,7 +3,7 @@
 `@timestamp` is a count of seconds with a fraction unless `timestamp_format` says otherwise.
 """
 
-from clienthealth.jsonlogs import Layout, has, has_any, json_format
+from clienthealth.logs.json_layouts import Layout, has, has_any, json_format
 
 LAYOUT = Layout(
     time=("@timestamp", "timestamp", "date", "time"),

@@ -1,6 +1,6 @@
 """GELF 1.1, Graylog's format: log4j2's GelfLayout and others. `level` is syslog's number, `timestamp` seconds."""
 
-from clienthealth.jsonlogs import Layout, has, json_format
+from clienthealth.logs.json_layouts import Layout, has, json_format
 
 LINE = Layout(
     time=("timestamp",),

@@ -4,7 +4,7 @@ Such are `message`, `msg`, `short_message`, `log` and `event`, asked in this ord
 an unknown format: it may be anything.
 """
 
-from clienthealth.jsonlogs import Layout, has_any, json_format
+from clienthealth.logs.json_layouts import Layout, has_any, json_format
 
 MESSAGES = ("message", "msg", "short_message", "log", "event")
 

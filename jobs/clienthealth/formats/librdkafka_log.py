@@ -4,7 +4,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from clienthealth.formats import Format, Record
-from clienthealth.logfields import log
+from clienthealth.logs.fields import log
 
 
 def _recognise(record: Record) -> Column:

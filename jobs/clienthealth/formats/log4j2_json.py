@@ -1,6 +1,6 @@
 """log4j2's JsonLayout, and JsonTemplateLayout with its JsonLayout template."""
 
-from clienthealth.jsonlogs import Layout, has, has_any, json_format
+from clienthealth.logs.json_layouts import Layout, has, has_any, json_format
 
 LINE = Layout(
     time=("instant.epochSecond", "timeMillis"),

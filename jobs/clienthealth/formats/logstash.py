@@ -3,7 +3,7 @@
 Context (MDC) and logback's context properties stand at the root, so that service and host have no fixed names.
 """
 
-from clienthealth.jsonlogs import Layout, has, has_any, json_format
+from clienthealth.logs.json_layouts import Layout, has, has_any, json_format
 
 LINE = Layout(
     time=("@timestamp",),

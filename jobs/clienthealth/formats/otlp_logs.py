@@ -11,8 +11,8 @@ from pyspark.sql.types import ArrayType
 
 from clienthealth.formats import LOG, Format, Record
 from clienthealth.formats._expr import epoch, let
-from clienthealth.jsonlogs import has
-from clienthealth.logfields import filled, log, service_of_pod
+from clienthealth.logs.fields import filled, log, service_of_pod
+from clienthealth.logs.json_layouts import has
 from clienthealth.settings import IdentitySettings
 
 _VALUE = "struct<stringValue: string, intValue: string, doubleValue: string, boolValue: string>"

@@ -1,6 +1,6 @@
 """python-json-logger and its like: the names of Python's own log records."""
 
-from clienthealth.jsonlogs import Layout, has, has_any, json_format
+from clienthealth.logs.json_layouts import Layout, has, has_any, json_format
 
 LINE = Layout(
     time=("asctime", "timestamp", "created"),

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from clienthealth.formats import Format, Record
 from clienthealth.formats.plain_text import is_text
-from clienthealth.logfields import is_dump, log
+from clienthealth.logs.fields import is_dump, log
 
 
 def _recognise(record: Record) -> Column:

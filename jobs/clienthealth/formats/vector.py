@@ -1,6 +1,6 @@
 """Vector's Kafka sink with its native event names: the line stands in `message`, `timestamp` is of its reading."""
 
-from clienthealth.jsonlogs import Layout, has, json_format
+from clienthealth.logs.json_layouts import Layout, has, json_format
 
 LAYOUT = Layout(
     time=("timestamp",),

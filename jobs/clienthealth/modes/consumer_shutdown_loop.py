@@ -23,6 +23,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clienthealth.logs.signatures import LOOP
 from clienthealth.modes import FailureMode, threshold
 from clienthealth.modes._evidence import (
     Fact,
@@ -35,7 +36,6 @@ from clienthealth.modes._evidence import (
     sightings,
 )
 from clienthealth.records import ClientWindow, LogEvent, Thread, ThreadDump, Verdict
-from clienthealth.signatures import LOOP
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from clienthealth.logs.signatures import BLOCKING
 from clienthealth.modes import MIN_READINGS, FailureMode, threshold
 from clienthealth.modes._evidence import (
     Fact,
@@ -41,7 +42,6 @@ from clienthealth.modes._evidence import (
     values,
 )
 from clienthealth.records import ClientWindow, Reading, Thread, ThreadDump, TopicReading, Verdict
-from clienthealth.signatures import BLOCKING
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

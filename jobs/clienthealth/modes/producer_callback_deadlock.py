@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clienthealth.logs.signatures import DEADLOCK
 from clienthealth.modes import MIN_READINGS, FailureMode, threshold
 from clienthealth.modes._evidence import (
     Fact,
@@ -45,7 +46,6 @@ from clienthealth.modes._evidence import (
     values,
 )
 from clienthealth.records import ClientWindow, Reading, Thread, ThreadDump, Verdict
-from clienthealth.signatures import DEADLOCK
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

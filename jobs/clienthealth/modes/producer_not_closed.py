@@ -23,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from clienthealth.logs.signatures import NOT_CLOSED
 from clienthealth.modes import FailureMode, threshold
 from clienthealth.modes._evidence import (
     Fact,
@@ -36,7 +37,6 @@ from clienthealth.modes._evidence import (
     version,
 )
 from clienthealth.records import ClientWindow, LogEvent, Reading, Verdict
-from clienthealth.signatures import NOT_CLOSED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -19,6 +19,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clienthealth.logs.signatures import METADATA
 from clienthealth.modes import MIN_READINGS, FailureMode, threshold
 from clienthealth.modes._evidence import (
     NEVER_SECONDS,
@@ -36,7 +37,6 @@ from clienthealth.modes._evidence import (
     values,
 )
 from clienthealth.records import ClientWindow, LogEvent, Reading, Thread, ThreadDump, Verdict
-from clienthealth.signatures import METADATA
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

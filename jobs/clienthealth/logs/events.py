@@ -13,10 +13,10 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from clienthealth.dumps import DUMP, DUMP_LINE, SOURCE, dumps, is_line
 from clienthealth.formats._expr import present
-from clienthealth.logfields import DUMP_TITLE
-from clienthealth.signatures import SIGNATURES, Signature, compiled
+from clienthealth.logs.dumps import DUMP, DUMP_LINE, SOURCE, dumps, is_line
+from clienthealth.logs.fields import DUMP_TITLE
+from clienthealth.logs.signatures import SIGNATURES, Signature, compiled
 
 MAX_TEXT = 500
 #: No more of a line and its stack trace is searched: log text is hostile.

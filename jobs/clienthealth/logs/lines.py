@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from clienthealth.logfields import filled, log, time_ms
+from clienthealth.logs.fields import filled, log, time_ms
 
 _SEPARATOR = "\x01"
 _MAX_FIRST_LINE = 32_768

@@ -14,7 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from clienthealth.formats._expr import let
-from clienthealth.logfields import DUMP_TITLE, time_ms
+from clienthealth.logs.fields import DUMP_TITLE, time_ms
 
 THREAD = "struct<name: string, state: string, frames: array<string>, cpu_ms: double>"
 SOURCE = "struct<topic: string, partition: int, offset: bigint>"

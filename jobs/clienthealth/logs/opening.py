@@ -10,12 +10,12 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from clienthealth import textlines
-from clienthealth.dumps import written_ms
 from clienthealth.formats import CLIENT
-from clienthealth.jsonlogs import any_layout, log_of, schema
-from clienthealth.logfields import filled, has_zone, is_dump, level_name, log, named_client
-from clienthealth.stacks import stack_text
+from clienthealth.logs import lines
+from clienthealth.logs.dumps import written_ms
+from clienthealth.logs.fields import filled, has_zone, is_dump, level_name, log, named_client
+from clienthealth.logs.json_layouts import any_layout, log_of, schema
+from clienthealth.logs.stacks import stack_text
 
 #: A time without zone is believed where it differs from the shipper's clock by no more than this: a line written
 #: in local time would be hours off, and a line that waited for its shipper is rarely later than this.
@@ -32,13 +32,13 @@ def opened(rows: DataFrame, column: str) -> DataFrame:
     bare = told["level"].isNull() & told["logger"].isNull() & told["error"].isNull()
     layout = any_layout()
     rows = rows.withColumn("_dump", is_dump(message))
-    rows = rows.withColumn("_line", F.when(bare & ~F.col("_dump"), textlines.cleaned(message)))
+    rows = rows.withColumn("_line", F.when(bare & ~F.col("_dump"), lines.cleaned(message)))
     rows = rows.withColumn("_document", F.when(F.ltrim("_line").startswith("{"), F.from_json("_line", schema(layout))))
     rows = rows.withColumn("_inside", F.when(F.col("_document").isNotNull(), log_of(F.col("_document"), layout)))
     inside, parts, text = F.col("_inside"), F.col("_parts"), F.col("_text")
     is_text = inside["message"].isNull() & inside["stack"].isNull()
-    rows = rows.withColumn("_parts", F.when(is_text, textlines.parts(F.col("_line"))))
-    rows = rows.withColumn("_text", F.when(parts.isNotNull(), textlines.fields(F.col("_line"), parts)))
+    rows = rows.withColumn("_parts", F.when(is_text, lines.parts(F.col("_line"))))
+    rows = rows.withColumn("_text", F.when(parts.isNotNull(), lines.fields(F.col("_line"), parts)))
     for name in ("message", "thread", "stack"):
         rows = rows.withColumn(f"_{name}", F.coalesce(inside[name], text[name], told[name]))
     whole = F.when(told.isNotNull(), _whole(told, inside, text))
@@ -60,7 +60,7 @@ def _whole(told: Column, inside: Column, text: Column) -> Column:
     client = {name: of_client(name) for name in CLIENT.names}
     client["client_id"] = F.coalesce(client["client_id"], F.when(~dump, named_client(message, thread)))
     shipped, written = told["ts_ms"], text["ts_ms"]
-    doubtful = ~has_zone(textlines.time_of(F.col("_parts")))
+    doubtful = ~has_zone(lines.time_of(F.col("_parts")))
     stack = filled(F.rtrim(F.col("_stack"), F.lit("\r\n")))
     return log(
         **client,

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from clienthealth import formats
 from clienthealth.formats import Format, Record
 from clienthealth.formats._expr import epoch, let
-from clienthealth.logfields import log, service_of_pod, time_ms
+from clienthealth.logs.fields import log, service_of_pod, time_ms
 
 Paths = tuple[str, ...]
 
