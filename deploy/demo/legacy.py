@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from clienthealth.errors import ServiceError
@@ -79,9 +78,7 @@ class LegacyBroker:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _write(self, name: str, **properties: str) -> Path:

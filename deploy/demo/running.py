@@ -34,7 +34,6 @@ class Running:
         self.service = service
         self.jolokia_urls = list(jolokia_urls)
         self.log_file = log_file
-        self.started_ms = int(time.time() * 1000)
         self.onset_ms: int | None = None
         self.counters: dict[str, int] = {}
         self.timeline: list[tuple[int, str]] = []

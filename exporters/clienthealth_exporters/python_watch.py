@@ -39,6 +39,19 @@ def named_like(made: type, base: type) -> type:
     return made
 
 
+def _closing(base: Any) -> Callable[..., Any]:
+    """The `close` of `base`, which the probe then hears of."""
+
+    @functools.wraps(base.close)
+    def close(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return base.close(self, *args, **kwargs)
+        finally:
+            _quietly(self.__dict__[ATTRIBUTE].closed)
+
+    return close
+
+
 @functools.cache
 def _watched_producer(base: Any) -> type:
     base_send = base.send
@@ -60,12 +73,7 @@ def _watched_producer(base: Any) -> type:
                 log.debug("the reporter failed", exc_info=True)
             return future
 
-        @functools.wraps(base.close)
-        def close(self, *args: Any, **kwargs: Any) -> Any:
-            try:
-                return super().close(*args, **kwargs)
-            finally:
-                _quietly(self.__dict__[ATTRIBUTE].closed)
+        close = _closing(base)
 
     return named_like(Watched, base)
 
@@ -84,12 +92,7 @@ def _watched_consumer(base: Any) -> type:
             finally:
                 _quietly(probe.polled, self, records)
 
-        @functools.wraps(base.close)
-        def close(self, *args: Any, **kwargs: Any) -> Any:
-            try:
-                return super().close(*args, **kwargs)
-            finally:
-                _quietly(self.__dict__[ATTRIBUTE].closed)
+        close = _closing(base)
 
     return named_like(Watched, base)
 
