@@ -96,7 +96,7 @@ def client_alerts(links: Links) -> Sequence[Alert]:
 
 
 @dataclass(frozen=True)
-class LagState:
+class LagTrouble:
     """A state of a group that opens a ticket. `doing`: what the group does, after its name."""
 
     name: str
@@ -108,8 +108,8 @@ class LagState:
     why: str
 
 
-LAG_STATES = (
-    LagState(
+LAG_TROUBLES = (
+    LagTrouble(
         name="KafkaClientLagGrowing",
         status="WARN",
         hold="10m",
@@ -118,7 +118,7 @@ LAG_STATES = (
         action="add consumers up to the number of partitions, or make the handler faster",
         why="The job wants a robust rise over 15 min already; ten more leave room for a burst.",
     ),
-    LagState(
+    LagTrouble(
         name="KafkaClientLagStalled",
         status="STALL",
         hold="2m",
@@ -127,7 +127,7 @@ LAG_STATES = (
         action="look for a record that it cannot process, or a paused partition",
         why="The state needs three equal commits with work waiting: certain when it is published.",
     ),
-    LagState(
+    LagTrouble(
         name="KafkaClientLagStopped",
         status="STOP",
         hold="2m",
@@ -136,7 +136,7 @@ LAG_STATES = (
         action="see whether its members still run and poll",
         why="The state needs 60 s, or three commit gaps, without a commit and with work waiting; deploys take less.",
     ),
-    LagState(
+    LagTrouble(
         name="KafkaClientLagRewound",
         status="REWIND",
         hold="",
@@ -151,13 +151,13 @@ LAG_STATES = (
 def lag_alerts(links: Links) -> Sequence[Alert]:
     """Lag of consumer groups, by the state that the job has found; no partition label: one alert per group."""
     return [
-        *(_state(state, links) for state in LAG_STATES),
+        *(_state(state, links) for state in LAG_TROUBLES),
         _retention(links, "warning", LIMITS.retention_used_ratio, "10m"),
         _retention(links, "critical", LIMITS.retention_lost_ratio, "5m"),
     ]
 
 
-def _state(state: LagState, links: Links) -> Alert:
+def _state(state: LagTrouble, links: Links) -> Alert:
     lag = (
         "{{ with printf `max(kafka_consumergroup_group_sum_lag{cluster_name=%q,group=%q})` $labels.cluster_name "
         "$labels.group | query }} It is {{ . | first | value | humanize }} records behind.{{ end }}"

@@ -11,14 +11,15 @@ from collections.abc import Mapping
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard as model
 
+from clienthealth.records import STATUS_ORDER
+
 #: Grafana's names, which follow its theme, and the colours behind them.
 GOOD, WARNING, CRITICAL = "blue", "yellow", "dark-red"
 PALETTE: Mapping[str, str] = {GOOD: "#5794F2", WARNING: "#FADE2A", CRITICAL: "#C4162A"}
 #: What is not known is neither good nor bad.
 NEUTRAL, CLEAR = "text", "transparent"
 
-#: Statuses of a verdict as numbers, the worst the highest, so that `max` finds it.
-STATUSES = ("unknown", "ok", "suspected", "confirmed")
+#: Of the statuses of a verdict as numbers (STATUS_ORDER): the worst is the highest, so that `max` finds it.
 STATUS_COLOURS = (NEUTRAL, GOOD, WARNING, CRITICAL)
 
 #: States of a consumer group, the worst the highest; REWIND has processed records twice, STOP processes none.
@@ -54,12 +55,12 @@ def coloured(texts: Mapping[str, str]) -> list[model.ValueMapping]:
 
 def status_words() -> list[model.ValueMapping]:
     """The statuses of a verdict."""
-    return words({n: (STATUSES[n], STATUS_COLOURS[n]) for n in range(len(STATUSES))})
+    return words(dict(enumerate(zip(STATUS_ORDER, STATUS_COLOURS, strict=True))))
 
 
 def lag_words() -> list[model.ValueMapping]:
     """The states of a consumer group."""
-    return words({n: (LAG_STATES[n], LAG_COLOURS[n]) for n in range(len(LAG_STATES))})
+    return words(dict(enumerate(zip(LAG_STATES, LAG_COLOURS, strict=True))))
 
 
 def up_words() -> list[model.ValueMapping]:

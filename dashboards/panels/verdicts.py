@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from clienthealth.modes import FailureMode
-from dashboards.look import CRITICAL, NEUTRAL, STATUS_COLOURS, STATUSES, WARNING, status_words, words
+from clienthealth.records import STATUS_ORDER
+from dashboards.look import CRITICAL, NEUTRAL, STATUS_COLOURS, WARNING, status_words, words
 from dashboards.panel import Panel, Query, number, rows, timeline
 from dashboards.scope import BY_CLIENT, OF_CLIENT, to_client
 
@@ -79,7 +80,7 @@ def unhealthy(id_: int, mode: FailureMode | None = None, width: int = 24) -> Pan
             )
         },
         words={"since": words({0: ("not known", NEUTRAL)})},
-        coloured={"status": dict(zip(STATUSES, STATUS_COLOURS, strict=True))},
+        coloured={"status": dict(zip(STATUS_ORDER, STATUS_COLOURS, strict=True))},
         nothing="Nobody is unhealthy",
         width=width,
         links=to_client("overview", "__data.fields"),
@@ -88,8 +89,8 @@ def unhealthy(id_: int, mode: FailureMode | None = None, width: int = 24) -> Pan
 
 def history(id_: int, mode: FailureMode | None = None) -> Panel:
     """Statuses over time: of all judged clients for one mode, of the unhealthy ones alone for all modes."""
-    parts = [f'max by ({BY_CLIENT}, mode, status) ({_MODE}{{status="{s}", {_of(mode)}}}) * {STATUSES.index(s)}'
-             for s in reversed(STATUSES)]  # fmt: skip
+    parts = [f'max by ({BY_CLIENT}, mode, status) ({_MODE}{{status="{s}", {_of(mode)}}}) * {STATUS_ORDER.index(s)}'
+             for s in reversed(STATUS_ORDER)]  # fmt: skip
     status = f"max by ({BY_CLIENT}, mode) (\n  " + "\n  or\n  ".join(parts) + "\n)"
     if mode is None:
         return timeline(
@@ -98,7 +99,7 @@ def history(id_: int, mode: FailureMode | None = None) -> Panel:
             "Every failing client and mode: yellow is suspected, dark red confirmed. A gap means that it "
             "did not fail, or was not judged. Look what changed when a band begins: a deployment, a broker, "
             "a topic. Alert: the mode's.",
-            Query(f"{status} >= {STATUSES.index('suspected')}", f"{_WHO}: {{{{mode}}}}"),
+            Query(f"{status} >= {STATUS_ORDER.index('suspected')}", f"{_WHO}: {{{{mode}}}}"),
             status_words(),
             nothing="Nobody was unhealthy",
             links=to_client("overview"),

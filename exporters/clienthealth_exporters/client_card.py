@@ -88,7 +88,7 @@ def card(view: View, state: State) -> str:
     """A client in full."""
     record = state.record
     client = record.client
-    found = [v for v in record.verdicts if v.status in ("suspected", "confirmed")]
+    found = [v for v in record.verdicts if v.unhealthy]
     status = status_of(state)
     group_state = record.text("group", "status")
     seen = words.moment(state.seen, view.now)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from clienthealth.indicators.lag_state import STATE_ORDER
 from clienthealth.records import STATUS_ORDER
 from clienthealth_exporters.health_record import HealthRecord, amount
 
@@ -25,7 +26,6 @@ SCOPES: Mapping[str, tuple[str, ...]] = {
     "partition": ("cluster_name",),
     "exporter": (),
 }
-GROUP_STATES = ("OK", "IDLE", "WARN", "STALL", "STOP", "REWIND", "UNKNOWN")
 _MEMBER = ("topic", "partition", "member_host", "consumer_id", "client_id")
 
 
@@ -79,7 +79,7 @@ def _verdicts(record: HealthRecord) -> Iterator[Sample]:
 def _since(record: HealthRecord) -> Iterator[Sample]:
     for verdict in record.verdicts:
         since = amount(verdict.since_ms)
-        if verdict.status in ("suspected", "confirmed") and since is not None:
+        if verdict.unhealthy and since is not None:
             yield (verdict.mode,), since / 1000
 
 
@@ -133,8 +133,8 @@ def _topic_lag(record: HealthRecord) -> Iterator[Sample]:
 
 def _group_status(record: HealthRecord) -> Iterator[Sample]:
     found = record.text("group", "status")
-    if found in GROUP_STATES:
-        for state in GROUP_STATES:
+    if found in STATE_ORDER:
+        for state in STATE_ORDER:
             yield (state,), int(state == found)
 
 

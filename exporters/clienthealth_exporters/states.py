@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from clienthealth.indicators.lag_state import STATE_ORDER
 from clienthealth.records import Status
 from clienthealth.settings import Settings
 from clienthealth_exporters.exposition import Page, Pieces, page, pieces
@@ -14,7 +15,7 @@ from clienthealth_exporters.health_record import HealthRecord, RecordError, read
 
 _URGENCY: Mapping[Status, int] = {"ok": 0, "unknown": 10, "suspected": 20, "confirmed": 30}
 #: States of a consumer group that want attention, the most urgent last.
-LAG_ALARMS = ("WARN", "REWIND", "STALL", "STOP")
+LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
     """A verdict as others read it: onset and evidence only of a failure, a reason only where nothing is known."""
     found: dict[str, Any] = {"mode": verdict.mode, "status": verdict.status}
-    if verdict.status in ("suspected", "confirmed"):
+    if verdict.unhealthy:
         found |= {
             "since": verdict.since_ms,
             "detail": dict(verdict.detail),

@@ -67,7 +67,7 @@ class Incidents:
         for verdict in verdicts:
             key = (client.key, verdict.mode)
             known = self._open.get(key)
-            if verdict.status in ("suspected", "confirmed"):
+            if verdict.unhealthy:
                 changes += self._found(key, client, verdict, known, end_ms)
             elif known and verdict.status == "ok" and end_ms > known.seen_ms:
                 changes.append(self._close(key, "closed", end_ms))

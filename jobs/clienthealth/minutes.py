@@ -10,6 +10,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from clienthealth.records import UNHEALTHY
 from clienthealth.sinks.history import MINUTES, SCHEMA_VERSION
 
 HEALTH = """
@@ -62,7 +63,7 @@ def _row() -> list[Column]:
         "version": client["version"],
         "samples": last["samples"],
         "status": last["worst"],
-        "modes": F.filter(last["verdicts"], lambda v: v["status"].isin("suspected", "confirmed")),
+        "modes": F.filter(last["verdicts"], lambda v: v["status"].isin(*UNHEALTHY)),
         "buffer_used_ratio_max": found["buffer_used_ratio"]["max"],
         "callback_seconds_avg": found["callback_seconds"]["avg"],
         "callback_source": found["callback_seconds"]["source"],

@@ -17,6 +17,8 @@ EvidenceKind = Literal["metric", "log", "thread-dump", "absence"]
 
 #: From harmless to certain; of two judgements of one moment the later in this order holds.
 STATUS_ORDER: tuple[Status, ...] = ("unknown", "ok", "suspected", "confirmed")
+#: Those that say that something is wrong.
+UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
 
 #: What the windows keep of a client's metrics, by kind: name → unit. All other metrics are dropped on reading.
 CLIENT_METRICS: Mapping[str, Mapping[str, str]] = {
@@ -248,3 +250,8 @@ class Verdict:
     detail: Mapping[str, Any] = field(default_factory=dict)
     evidence: tuple[Evidence, ...] = ()
     reason: str | None = None
+
+    @property
+    def unhealthy(self) -> bool:
+        """Does it say that something is wrong."""
+        return self.status in UNHEALTHY

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from clienthealth.health import SCHEMA
 from clienthealth.indicators.buffer import USED, buffer, buffer_used_ratio, used_ratios
 from clienthealth.indicators.callback import STRETCHES, callback_seconds, io_thread_busy_ratio, stretches
 from clienthealth.indicators.queue import queues
@@ -115,7 +116,7 @@ def record(newest: Column, verdicts: Column, worst: Column, last_seen: Column) -
     """The JSON of a client's state on the topic `client-health`."""
     return F.to_json(
         F.struct(
-            F.lit(1).alias("schema"),
+            F.lit(SCHEMA).alias("schema"),
             newest["start_ms"].alias("window_start"),
             newest["end_ms"].alias("window_end"),
             newest["client"].alias("client"),

@@ -47,11 +47,7 @@ def run(args: argparse.Namespace) -> int:
         print(_report(result))
     if not result.recognised:
         raise InputError(f"no record could be read: {_counts(result.rejected)}")
-    return int(any(_failed(v) for _, verdicts in result.clients for v in verdicts))
-
-
-def _failed(verdict: Verdict) -> bool:
-    return verdict.status in ("suspected", "confirmed")
+    return int(any(v.unhealthy for _, verdicts in result.clients for v in verdicts))
 
 
 def _counts(counter: dict[str, int]) -> str:
@@ -70,8 +66,8 @@ def _report(result: Diagnosis) -> str:
 def _client(who: Client, verdicts: list[Verdict]) -> str:
     software = " ".join(filter(None, (who.library, who.version)))
     lines = [f"{who.service}  {who.client_id or '(process)'}  {who.kind or 'client'}  {software}".rstrip()]
-    for verdict in sorted(verdicts, key=lambda v: not _failed(v)):
-        if not _failed(verdict):
+    for verdict in sorted(verdicts, key=lambda v: not v.unhealthy):
+        if not verdict.unhealthy:
             reason = f": {verdict.reason}" if verdict.reason else ""
             lines += textwrap.wrap(f"  {verdict.status:<9}  {verdict.mode}{reason}", 80, subsequent_indent=" " * 13)
             continue

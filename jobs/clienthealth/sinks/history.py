@@ -36,7 +36,7 @@ from pyspark.sql.window import Window
 from clienthealth.errors import InputError
 from clienthealth.health import evidence_json, verdict_from_json
 from clienthealth.incidents import OpenIncident, Transition
-from clienthealth.records import Client
+from clienthealth.records import UNHEALTHY, Client
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
@@ -234,7 +234,7 @@ def open_incidents(spark: SparkSession, root: str) -> list[OpenIncident]:
     rows = (
         read(spark, root, "verdicts")
         .withColumn("rank", F.row_number().over(newest))
-        .filter(F.col("rank").eqNullSafe(1) & F.col("status").isin("suspected", "confirmed"))
+        .filter(F.col("rank").eqNullSafe(1) & F.col("status").isin(*UNHEALTHY))
         .withColumn("ts_ms", F.unix_millis("ts"))
         .withColumn("since_ms", F.unix_millis("since"))
         .orderBy(*CLIENT_KEY, "mode")
