@@ -8,7 +8,6 @@ store for that, as for any two writers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -18,6 +17,7 @@ from pyspark.sql import functions as F
 
 from clienthealth.errors import SettingsError
 from clienthealth.sinks import history
+from clienthealth.spark import SCANS, configured
 
 
 @dataclass(frozen=True)
@@ -47,23 +47,14 @@ def maintain(spark: SparkSession, root: str, retention_days: int, today: date) -
         days = table.toDF().filter(past).select("day").distinct().count()
         if days:
             table.delete(past)
-        joined = table.optimize().executeCompaction().select("metrics.*").first()
-        with _listing_in_few_tasks(spark):
+        with configured(spark, SCANS):
+            joined = table.optimize().executeCompaction().select("metrics.*").first()
+        # Vacuum lists folders in as many tasks as this says, by default 10,000, however few folders there are.
+        tasks = str(4 * spark.sparkContext.defaultParallelism)
+        with configured(spark, {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}):
             table.vacuum()
         left = table.detail().select("numFiles", "sizeInBytes").first()
         assert joined is not None and left is not None
         yield Maintained(
             name, days, joined["numFilesRemoved"], joined["numFilesAdded"], left["numFiles"], left["sizeInBytes"]
         )
-
-
-@contextmanager
-def _listing_in_few_tasks(spark: SparkSession) -> Iterator[None]:
-    """Vacuum lists folders in as many tasks as this option says, by default 10,000, however few folders there are."""
-    option = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-    before = spark.conf.get(option)
-    spark.conf.set(option, str(4 * spark.sparkContext.defaultParallelism))
-    try:
-        yield
-    finally:
-        spark.conf.set(option, str(before))
