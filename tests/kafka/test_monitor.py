@@ -172,7 +172,7 @@ def test_kill_9_loses_no_verdict_and_repeats_none(lab: Lab, spark: SparkSession)
     lab.kill(signal.SIGTERM)
     assert lab.process is not None
     assert lab.process.returncode == 0
-    rows = history.read(spark, str(lab.folder / "history"), "verdicts").orderBy("observed").collect()
+    rows = history.read(spark, str(lab.folder / "history"), "verdicts").orderBy("observed", "ts").collect()
     # How the windows lie decides whether the first that shows the failure confirms it at once.
     *opened, confirmed, closed = [(r["mode"], r["status"], r["change"]) for r in rows]
     assert closed == (MODE, "ok", "closed")
