@@ -87,6 +87,10 @@ class Grafana:
             timeout=timeout,
         )
 
+    def close(self) -> None:
+        """Give the connections back."""
+        self._api.client.s.close()
+
     def folder(self, title: str, uid: str) -> str:
         """The uid of the folder, made where it is missing."""
         if self._get(lambda: self._api.folder.get_folder(uid)) is None:

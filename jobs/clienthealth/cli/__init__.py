@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import importlib
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -33,7 +34,8 @@ EXTRAS = {
 }
 
 
-def commands() -> dict[str, str]:
+@functools.cache
+def commands() -> Mapping[str, str]:
     """Name and one-line help of every command, read from the modules' sources without importing them."""
     found = {}
     for module in pkgutil.iter_modules(__path__):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from pathlib import Path
 
 from clienthealth import checkout
@@ -38,11 +39,11 @@ def run(args: argparse.Namespace) -> int:
         raise SettingsError("no address of Grafana: give --url, or set [links] dashboards")
     build, push = checkout.load("dashboards.build"), checkout.load("dashboards.push")
     incidents = checkout.load("dashboards.incidents").incidents(args.incidents) if args.incidents else []
-    grafana = push.Grafana(url, push.token(args.token_file), args.timeout)
-    folder = grafana.folder(args.folder, args.folder_uid)
-    for board in build.boards(settings).values():
-        pushed = grafana.push(board, folder, args.message)
-        print(f"{pushed.outcome:<9}  {pushed.title}  {pushed.url}")
-    for incident in incidents:
-        print(f"{grafana.annotate(incident):<9}  incident {incident.identity}")
+    with closing(push.Grafana(url, push.token(args.token_file), args.timeout)) as grafana:
+        folder = grafana.folder(args.folder, args.folder_uid)
+        for board in build.boards(settings).values():
+            pushed = grafana.push(board, folder, args.message)
+            print(f"{pushed.outcome:<9}  {pushed.title}  {pushed.url}")
+        for incident in incidents:
+            print(f"{grafana.annotate(incident):<9}  incident {incident.identity}")
     return 0
