@@ -27,6 +27,8 @@ PROVEN = {
     "kafka-health export jvm": "tests/kafka/test_jvm_exporter.py",
     "java -jar jolokia-agent": "tests/kafka/test_jvm_exporter.py",
     "KAFKA_BOOTSTRAP_SERVERS=broker-1:9092 docker compose": "not run: needs a container engine",
+    "docker build": "not run: needs a container engine",
+    "kubectl": "not run: needs a Kubernetes",
     "kafka-health dashboards push": "tests/unit/test_dashboards_push.py",
     "export GRAFANA_TOKEN": "tests/unit/test_dashboards_push.py",
     "spark-submit": "not run: needs a cluster manager",
