@@ -9,10 +9,10 @@ from html import escape
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from clienthealth import words
 from clienthealth.modes import modes
 from clienthealth.records import Evidence, Verdict
 from clienthealth.settings import Settings
-from clienthealth_exporters import words
 from clienthealth_exporters.health_record import HealthRecord, amount, number
 from clienthealth_exporters.limits import LIMITS
 from clienthealth_exporters.measurements import Measurement, measurements

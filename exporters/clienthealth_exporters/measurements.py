@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from clienthealth_exporters import words
+from clienthealth import words
 from clienthealth_exporters.health_record import HealthRecord, amount
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from html import escape
 
-from clienthealth_exporters import words
+from clienthealth import words
 from clienthealth_exporters.client_card import View, address, badge, card, identity, status_of
 from clienthealth_exporters.html_page import crumbs, page
 from clienthealth_exporters.measurements import measurements

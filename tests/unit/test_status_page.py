@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from clienthealth import words
 from clienthealth.modes import modes
 from clienthealth.settings import LinkSettings, Settings
-from clienthealth_exporters import runbook_pages, words
+from clienthealth_exporters import runbook_pages
 from clienthealth_exporters.markdown import html
 from clienthealth_exporters.prometheus import Exporter
 from clienthealth_exporters.states import States

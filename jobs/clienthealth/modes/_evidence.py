@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clienthealth import words
 from clienthealth.records import (
     ClientWindow,
     Evidence,
@@ -179,16 +180,11 @@ def version(window: ClientWindow) -> tuple[int, ...] | None:
 
 
 def duration(seconds: float) -> str:
-    """40 s, 2 min 5 s, 1 h 2 min."""
+    """0.4 s, 95 s, 2 min 5 s, 1 h 2 min: below two minutes seconds are easier to compare."""
     whole = round(seconds)
     if seconds < 10 and whole != seconds:
         return f"{seconds:.1f} s"
-    if whole < 120:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min" + (f" {rest} s" if rest else "")
-    return f"{minutes // 60} h" + (f" {minutes % 60} min" if minutes % 60 else "")
+    return f"{whole} s" if whole < 120 else words.duration(seconds)
 
 
 def size(number: float) -> str:
