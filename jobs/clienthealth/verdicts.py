@@ -61,14 +61,16 @@ def measured(windows: DataFrame, settings: Settings) -> DataFrame:
             )
         )
     client = F.col("client")
-    return windows.withColumns({STRETCHES: stretches(w), USED: used_ratios(w), LAG_POINTS: lag_points()}).select(
+    columns: list[Column | str] = [
         F.concat_ws("|", client["service"], client["instance"], client["client_id"]).alias("key"),
         *windows.columns,
         w.samples.alias("samples"),
         indicators(w, settings.lag).alias("indicators"),
         F.array_compact(F.array(*suspected)).cast("array<string>").alias("suspected"),
         F.array_compact(F.array(*quiet)).cast(QUIET).alias("quiet"),
-    )
+    ]
+    derived = {STRETCHES: stretches(w), USED: used_ratios(w), LAG_POINTS: lag_points()}
+    return w.with_series(windows).withColumns(derived).select(*columns)
 
 
 def indicators(w: WindowColumns, lag: LagSettings) -> Column:

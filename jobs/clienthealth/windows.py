@@ -7,7 +7,7 @@ the process, meet the metrics of its clients. All else (`client_windows`) is com
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -20,6 +20,8 @@ from clienthealth.settings import MonitorSettings
 
 #: Events of one signature, client and thread within this time count as one, so that a storm stays bounded.
 SAMPLING_MS = 100
+#: The column that holds the known values of metrics, by name.
+SERIES = "series"
 
 
 def observations(snapshots: DataFrame, keep: Sequence[str] = ()) -> DataFrame:
@@ -154,13 +156,15 @@ def client_windows(windows: DataFrame) -> DataFrame:
     )
     rows = named.withColumn("who", F.explode(F.array_distinct(F.concat("reporting", spoken_of))))
     who = F.col("who")
-    mine = F.filter(
-        "readings",
-        lambda r: (
-            (r["client_id"] == who["client_id"])
-            & (r["instance"] == who["instance"])
-            & r["kind"].eqNullSafe(who["kind"])
-        ),
+    mine = F.when((F.size("reporting") == 1) & F.array_contains("reporting", who), F.col("readings")).otherwise(
+        F.filter(
+            "readings",
+            lambda r: (
+                (r["client_id"] == who["client_id"])
+                & (r["instance"] == who["instance"])
+                & r["kind"].eqNullSafe(who["kind"])
+            ),
+        )
     )
     # A process whose instance the logs write otherwise than the metrics do is still the same process.
     foreign = F.transform("reporting", lambda c: c["instance"])
@@ -285,8 +289,17 @@ def _running_totals(rows: DataFrame) -> DataFrame:
 class WindowColumns:
     """Expressions over a row of `client_windows`, for indicators and for the filters of the failure modes.
 
-    Every method gives a Column. What is not known is null; yes-or-no answers are never null.
+    Every method gives a Column. What is not known is null; yes-or-no answers are never null. Known values are taken
+    out of the readings once, whoever asks for them: `with_series` adds the column that they are read from.
     """
+
+    def __init__(self) -> None:
+        self._series: dict[str, Column] = {}
+
+    def with_series(self, windows: DataFrame) -> DataFrame:
+        """The rows with what the expressions made so far read from them."""
+        series = (values.alias(name) for name, values in sorted(self._series.items()))
+        return windows.withColumn(SERIES, F.struct(*series)) if self._series else windows
 
     @property
     def readings(self) -> Column:
@@ -303,21 +316,26 @@ class WindowColumns:
         """The number of readings in the window."""
         return F.size("readings")
 
-    def _at(self, reading: Column, name: str) -> Column:
-        value = F.lit(None).cast("double")
+    def _by_kind(self, name: str, of: Callable[[Column], Column], otherwise: Column) -> Column:
+        """`of` the metric's position in a reading's values, which depends on the kind of the client."""
+        found = otherwise
         for kind, names in CLIENT_METRICS.items():
             if name in names:
-                position = list(names).index(name)
-                value = F.when(self.kind == kind, F.get(reading["values"], F.lit(position))).otherwise(value)
-        return value
+                found = F.when(self.kind == kind, of(F.lit(list(names).index(name)))).otherwise(found)
+        return found
 
     def values(self, name: str) -> Column:
         """The metric over the readings, in order of time (array<double>, null where unknown)."""
-        return F.transform("readings", lambda r: self._at(r, name))
+        unknown = F.array_repeat(F.lit(None).cast("double"), F.size("readings"))
+        return self._by_kind(
+            name, lambda position: F.transform("readings", lambda r: F.get(r["values"], position)), unknown
+        )
 
     def known_values(self, name: str) -> Column:
         """`values` without the unknown ones."""
-        return F.filter(self.values(name), lambda v: v.isNotNull())
+        if name not in self._series:
+            self._series[name] = F.filter(self.values(name), lambda v: v.isNotNull())
+        return F.col(SERIES)[name]
 
     def first(self, name: str) -> Column:
         """The metric's first known value."""
@@ -337,7 +355,11 @@ class WindowColumns:
 
     def known(self, name: str) -> Column:
         """Does any reading have the metric?"""
-        return F.exists("readings", lambda r: self._at(r, name).isNotNull())
+        return self._by_kind(
+            name,
+            lambda position: F.exists("readings", lambda r: F.get(r["values"], position).isNotNull()),
+            F.lit(False),
+        )
 
     def stood_still(self, name: str) -> Column:
         """Are two consecutive known values equal?"""

@@ -85,7 +85,7 @@ def judged(spark: SparkSession) -> list[tuple[ClientWindow, dict[str, tuple[bool
         )
         for mode in modes().values()
     }
-    rows = frame.select("row", *(column.alias(name) for name, column in said.items())).collect()
+    rows = w.with_series(frame).select("row", *(column.alias(name) for name, column in said.items())).collect()
     return [
         (windows[found["row"]], {mode: (found[mode]["suspect"], found[mode]["blind"]) for mode in said})
         for found in rows
