@@ -3,7 +3,7 @@
     python -m tests.stages [STAGE…]
 
 A stage that fails shows the end of its output and does not keep the next ones from running. All output is in
-.cache/test/. At the end come the summaries of pytest, and their sum.
+.cache/test/. At the end come the tests that failed, the summaries of pytest, and their sum.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ STAGES: Mapping[str, Stage] = {
 def run(names: Sequence[str]) -> int:
     """Run the stages; the number of those that failed."""
     LOGS.mkdir(parents=True, exist_ok=True)
-    failed, summaries, began = [], [], time.monotonic()
+    failed, broken, summaries, began = [], [], [], time.monotonic()
     for name in names:
         stage = STAGES[name]
         if stage.needs and shutil.which(stage.needs[0]) is None:
@@ -73,10 +73,11 @@ def run(names: Sequence[str]) -> int:
             failed.append(name)
             print("\n".join(f"  {line}" for line in lines[-TAIL_LINES:]), f"  (all of it: {log})", sep="\n")
         if stage.commands[0][1:3] == ["-m", "pytest"] and lines:
+            broken += [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
             summaries.append(f"{name:<10} {lines[-1]}")
     seconds = time.monotonic() - began
     print(f"{'total':<10} {'FAILED' if failed else 'passed'}  {seconds:6.1f} s  {' '.join(failed)}".rstrip())
-    print(*summaries, sep="\n")
+    print(*broken, *summaries, sep="\n")
     if summaries:
         print(f"==== {_sum(summaries)} in {seconds:.2f}s ====")
     return len(failed)

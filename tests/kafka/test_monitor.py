@@ -185,9 +185,10 @@ def test_kill_9_loses_no_verdict_and_repeats_none(lab: Lab, spark: SparkSession)
     assert evidence[0]["source"]["topic"] == lab.topics["metrics"]
 
 
-def test_what_cannot_be_read_is_sent_on_with_its_reason(lab: Lab) -> None:
+def test_what_cannot_be_read_is_sent_on_with_its_reason_and_counted(lab: Lab, spark: SparkSession) -> None:
     now = int(time.time() * 1000)
-    good = healthy(now - 30_000, 30)
+    # Six readings in time, and two that are older than the watermark allows.
+    good = [*healthy(now - 30_000, 30), *healthy(now - 200_000, 10)]
     bad = [b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42"]
     lab.publish("metrics", *good, *bad)
     lab.start()
@@ -200,6 +201,10 @@ def test_what_cannot_be_read_is_sent_on_with_its_reason(lab: Lab) -> None:
         assert headers["source_topic"] == lab.topics["metrics"]
         assert headers["source_partition"] in ("0", "1")
         assert headers["source_offset"].isdigit()
+    lab.kill(signal.SIGTERM)
+    quality = history.read(spark, str(lab.folder / "history"), "quality")
+    (counted,) = quality.groupBy("source_topic").sum("records", "rejected", "late").collect()
+    assert tuple(counted) == (lab.topics["metrics"], 14, 6, 2)
 
 
 def test_the_streaming_aggregate_has_no_python_in_its_plan(broker: Any, spark: SparkSession) -> None:

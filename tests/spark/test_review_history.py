@@ -71,7 +71,7 @@ class Count:
     source_topic: str
     reason: str | None
     records: int
-    late: int | None = None
+    late: int = 0
 
 
 def test_quality_sums_good_and_rejected_records_of_a_minute(spark: SparkSession, root: str) -> None:
@@ -81,7 +81,7 @@ def test_quality_sums_good_and_rejected_records_of_a_minute(spark: SparkSession,
     rows = history.read(spark, root, "quality").orderBy("source_topic").collect()
     assert [(r["source_topic"], r["records"], r["rejected"], r["late"], r["day"]) for r in rows] == [
         ("a", 7, 2, 2, date(2026, 11, 9)),
-        ("b", 1, 0, None, date(2026, 11, 9)),
+        ("b", 1, 0, 0, date(2026, 11, 9)),
     ]
 
 

@@ -30,9 +30,11 @@ class RejectsBatch:
             bad = batch.filter("error is not null")
             write(rejects(bad), settings, settings.topics.rejects)
             reason = F.split_part(F.col("error"), F.lit(":"), F.lit(1))
+            delay = F.unix_millis("arrived") - F.unix_millis("ts")
+            late = F.count_if(delay > 1000 * settings.monitor.watermark_seconds)
             counts = (
                 batch.groupBy(F.date_trunc("minute", "arrived").alias("minute"), "source_topic", reason.alias("reason"))
-                .agg(F.count("*").alias("records"), F.max("ts").alias("newest"))
+                .agg(F.count("*").alias("records"), late.alias("late"), F.max("ts").alias("newest"))
                 .collect()
             )
             self._metrics.counted(counts)

@@ -90,7 +90,7 @@ VERDICTS = _table(
 )
 
 #: What the monitor read: a row per minute of arrival, source topic and batch; a minute's rows are to be summed.
-#: `late` is null where it was not counted.
+#: `late`: arrived more than `[monitor] watermark_seconds` after their own time; null where it was not counted.
 QUALITY = _table(
     ("schema_version", IntegerType()),
     ("day", DateType()),
@@ -109,7 +109,10 @@ CLIENT_KEY = ("service", "instance", "client_id")
 
 
 class Counted(Protocol):
-    """How many records of one topic arrived in one minute; `reason` says why they were rejected, None for good ones."""
+    """How many records of one topic arrived in one minute; `reason` says why they were rejected, None for good ones.
+
+    `late` of them arrived more than `[monitor] watermark_seconds` after their own time.
+    """
 
     @property
     def minute(self) -> datetime: ...
@@ -119,6 +122,8 @@ class Counted(Protocol):
     def reason(self) -> str | None: ...
     @property
     def records(self) -> int: ...
+    @property
+    def late(self) -> int: ...
 
 
 def path(root: str, table: str) -> str:
@@ -207,15 +212,13 @@ def _verdict_row(change: Transition, observed: datetime) -> Row:
 
 
 def append_quality(spark: SparkSession, root: str, counts: Iterable[Counted], query_id: str, batch_id: int) -> None:
-    """Append how many records of each topic and minute were read and rejected; `late` where the counts carry it."""
+    """Append how many records of each topic and minute were read and rejected, and how many came late."""
     totals: dict[tuple[datetime, str], dict[str, Any]] = {}
     for count in counts:
-        row = totals.setdefault((count.minute, count.source_topic), {"records": 0, "rejected": 0, "late": None})
+        row = totals.setdefault((count.minute, count.source_topic), {"records": 0, "rejected": 0, "late": 0})
         row["records"] += count.records
         row["rejected"] += count.records if count.reason is not None else 0
-        late = getattr(count, "late", None)
-        if late is not None:
-            row["late"] = (row["late"] or 0) + late
+        row["late"] += count.late
     if not totals:
         return
     rows = spark.createDataFrame(
