@@ -1,5 +1,7 @@
 """`make test`: all layers in order, from the fastest to the slowest, each with its time.
 
+The layers `spark` and `kafka` run at the same time: each by itself leaves half of two cores idle.
+
     python -m tests.stages [STAGE…]
 
 A stage that fails shows the end of its output and does not keep the next ones from running. All output is in
@@ -8,16 +10,17 @@ A stage that fails shows the end of its output and does not keep the next ones f
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,32 +58,60 @@ STAGES: Mapping[str, Stage] = {
 }
 
 
-def run(names: Sequence[str]) -> int:
+#: Stages that run at the same time.
+TOGETHER = ("spark", "kafka")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a stage. `seconds`: how long it took; `lines`: what it wrote."""
+
+    name: str
+    passed: bool
+    seconds: float
+    lines: Sequence[str]
+
+    @property
+    def summary(self) -> str | None:
+        """The last line of pytest, None for a stage of other commands."""
+        by_pytest = STAGES[self.name].commands[0][1:3] == ["-m", "pytest"]
+        return self.lines[-1] if by_pytest and self.lines else None
+
+
+async def run(names: Sequence[str]) -> int:
     """Run the stages; the number of those that failed."""
     LOGS.mkdir(parents=True, exist_ok=True)
-    failed, broken, summaries, began = [], [], [], time.monotonic()
-    for name in names:
-        stage = STAGES[name]
-        if stage.needs and shutil.which(stage.needs[0]) is None:
-            print(f"{name:<10} skipped: {stage.needs[0]} is missing (apt-get install {stage.needs[1]})", flush=True)
-            continue
-        print(f"{name:<10} ", end="", flush=True)
-        start, log = time.monotonic(), LOGS / f"{name}.log"
-        good = _passes(stage, log)
-        print(f"{'passed' if good else 'FAILED'}  {time.monotonic() - start:6.1f} s", flush=True)
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        if not good:
-            failed.append(name)
-            print("\n".join(f"  {line}" for line in lines[-TAIL_LINES:]), f"  (all of it: {log})", sep="\n")
-        if stage.commands[0][1:3] == ["-m", "pytest"] and lines:
-            broken += [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
-            summaries.append(f"{name:<10} {lines[-1]}")
+    print(f"what the stages write grows in {LOGS}", flush=True)
+    began = time.monotonic()
+    results: list[Result] = []
+    for _, group in groupby(names, key=lambda name: "together" if name in TOGETHER else name):
+        async with asyncio.TaskGroup() as tasks:
+            started = [tasks.create_task(_result(name)) for name in group]
+        results += [result for task in started if (result := task.result())]
     seconds = time.monotonic() - began
+    failed = [result.name for result in results if not result.passed]
     print(f"{'total':<10} {'FAILED' if failed else 'passed'}  {seconds:6.1f} s  {' '.join(failed)}".rstrip())
-    print(*broken, *summaries, sep="\n")
+    broken = [line for result in results for line in result.lines if line.startswith(("FAILED ", "ERROR "))]
+    summaries = [f"{result.name:<10} {result.summary}" for result in results if result.summary]
     if summaries:
-        print(f"==== {_sum(summaries)} in {seconds:.2f}s ====")
+        print(*broken, *summaries, f"==== {_sum(summaries)} in {seconds:.2f}s ====", sep="\n")
     return len(failed)
+
+
+async def _result(name: str) -> Result | None:
+    """Run a stage and tell its end; None where it was skipped."""
+    stage, log = STAGES[name], LOGS / f"{name}.log"
+    if stage.needs and shutil.which(stage.needs[0]) is None:
+        print(f"{name:<10} skipped: {stage.needs[0]} is missing (apt-get install {stage.needs[1]})", flush=True)
+        return None
+    start = time.monotonic()
+    passed = await _passes(stage, log)
+    seconds = time.monotonic() - start
+    print(f"{name:<10} {'passed' if passed else 'FAILED'}  {seconds:6.1f} s", flush=True)
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    if not passed:
+        print("\n".join(f"  {line}" for line in lines[-TAIL_LINES:]), f"  (all of it: {log})", sep="\n", flush=True)
+    return Result(name, passed, seconds, lines)
 
 
 def _sum(summaries: Sequence[str]) -> str:
@@ -91,32 +122,36 @@ def _sum(summaries: Sequence[str]) -> str:
     return ", ".join(f"{number} {word}" for word, number in counts.items())
 
 
-def _passes(stage: Stage, log: Path) -> bool:
+async def _passes(stage: Stage, log: Path) -> bool:
     """Run its commands until one fails. What a stage leaves running, or runs for too long, is killed."""
     deadline = time.monotonic() + LIMIT_SECONDS
     with log.open("w", encoding="utf-8") as output:
         for command in stage.commands:
-            process = subprocess.Popen(
-                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                cwd=ROOT,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
             )
             try:
-                code = process.wait(max(1.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
+                code = await asyncio.wait_for(process.wait(), max(1.0, deadline - time.monotonic()))
+            except TimeoutError:
                 output.write(f"\nkilled after {LIMIT_SECONDS} s\n")
                 code = 1
             finally:
-                _kill(process)
+                _kill(process.pid)
             if code != 0:
                 return False
     return True
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill(group: int) -> None:
     try:
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(group, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         return
-    process.wait()
 
 
 if __name__ == "__main__":
@@ -124,6 +159,6 @@ if __name__ == "__main__":
     if unknown:
         sys.exit(f"unknown stages: {', '.join(unknown)}; known are {', '.join(STAGES)}")
     try:
-        sys.exit(min(run(sys.argv[1:] or list(STAGES)), 1))
+        sys.exit(min(asyncio.run(run(sys.argv[1:] or list(STAGES))), 1))
     except KeyboardInterrupt:
         sys.exit(130)
