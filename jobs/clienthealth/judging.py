@@ -57,7 +57,7 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     worst = max(verdicts, key=lambda v: STATUS_ORDER.index(v.status))
     if worst.status in ("ok", "unknown"):
         return next(v for v in reversed(verdicts) if v.status == worst.status)
-    found = [v for v in verdicts if v.status in ("suspected", "confirmed")]
+    found = [v for v in verdicts if v.unhealthy]
     latest = [v for v in found if v.status == worst.status][-1]
     onsets = [v.since_ms for v in found if v.since_ms is not None]
     return dataclasses.replace(

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from clienthealth.records import UNHEALTHY
 from clienthealth.review.period import Period
 from clienthealth.sinks.history import CLIENT_KEY
 
@@ -20,8 +21,6 @@ from clienthealth.sinks.history import CLIENT_KEY
 NEAR = 0.8
 #: Lag is shown in classes of powers of ten, because it spans from none to millions.
 LAG_CLASSES = 8
-
-UNHEALTHY = ("suspected", "confirmed")
 
 
 def within(rows: DataFrame, start: Any, end: Any, column: str = "minute") -> DataFrame:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from clienthealth import words
+
 NONE = "–"
 #: Between a number and its unit: they stay on one line.
 NB = "\u00a0"
@@ -48,10 +50,7 @@ def duration(seconds: float | None) -> str:
     """A length of time in its two largest units."""
     if seconds is None:
         return NONE
-    whole = round(seconds)
-    parts = [(whole // 86400, "d"), (whole % 86400 // 3600, "h"), (whole % 3600 // 60, "min"), (whole % 60, "s")]
-    first = next((n for n, (count, _) in enumerate(parts) if count), 3)
-    return NB.join(f"{count}{NB}{unit}" for count, unit in parts[first : first + 2] if count) or f"0{NB}s"
+    return words.duration(seconds).replace(" ", NB)
 
 
 def left(share: float | None) -> str:
