@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import time
 import urllib.request
 import uuid
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ from deploy.demo.clients import CLIENTS
 CONFIRMED_SECONDS = 150
 STARTED_SECONDS = 300
 ENDED_SECONDS = 150
+#: How far the onset that the review tells may be from the one that the client told.
+ONSET_SECONDS = 60
 #: Series of the four measurements that the default clients have.
 MEASURED = (
     ("kafka_client_producer_buffer_used_ratio", 'service="order-api"'),
@@ -80,6 +84,13 @@ class Demo:
             if self.mark.encode() in environment and command:
                 found.append(command.replace(b"\0", b" ").decode()[:200])
         return found
+
+    def review(self, out: Path) -> Any:
+        """What the review says that the demo offered at its end."""
+        (offer,) = (line for line in self.said.splitlines() if "review: kafka-health review" in line)
+        command = shlex.split(offer.partition("kafka-health ")[2])
+        subprocess.run([sys.executable, "-m", "clienthealth.cli", *command, "--out", str(out)], check=True)
+        return json.loads(next(out.rglob("review.json")).read_text(encoding="utf-8"))
 
     def wait_until_said(self, text: str, seconds: float) -> None:
         """Wait for a line of its output."""
@@ -180,6 +191,7 @@ def test_a_deadlocked_producer_is_paged_and_a_healthy_client_is_left_alone(folde
 def test_all_five_failures_are_paged_side_by_side(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     demo = Demo(folder, "--for", "600", "--expect", ",".join(modes()))
     try:
+        demo.wait_until_measured(STARTED_SECONDS + 300)
         # 0 says too that no alert came without cause or without a link to its runbook.
         assert demo.process.wait(STARTED_SECONDS + 600 + ENDED_SECONDS) == 0, demo.said
         result = demo.result()
@@ -190,6 +202,15 @@ def test_all_five_failures_are_paged_side_by_side(folder: Path, capsys: pytest.C
             for mode, seconds in verdict_seconds(result).items():
                 sys.stdout.write(f"\n{mode}: {seconds:.0f} s from onset to verdict")
         demo.wait_until_nothing_is_left()
+        courses = {course["mode"]: course for course in result.values()}
+        incidents = [one for theme in demo.review(folder.parent / "review")["themes"] for one in theme["listed"]]
+        assert {incident["mode"] for incident in incidents} == set(modes())
+        for incident in incidents:
+            course = courses[incident["mode"]]
+            assert incident["service"] == course["service"]
+            started = datetime.fromisoformat(incident["start"]).timestamp()
+            assert abs(started - course["onset_ms"] / 1000) < ONSET_SECONDS
+            assert incident["evidence"]
     finally:
         demo.end()
 
