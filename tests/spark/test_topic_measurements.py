@@ -28,13 +28,19 @@ def snapshots(
     rate: float | None = 10.0,
     paused: tuple[str, ...] = (),
     group: str | None = None,
+    kind: str = "consumer",
+    **more: list[float],
 ) -> list[Raw]:
-    """Snapshots 10 s apart: the lag by `topic-partition` of each, and the client's consumption so far."""
+    """Snapshots 10 s apart: the lag by `topic-partition` of each, and the client's consumption so far.
+
+    `more`: further metrics, `_` for a hyphen, with the value of each snapshot.
+    """
     found: list[Raw] = []
     for i, lags in enumerate(readings):
         metrics: dict[str, Any] = {
             "records-consumed-total": 100.0 * i if totals is None else totals[i],
             "records-consumed-rate": rate,
+            **{name.replace("_", "-"): values[i] for name, values in more.items()},
         }
         topics = [
             {
@@ -50,7 +56,7 @@ def snapshots(
             "host": "h",
             "instance": "h:1",
             "client_id": client_id,
-            "kind": "consumer",
+            "kind": kind,
             "group": group,
         }
         row = {"ts": START_MS + 10_000 * i, "client": client, "metrics": metrics, "topics": topics}
@@ -77,6 +83,9 @@ CASES = {
     "given up": snapshots("given up", {"a-0": 5, "a-1": 7}, {"a-0": 5, "a-1": 7}, {"a-1": 0}),
     "no lag told": snapshots("no lag told", {}, {}, {}),
     "allowed": snapshots("allowed", *one(10, 25, 40, topic="audit-0"), rate=None, group="batch-7"),
+    "fetches": snapshots("fetches", *one(0, 0, 0), fetch_total=[7, 7, 8]),
+    "stuck": snapshots("stuck", *one(0, 0, 0, 0), fetch_total=[7, 8, 8, 8]),
+    "stuck Scala": snapshots("stuck Scala", *one(0, 0, 0), kind="legacy-consumer", fetch_requests_total=[8, 8, 8]),
     "not allowed": snapshots("not allowed", *one(10, 25, 40, topic="audit-0"), rate=None, group="web"),
 }
 
@@ -171,6 +180,8 @@ def test_the_lag_that_a_consumer_tells(told: dict[str, list[dict[str, Any]]]) ->
     ]
     assert told["idle"][0]["seconds"] == 0.0
     assert told["no lag told"] == []
+    unknown = {"topic": "orders", "partition": 3, "quality": "unknown", "state": "UNKNOWN", "paused": False}
+    assert told["stuck"] == told["stuck Scala"] == [unknown]
 
 
 def test_its_state(told: dict[str, list[dict[str, Any]]]) -> None:
@@ -189,6 +200,9 @@ def test_its_state(told: dict[str, list[dict[str, Any]]]) -> None:
         "given up": ["OK"],
         "no lag told": [],
         "allowed": ["OK"],
+        "fetches": ["OK"],
+        "stuck": ["UNKNOWN"],
+        "stuck Scala": ["UNKNOWN"],
         "not allowed": ["WARN"],
     }
 

@@ -1,6 +1,7 @@
 """The lag that a consumer tells itself (`records-lag`), also where it never commits.
 
-A consumer learns how far its partitions go while it reads. Where it does not read, its lag stands still and says
+A consumer learns how far its partitions go while it fetches. One that no longer does (an old Scala consumer whose queue
+is full goes on telling 0) does not know its lag. Where it fetches and consumes nothing, its lag stands still and says
 nothing: UNKNOWN, never OK. Else the state is the trend of the lag: WARN where it climbs steadily (Theil–Sen, as for
 groups) and is more than the partition's share of ten seconds of what the client consumes.
 """
@@ -49,13 +50,20 @@ def lag_points() -> Column:
 def records_lag(w: WindowColumns, limits: LagSettings) -> Column:
     """array<struct<topic, partition, records, seconds, quality, state, paused>>, the partitions of the last reading.
 
-    `quality` is that of the records; the seconds are known only where there is no lag.
+    `quality` is that of the records; the seconds are known only where there is no lag. Nothing is known of a client
+    that has not fetched over its last MIN_READINGS readings.
     """
     points = F.col(LAG_POINTS)
     numbered = F.transform(points, lambda p, i: F.struct(p.alias("p"), i.alias("i")))
     newest = F.filter(numbered, lambda n: n["p"]["ts_ms"] == F.try_element_at("readings", F.lit(-1))["ts_ms"])
     consumed = w.last("records-consumed-total") - w.first("records-consumed-total")
     rate = w.last("records-consumed-rate")
+    fetches = F.when(w.kind == "legacy-consumer", w.known_values("fetch-requests-total")).otherwise(
+        w.known_values("fetch-total")
+    )
+    blind = F.coalesce(
+        F.try_element_at(fetches, F.lit(-1)) == F.try_element_at(fetches, F.lit(-MIN_READINGS)), F.lit(False)
+    )
     stands = F.coalesce(consumed <= 0, rate <= 0, F.lit(False))
     backlog = BACKLOG_SECONDS * F.coalesce(rate, F.lit(0.0)) / F.size(newest)
     client = F.col("client")
@@ -68,10 +76,15 @@ def records_lag(w: WindowColumns, limits: LagSettings) -> Column:
         return F.struct(
             p["topic"].alias("topic"),
             p["partition"].alias("partition"),
-            p["records"].cast("long").alias("records"),
-            F.when(p["records"] == 0, F.lit(0.0)).alias("seconds"),
-            F.lit("exact").alias("quality"),
-            F.when(fine, "OK").when(unreadable, "UNKNOWN").when(behind, "WARN").otherwise("OK").alias("state"),
+            F.when(~blind, p["records"].cast("long")).alias("records"),
+            F.when(~blind & (p["records"] == 0), F.lit(0.0)).alias("seconds"),
+            F.when(blind, "unknown").otherwise("exact").alias("quality"),
+            F.when(blind, "UNKNOWN")
+            .when(fine, "OK")
+            .when(unreadable, "UNKNOWN")
+            .when(behind, "WARN")
+            .otherwise("OK")
+            .alias("state"),
             p["paused"].alias("paused"),
         )
 
