@@ -71,7 +71,8 @@ class Broker:
                 "".join(f"{key}={value}\n" for key, value in self._configuration().items()), encoding="utf-8"
             )
             cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            self._run("kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", str(configuration))
+            # In one word, because one id in 64 begins with a hyphen.
+            self._run("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "--config", str(configuration))
         command = java_command("broker", self._heap_mb, "kafka.Kafka", str(configuration))
         self._process = Process(f"broker {self.bootstrap_servers}", command, self.log)
         try:
