@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clienthealth.indicators.lag import (
@@ -293,6 +293,7 @@ observations = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(observations, st.booleans(), st.integers(0, 1000))
 def test_any_history_gives_a_finite_lag_or_an_absence(steps: list[Observation], owned: bool, allowed: int) -> None:
     now = 1_700_000_000_000
@@ -309,6 +310,7 @@ def test_any_history_gives_a_finite_lag_or_an_absence(steps: list[Observation], 
         assert lag.seconds <= (history[-1][0] - history[0][0]) / 1000 + LIMITS.max_extrapolation_seconds
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 50), min_size=3, max_size=90))
 def test_a_flat_end_never_looks_stopped(steps: list[int]) -> None:
     committed = 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -231,6 +231,7 @@ paths = st.sampled_from(["client", "verdicts", "indicators", "window_end", "wind
 inner = st.sampled_from(["lag", "queues", "group", "buffer", "callback_seconds", "buffer_used_ratio"])
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(paths, json_values), max_size=3), st.lists(st.tuples(inner, json_values), max_size=3))
 def test_no_record_breaks_a_scrape(outer: list[tuple[str, Any]], inside: list[tuple[str, Any]]) -> None:
     broken = group() | dict(outer)
