@@ -74,7 +74,8 @@ class DemoClient:
     """A program with options, and what happens to it.
 
     `mode` is the failure mode that it shows, None for a control; `kinds`: on how many kinds of evidence the verdict is
-    to rest; `default`: part of the choice that fits a laptop.
+    to rest; `measurements`: those that its load drives past their limits, so that a ticket is right and a page is not;
+    `default`: part of the choice that fits a laptop.
     `classpath`: the set of jars. `broker`: the demo's own, one that may be held and killed, none at all (nobody answers
     at its address), or 0.8.2.1.
     `options` are the program's system properties. `topics` exist before it starts; on 0.8.2.1 they get `load_rate`
@@ -87,6 +88,7 @@ class DemoClient:
     service: str
     mode: str | None = None
     kinds: int = 1
+    measurements: Sequence[str] = ()
     default: bool = False
     classpath: str = "clients-3.9"
     broker: Literal["shared", "own", "none", "legacy"] = "shared"

@@ -259,7 +259,12 @@ _CONTROLS = (
         outage=Outage(after=60, seconds=1, how="stop", every=120),
     ),
     _control(_HEALTHY, "slow-consumer", "a handler that needs 40 ms for each record", handle_ms="40"),
-    _control(_CROSS_TOPIC, "connector-per-topic", "the same handler, a connector per topic", connectors="per-topic"),
+    replace(
+        _control(
+            _CROSS_TOPIC, "connector-per-topic", "the same handler, a connector per topic", connectors="per-topic"
+        ),
+        measurements=("queue",),
+    ),
     replace(
         _control(_CROSS_TOPIC, "idle-topics", "an old Scala consumer, two of its topics idle", slow_after="-1"),
         topics=("trades",),

@@ -126,7 +126,8 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
             name = course.client.name
             if course.running.onset_ms is not None and name not in begun:
                 begun.add(name)
-                board.say(f"{name}: the failure has begun")
+                what = "the failure" if course.client.mode else "what only looks like a failure"
+                board.say(f"{name}: {what} has begun")
             news = course.take_states(states)
             news += [text for page in pages[seen_pages:] if (text := course.take_page(page))]
             for text in news:

@@ -81,9 +81,12 @@ class Course:
         return f"{page.labels.get('severity')} alert {page.labels.get('alertname')} {page.status}"
 
     def explains(self, labels: Mapping[str, str]) -> bool:
-        """Does its failure account for an alert: one of its own mode, or of what that mode does to it?"""
+        """Does it account for an alert: one of its own mode, of what that mode does to it, or of its load?"""
         mine = self._is_mine(labels) if "instance" in labels else labels.get("service") == self.client.service
-        return mine and self.client.mode is not None and labels.get("mode", self.client.mode) == self.client.mode
+        mode = self.client.mode
+        by_failure = mode is not None and labels.get("mode", mode) == mode
+        by_load = labels.get("severity") != "critical" and labels.get("measurement") in self.client.measurements
+        return mine and (by_failure or by_load)
 
     def after_onset(self, at_ms: int | None) -> float | None:
         """Seconds from the onset to a moment."""

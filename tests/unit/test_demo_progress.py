@@ -66,6 +66,14 @@ def test_what_no_failure_does_is_wrong(labels: dict[str, Any]) -> None:
     assert sentence.startswith("wrong: ") and sentence.endswith(": nothing fails that explains it")
 
 
+def test_a_ticket_for_what_a_controls_load_does_is_right_and_a_page_is_wrong() -> None:
+    connectors = [course("connector-per-topic", 9)]
+    labels: dict[str, Any] = {"service": "trade-feed", "instance": "h:9"}
+    assert unexplained([page(**labels, measurement="queue", severity="warning")], connectors) == []
+    assert len(unexplained([page(**labels, measurement="queue")], connectors)) == 1
+    assert len(unexplained([page(**labels, measurement="buffer", severity="warning")], connectors)) == 1
+
+
 def test_an_alert_without_a_runbook_is_wrong() -> None:
     assert unexplained([page("A", {}, service="order-service")], [DEADLOCKED]) == [
         "wrong: critical alert A (service order-service) has no link to a runbook"
