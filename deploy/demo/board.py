@@ -64,8 +64,9 @@ def account(courses: Sequence[Course]) -> list[str]:
     for course in courses:
         mode, onset = course.client.mode, course.running.onset_ms
         if mode is None:
-            wrong = ", ".join(sorted(course.accused))
-            lines.append(f"{course.client.name:<20} {f'wrongly accused of {wrong}' if wrong else 'stayed healthy'}")
+            blame = ", ".join(sorted(course.accused))
+            fate = f"wrongly accused of {blame}" if course.wronged else f"suspected during an outage of {blame}"
+            lines.append(f"{course.client.name:<20} {fate if blame else 'stayed healthy'}")
             continue
         if onset is None:
             lines.append(f"{course.client.name:<20} {'not failed yet':<12}")

@@ -159,10 +159,11 @@ def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequen
                 f"{', '.join(kinds)} alone"
             )
     for course in courses:
-        wrong = course.accused if course.client.outage is None else course.convicted
-        if wrong:
+        if course.wronged:
             state = "healthy" if course.client.mode is None else f"failing by {course.client.mode}"
-            found.append(f"wrong: {course.client.name} is {state} but was accused of {', '.join(sorted(wrong))}")
+            found.append(
+                f"wrong: {course.client.name} is {state} but was accused of {', '.join(sorted(course.wronged))}"
+            )
     return found + unexplained(pages, courses)
 
 

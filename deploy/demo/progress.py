@@ -42,9 +42,10 @@ class Course:
         return {mode for mode, status in self.first if _RANK[status] >= _RANK["suspected"]} - {self.client.mode}
 
     @property
-    def convicted(self) -> set[str]:
-        """Modes other than its own that were ever confirmed."""
-        return {mode for mode, status in self.first if status == "confirmed"} - {self.client.mode}
+    def wronged(self) -> set[str]:
+        """Modes that it was accused of without cause: while its broker fails a client may be suspected for a while."""
+        convicted = {mode for mode, status in self.first if status == "confirmed"} - {self.client.mode}
+        return convicted if self.client.outage else self.accused
 
     def take_states(self, states: Sequence[Mapping[str, Any]]) -> list[str]:
         """Take in the newest states of all clients; returns what changed for this one, in words."""

@@ -18,7 +18,7 @@ from clienthealth.sessions import departures, farewells
 from clienthealth.settings import Settings
 from clienthealth.sources.kafka import stream
 from clienthealth.verdicts import measured
-from clienthealth.windows import client_windows, observations, process_windows, sampled
+from clienthealth.windows import client_windows, observations, process_windows, thinned
 
 #: What is kept of a partition's metrics, in this order.
 OFFSETS = ("committed-offset", "end-offset", "start-offset", "commit-timestamp-ms")
@@ -57,7 +57,7 @@ def clients(inputs: Inputs, settings: Settings) -> DataFrame:
     delay = f"{settings.monitor.watermark_seconds} seconds"
     snapshots = accepted(inputs.metrics).filter("client.kind != 'group'")
     rows = observations(_watermarked(snapshots, delay)).unionByName(
-        sampled(_watermarked(inputs.events, delay), snapshots.isStreaming), allowMissingColumns=True
+        thinned(_watermarked(inputs.events, delay), snapshots.isStreaming), allowMissingColumns=True
     )
     return measured(client_windows(process_windows(rows, settings.monitor)), settings)
 

@@ -64,7 +64,7 @@ def observations(snapshots: DataFrame, keep: Sequence[str] = ()) -> DataFrame:
     return snapshots.select("ts", *process(client), reading.alias("reading"), *keep)
 
 
-def sampled(events: DataFrame, streaming: bool) -> DataFrame:
+def thinned(events: DataFrame, streaming: bool) -> DataFrame:
     """Log events and dumps as rows of ts, service, place, event and dump, storms thinned out.
 
     At most one event per signature, client, thread and SAMPLING_MS is kept: 100,000 lines a second of one

@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from clienthealth.formats import CLIENT, METRIC_NAMES, SNAPSHOT, TOPIC_METRIC_NAMES
 from clienthealth.settings import MonitorSettings, Settings
 from clienthealth.verdicts import measured, per_client, quiet_records
-from clienthealth.windows import client_windows, observations, process_windows, sampled
+from clienthealth.windows import client_windows, observations, process_windows, thinned
 
 START = 1_795_208_640_000  # a full minute
 SOURCE = StructType(
@@ -145,7 +145,7 @@ LOGS: list[dict[str, Any]] = [
 def rows(spark: SparkSession) -> DataFrame:
     """All cases as measured client windows."""
     readings = observations(snapshots(spark, [row for case in CASES.values() for row in case]))
-    logs = sampled(events(spark, LOGS), streaming=False)
+    logs = thinned(events(spark, LOGS), streaming=False)
     windows = process_windows(readings.unionByName(logs, allowMissingColumns=True), MonitorSettings())
     return measured(client_windows(windows), Settings()).cache()
 
@@ -258,7 +258,7 @@ def test_a_storm_of_one_line_costs_ten_events_a_second(spark: SparkSession) -> N
         ).alias("event"),
         F.lit(None).cast(DUMP).alias("dump"),
     )
-    assert sampled(storm, streaming=False).count() == 20
+    assert thinned(storm, streaming=False).count() == 20
 
 
 def test_quiet_clients_become_records_without_python(rows: DataFrame) -> None:
