@@ -41,16 +41,19 @@ def _tool(name: str) -> str:
     return str(Path(sys.executable).with_name(name))
 
 
-def _pytest(layer: str, needs: tuple[str, str] | None = None) -> Stage:
-    return Stage([[sys.executable, "-m", "pytest", "--quiet", "--no-header", "--durations=5", f"tests/{layer}"]], needs)
+def _pytest(layer: str, needs: tuple[str, str] | None = None, workers: int = 0) -> Stage:
+    """`workers`: processes that share the tests, for layers that start nothing of their own."""
+    spread = ["-p", "xdist.plugin", "-n", str(workers), "--dist", "worksteal"] if workers else []
+    options = ["--quiet", "--no-header", "--durations=5", *spread]
+    return Stage([[sys.executable, "-m", "pytest", *options, f"tests/{layer}"]], needs)
 
 
 STAGES: Mapping[str, Stage] = {
     "lint": Stage([[_tool("ruff"), "format", "--check", "."], [_tool("ruff"), "check", "."]]),
     "types": Stage([[_tool("mypy")]]),
     "generated": Stage([[_tool("kafka-health"), "generate", "--check"]]),
-    "laws": _pytest("laws"),
-    "unit": _pytest("unit"),
+    "laws": _pytest("laws", workers=2),
+    "unit": _pytest("unit", workers=2),
     "rules": _pytest("rules", needs=("promtool", "prometheus")),
     "spark": _pytest("spark"),
     "kafka": _pytest("kafka"),
