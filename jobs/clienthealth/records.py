@@ -39,10 +39,12 @@ CLIENT_METRICS: Mapping[str, Mapping[str, str]] = {
         "record-send-total": "records",
         "record-send-rate": "records/s",
         "record-ack-total": "records",
+        "record-retry-total": "records",
         "record-error-total": "records",
         "response-total": "1",
         "requests-in-flight": "1",
         "connection-count": "1",
+        "connection-close-total": "1",
         "metadata-age": "s",
         "metadata-wait-time-ns-total": "ns",
         "record-queue-time-avg": "ms",
@@ -111,6 +113,7 @@ TOPIC_METRICS: Mapping[str, str] = {
 #: The options of a client that a judgement looks at.
 CONFIG_OPTIONS: tuple[str, ...] = (
     "buffer.memory",
+    "delivery.timeout.ms",
     "linger.ms",
     "max.block.ms",
     "max.poll.interval.ms",
@@ -119,6 +122,11 @@ CONFIG_OPTIONS: tuple[str, ...] = (
     "queued.min.messages",
     "request.timeout.ms",
 )
+
+
+def escaped(part: str) -> str:
+    """A part of a client's key in which `|` does not separate."""
+    return part.replace("\\", "\\\\").replace("|", "\\|") if "|" in part or "\\" in part else part
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +144,8 @@ class Client:
 
     @property
     def key(self) -> str:
-        """The key of the client on every topic."""
-        return f"{self.service}|{self.instance}|{self.client_id}"
+        """The key of the client on every topic: service|instance|client_id, `|` and `\\` in them escaped by `\\`."""
+        return "|".join(map(escaped, (self.service, self.instance, self.client_id)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +187,7 @@ class LogEvent:
 
     `client_id` is None where the line does not say which client of the process it speaks of.
     `text` is the line's message, and the exception where that carries the signature, cut at 500 characters.
+    `repeats`: of a storm one line is kept for each tenth of a second; so many it stands for.
     """
 
     ts_ms: int
@@ -190,6 +199,7 @@ class LogEvent:
     thread: str | None = None
     captures: Mapping[str, str] = field(default_factory=dict)
     source: Source | None = None
+    repeats: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,115 +1,136 @@
-"""From the bytes of an input record to snapshots of clients and to log records.
+"""From the text of an input record to snapshots of clients and to log lines: one file per wire format.
 
-One file per wire format, each with a `FORMAT`. The files of this folder are found by themselves: a new format is one
-new file. Recognition is explicit (a format says whether a record is its own), because a lenient JSON parser accepts
-any JSON as any format. Everything is native column expressions: no Python runs per record.
+The files of this folder are found by themselves: a new format is one new file with a `FORMAT`. Recognition is explicit
+(a format says whether a record is its own), because nearly every JSON object could be read as nearly every format.
+Everything is plain Python on one record; `decode.py` goes from the bytes of a record to what is made here, and fills
+in what a record does not say of itself.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
-from pyspark.sql import Column
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
+import msgspec
 
-from clienthealth.records import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.records import Source
 from clienthealth.settings import IdentitySettings
-
-#: All client metrics that any kind of client can have, in a fixed order.
-METRIC_NAMES: tuple[str, ...] = tuple(dict.fromkeys(name for names in CLIENT_METRICS.values() for name in names))
-TOPIC_METRIC_NAMES: tuple[str, ...] = tuple(TOPIC_METRICS)
-
-
-def _struct(*fields: tuple[str, object]) -> StructType:
-    return StructType([StructField(name, kind, True) for name, kind in fields])  # type: ignore[arg-type]
-
-
-METRICS = _struct(*((name, DoubleType()) for name in METRIC_NAMES))
-#: `member`: who of a consumer group owns the partition (snapshots of kind group only, else null).
-TOPIC_READING = _struct(
-    ("topic", StringType()),
-    ("partition", IntegerType()),
-    ("thread", StringType()),
-    ("member", _struct(("client_id", StringType()), ("consumer_id", StringType()), ("host", StringType()))),
-    ("metrics", _struct(*((name, DoubleType()) for name in TOPIC_METRIC_NAMES))),
-)
-CLIENT = _struct(
-    ("service", StringType()),
-    ("host", StringType()),
-    ("instance", StringType()),
-    ("client_id", StringType()),
-    ("kind", StringType()),
-    ("library", StringType()),
-    ("version", StringType()),
-    ("group", StringType()),
-)
-
-#: What a metrics format decodes a record to: an array of these, one per client (or one with only `error`).
-#: `delta`: totals count since the previous snapshot instead of since the client's start.
-#: `error`: why this client's part of the record cannot be used; the other fields may then be null.
-SNAPSHOT = _struct(
-    ("ts_ms", LongType()),
-    ("client", CLIENT),
-    ("metrics", METRICS),
-    ("topics", ArrayType(TOPIC_READING)),
-    ("config", MapType(StringType(), StringType())),
-    ("interval_ms", LongType()),
-    ("delta", BooleanType()),
-    ("error", StringType()),
-)
-
-#: What a log format decodes a record to: an array of these.
-#: `message`: the line without the decoration of its layout; `stack`: the exception text, lines joined by newline.
-#: `file`, `file_offset`: where the line stood, to re-join what was split over records.
-#: `dump`: the text of a whole thread dump (then `message` is null).
-LOG = _struct(
-    ("ts_ms", LongType()),
-    ("client", CLIENT),
-    ("level", StringType()),
-    ("logger", StringType()),
-    ("thread", StringType()),
-    ("message", StringType()),
-    ("stack", StringType()),
-    ("file", StringType()),
-    ("file_offset", LongType()),
-    ("dump", StringType()),
-    ("error", StringType()),
-)
-
 
 Stream = Literal["metrics", "logs"]
 
 
-@dataclass(frozen=True)
-class Record:
-    """The columns of an input record, for recognition and decoding.
+class Identity(msgspec.Struct, gc=False):
+    """Who a record says that it is of; None (never an empty text) where it does not say it.
 
-    `text`: the value as UTF-8 text (null where it is not). `key`: the Kafka key as text. `headers`: map of string to
-    string, with the keys that `decode.HEADERS` lists. `ts_ms`: the record's Kafka timestamp in epoch milliseconds.
-    `json_keys`: the names of the top-level fields where the value is a JSON object, else null. `identity`: which
-    attributes name a client, where that can be configured.
+    `kind` is as the record spells it until `decode.py` has checked it.
     """
 
-    text: Column
-    key: Column
-    headers: Column
-    ts_ms: Column
-    json_keys: Column
+    service: str | None = None
+    host: str | None = None
+    instance: str | None = None
+    client_id: str | None = None
+    kind: str | None = None
+    library: str | None = None
+    version: str | None = None
+    group: str | None = None
+
+
+class Member(msgspec.Struct, gc=False):
+    """Who of a consumer group owns a partition."""
+
+    client_id: str | None = None
+    consumer_id: str | None = None
+    host: str | None = None
+
+
+class TopicMetrics(msgspec.Struct):
+    """What a client says of one topic, or of one partition or thread of it. `metrics`: names of TOPIC_METRICS.
+
+    `member`: in snapshots of kind group only.
+    """
+
+    topic: str
+    partition: int | None = None
+    thread: str | None = None
+    member: Member | None = None
+    metrics: dict[str, float] = {}
+
+
+class Snapshot(msgspec.Struct):
+    """What one client reports at one moment.
+
+    ts_ms        epoch milliseconds; None where the record does not tell it
+    metrics      by names of CLIENT_METRICS, known values only: finite and ≥ 0
+    config       options of the client
+    interval_ms  how often it reports, where the record tells
+    delta        totals count since the previous snapshot instead of since the client's start
+    error        why this client's part of the record cannot be used; the other fields may then be empty
+    """
+
+    ts_ms: int | None = None
+    client: Identity = msgspec.field(default_factory=Identity)
+    metrics: dict[str, float] = {}
+    topics: list[TopicMetrics] = []
+    config: dict[str, str] = {}
+    interval_ms: int | None = None
+    delta: bool = False
+    error: str | None = None
+
+
+class LogLine(msgspec.Struct):
+    """One log entry.
+
+    message            the line without the decoration of its layout
+    stack              the exception below it, lines joined by newline
+    file, file_offset  where the line stood, to re-join what was split over records
+    dump               the text of a whole thread dump (then `message` is None)
+    error              why it cannot be used
+    """
+
+    ts_ms: int | None = None
+    client: Identity = msgspec.field(default_factory=Identity)
+    level: str | None = None
+    logger: str | None = None
+    thread: str | None = None
+    message: str | None = None
+    stack: str | None = None
+    file: str | None = None
+    file_offset: int | None = None
+    dump: str | None = None
+    error: str | None = None
+
+
+class RawRecord(msgspec.Struct):
+    """A record as it stands on a topic (or as a line of a file). `ts_ms`: the Kafka record's own time, epoch ms."""
+
+    value: bytes | memoryview | None
+    source: Source
+    ts_ms: int
+    key: bytes | None = None
+    headers: Mapping[str, bytes] = {}
+
+
+@dataclass(slots=True)
+class Record:
+    """A record whose value is text.
+
+    text      the value, without blanks and byte order mark before it
+    document  the value where it is JSON (NaN and Infinity allowed), else None
+    key       the Kafka key as text, None where it has none or is no text
+    headers   those that `decode.HEADERS` lists, as text
+    ts_ms     the Kafka record's own time, epoch milliseconds
+    identity  which attributes name a client, where that can be configured
+    """
+
+    text: str
+    document: Any = None
+    key: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    ts_ms: int = 0
     identity: IdentitySettings = field(default_factory=IdentitySettings)
 
 
@@ -117,23 +138,22 @@ class Record:
 class Format:
     """One wire format.
 
-    `order`: formats are asked in rising order and the first that recognises a record decodes it.
-    `interval_ms`: how often such a client reports where the record does not say it.
-    `recognise`: true, false, never null. `decode`: an array of SNAPSHOT (stream metrics) or LOG (stream logs).
-    Identity that the record does not carry stays null: `decode.py` fills it from headers and key. `decode` gives null
-    where the record's essential parts have the wrong type, an empty array where it speaks of no client (or line).
-    `groups`: can it speak of consumer groups?
-    `bundles`: the first half of `decode`, where the second is what all formats of samples share (`_samples.py`).
+    order        formats are asked in rising order and the first that recognises a record decodes it
+    recognise    is the record of this format? Never raises.
+    decode       its snapshots (stream metrics) or log lines (stream logs). None where the record's essential parts
+                 have the wrong type, an empty list where it speaks of no client (or line). Identity that the record
+                 does not carry stays None: `decode.py` fills it from headers and key. Never raises.
+    interval_ms  how often such a client reports where the record does not say it
+    groups       can it speak of consumer groups?
     """
 
     name: str
     stream: Stream
     order: int
-    recognise: Callable[[Record], Column]
-    decode: Callable[[Record], Column]
+    recognise: Callable[[Record], bool]
+    decode: Callable[[Record], list[Snapshot] | list[LogLine] | None]
     interval_ms: int = 10_000
     groups: bool = False
-    bundles: Callable[[Record], Column] | None = None
 
 
 @cache

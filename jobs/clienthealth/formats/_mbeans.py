@@ -5,70 +5,104 @@ The order of an MBean's key properties is free. Values that hold special charact
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from clienthealth import naming
-from clienthealth.formats._expr import let
-from clienthealth.formats._samples import lookup, sample
+from clienthealth.formats._samples import Process
+from clienthealth.formats._values import integer, number, text
 
 #: One key property of an MBean's name: 1 the key, 2 the value, perhaps in quotes.
-PROPERTY = r'[:,]\s*([^=,:"]+)=("[^"]*"|[^,]*)'
+PROPERTY = re.compile(r'[:,]\s*([^=,:"]+)=("[^"]*"|[^,]*)')
+_QUOTES = re.compile(r'^"|"$|\\(?=.)', re.DOTALL)
 
 #: What tells the version: the Java client's attribute, the Scala client's MBean.
-VERSIONS = ("app-info/version", "app-info/Version", "AppInfo/Version/Value")
+VERSIONS = frozenset({"app-info/version", "app-info/Version", "AppInfo/Version/Value"})
+
+_KINDS = naming.kinds()
+_NOTHING: Mapping[str, str] = {}
 
 
-def samples(mbean: Column, attributes: Column) -> Column:
-    """array<sample> of one MBean and its attributes (array<struct<key,value>> of strings).
+class MBean(NamedTuple):
+    """What an MBean's name says.
 
-    Samples of an MBean that is no client's have no kind.
+    path     `type`, or `type/name`
+    kind     of the client, None where it is no client's
+    of_node  is it about one broker?
+    names    attribute → our name
     """
-    return let(parts(mbean), lambda parts: F.transform(attributes, lambda entry: _sample(parts, entry)))
+
+    path: str
+    client_id: str | None
+    kind: str | None
+    topic: str | None
+    partition: int | None
+    thread: str | None
+    of_node: bool
+    names: Mapping[str, str]
 
 
-def parts(mbean: Column) -> Column:
-    """struct<type, name, client_id, kind, topic, partition, thread, node> of an MBean's name.
-
-    Old Java clients name the client `id` in app-info, Scala ones `clientId`.
-    """
-    keys = F.regexp_extract_all(mbean, F.lit(PROPERTY), 1)
-    values = F.transform(
-        F.regexp_extract_all(mbean, F.lit(PROPERTY), 2), lambda v: F.regexp_replace(v, r'^"|"$|\\(?=.)', "")
-    )
-
-    def named(read: Column) -> Column:
-        def value(*names: str) -> Column:
-            found = [F.get(read["values"], F.array_position(read["keys"], name) - 1) for name in names]
-            return F.coalesce(*found) if len(found) > 1 else found[0]
-
-        return F.struct(
-            value("type").alias("type"),
-            value("name").alias("name"),
-            value("client-id", "clientId", "id").alias("client_id"),
-            lookup(naming.kinds(), value("type")).alias("kind"),
-            value("topic").alias("topic"),
-            value("partition").try_cast("int").alias("partition"),
-            value("threadId").alias("thread"),
-            value("node-id", "brokerHost").alias("node"),
-        )
-
-    return let(F.struct(keys.alias("keys"), values.alias("values")), named)
+def _by_path() -> dict[str, dict[str, str]]:
+    """See NAMES."""
+    found: dict[str, dict[str, str]] = {}
+    for spelled, name in naming.mbeans().items():
+        path, _, attribute = spelled.rpartition("/")
+        found.setdefault(path, {})[attribute] = name
+    return found
 
 
-def sample_of(parts: Column, **more: Column) -> Column:
-    """A sample of an MBean's attribute. `more`: name (ours), value and version."""
-    of_place = {field: parts[field] for field in ("client_id", "kind", "topic", "partition", "thread")}
-    return sample(**of_place, rank=F.when(parts["node"].isNull(), 1).otherwise(0), **more)
+#: Path of an MBean → attribute → our name.
+NAMES: Mapping[str, Mapping[str, str]] = _by_path()
 
 
-def _sample(parts: Column, entry: Column) -> Column:
-    path = F.concat_ws("/", parts["type"], parts["name"], entry["key"])
+@lru_cache(maxsize=16_384)
+def parts(mbean: str) -> MBean:
+    """An MBean's name taken apart. Old Java clients name the client `id` in app-info, Scala ones `clientId`."""
+    said: dict[str, str] = {}
+    for found in PROPERTY.finditer(mbean):
+        said.setdefault(found[1], _QUOTES.sub("", found[2]))
+
+    def first(*names: str) -> str | None:
+        return next((said[name] for name in names if name in said), None)
+
+    kind = _KINDS.get(said.get("type", ""))
+    path = "/".join(said[key] for key in ("type", "name") if key in said)
+    of_node = first("node-id", "brokerHost") is not None
     # Of what the Scala consumer counts per broker, it has the sum in an MBean of its own.
-    per_broker = (parts["kind"] == "legacy-consumer") & parts["node"].isNotNull()
-    return sample_of(
-        parts,
-        name=F.when(~per_broker, lookup(naming.mbeans(), path)),
-        value=entry["value"].try_cast("double"),
-        version=F.when(path.isin(*VERSIONS), entry["value"]),
+    per_broker = kind == "legacy-consumer" and of_node
+    return MBean(
+        path=path,
+        client_id=first("client-id", "clientId", "id"),
+        kind=kind,
+        topic=said.get("topic"),
+        partition=integer(said.get("partition")),
+        thread=said.get("threadId"),
+        of_node=of_node,
+        names=_NOTHING if per_broker else NAMES.get(path, _NOTHING),
     )
+
+
+def add(process: Process, mbean: MBean, name: str | None, value: float | None) -> None:
+    """Give the process a sample of an MBean's attribute. `name`: ours."""
+    process.add(mbean.client_id, mbean.kind, name, value, mbean.topic, mbean.partition, mbean.thread, mbean.of_node)
+
+
+def read(process: Process, name: str, attributes: Mapping[str, Any]) -> None:
+    """Give the process the samples of an MBean by its name and attributes. An MBean of no client's has none."""
+    mbean = parts(name)
+    if mbean.kind is None:
+        _read_version(process, mbean, attributes)
+        return
+    if attributes:
+        add(process, mbean, None, None)
+    for attribute, value in attributes.items():
+        if (ours := mbean.names.get(attribute)) is not None:
+            add(process, mbean, ours, number(value))
+
+
+def _read_version(process: Process, mbean: MBean, attributes: Mapping[str, Any]) -> None:
+    for attribute, value in attributes.items():
+        if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
+            process.saw_version(version)

@@ -1,49 +1,16 @@
 """From single samples (one metric of one client, topic or partition) to snapshots of clients.
 
-What most formats come to: bundles of samples. A bundle is what one process said at one moment; `snapshots` sorts its
-samples and cuts them into runs of equal keys. Nothing but the sorting is worse than linear, so that a client with
+What most formats come to: a `Process` takes the samples of what one process said at one moment, one by one, and makes
+a snapshot of each client in them. Nothing but a last sorting of topics is worse than linear, so that a client with
 thousands of partitions is no trouble.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType
-
-from clienthealth.formats import SNAPSHOT, TOPIC_METRIC_NAMES, Format, Record
-from clienthealth.formats._expr import let
-
-_SAMPLE = {
-    "client_id": "string",
-    "kind": "string",
-    "topic": "string",
-    "partition": "int",
-    "thread": "string",
-    "name": "string",
-    "rank": "int",
-    "value": "double",
-    "version": "string",
-}
-_ABOUT = {
-    "ts_ms": "bigint",
-    "service": "string",
-    "host": "string",
-    "instance": "string",
-    "library": "string",
-    "version": "string",
-    "group": "string",
-    "interval_ms": "bigint",
-    "delta": "boolean",
-    "rolled_up": "boolean",
-    "error": "string",
-}
-SAMPLES = f"array<struct<{','.join(f'{name}:{kind}' for name, kind in _SAMPLE.items())}>>"
-#: What a format that speaks in samples decodes a record to.
-BUNDLES = f"array<struct<{','.join(f'`{name}`:{kind}' for name, kind in _ABOUT.items())},samples:{SAMPLES}>>"
+from clienthealth.formats import Identity, Snapshot, TopicMetrics
+from clienthealth.records import CLIENT_METRICS, TOPIC_METRICS
 
 #: Metrics that some give per topic or partition only; the client's own is their sum.
 SUMMED = (
@@ -56,172 +23,157 @@ SUMMED = (
 #: The same, where the client's own is the largest of them.
 LARGEST = {"records-lag-max": ("records-lag-max", "records-lag")}
 
+_CLIENT_METRICS = frozenset(name for names in CLIENT_METRICS.values() for name in names)
 
-def sample(**fields: Column) -> Column:
-    """A sample. `name`: ours, null for a metric that we do not read: its client is seen all the same.
+#: A topic, perhaps one partition or thread of it.
+Place = tuple[str, int | None, str | None]
 
-    A sample without `kind` belongs to no Kafka client and counts for its `version` (of the library) only. Of several
-    samples of one name the one with the highest `rank` counts (0 of a node, 1 else), among these the largest: the
-    slowest broker's latency stands for the client's.
+
+class Process:
+    """What one process says at one moment.
+
+    ts_ms, interval_ms, delta  of all its snapshots, see Snapshot
+    library                    of its clients (the Scala consumer's is always `scala`)
+    version                    of the library, where the record says it of the process as a whole
     """
-    given = {"rank": F.lit(1), **fields}
-    return F.struct(*(_typed(given.get(name), kind).alias(name) for name, kind in _SAMPLE.items()))
 
+    def __init__(
+        self,
+        ts_ms: int | None,
+        *,
+        service: str | None = None,
+        host: str | None = None,
+        instance: str | None = None,
+        library: str | None = None,
+        version: str | None = None,
+        group: str | None = None,
+        interval_ms: int | None = None,
+        delta: bool = False,
+    ) -> None:
+        self.ts_ms = ts_ms
+        self.service, self.host, self.instance, self.group = service, host, instance, group
+        self.library, self.version = library, version
+        self.interval_ms, self.delta = interval_ms, delta
+        self._seen_version: str | None = None
+        self._clients: dict[tuple[str | None, str], _Client] = {}
 
-def bundle(samples: Column, **about: Column) -> Column:
-    """What one process said at one moment. `rolled_up`: derive a client's metrics from those of its topics where it
-    has none of its own.
-    """
-    known = (_typed(about.get(name), kind).alias(name) for name, kind in _ABOUT.items())
-    return F.struct(*known, samples.alias("samples"))
+    def add(
+        self,
+        client_id: str | None,
+        kind: str | None,
+        name: str | None,
+        value: float | None,
+        topic: str | None = None,
+        partition: int | None = None,
+        thread: str | None = None,
+        of_node: bool = False,
+    ) -> None:
+        """Take a sample. Without `kind` it belongs to no Kafka client and is passed over.
 
+        name     ours; None for a metric that we do not read: its client is seen all the same
+        value    None where it is not known
+        of_node  measured for one broker of several: it counts where the client says nothing of the whole
 
-def unusable(error: str = "wrong-types") -> Column:
-    """A bundle that stands for a part of the record that cannot be used."""
-    return bundle(F.array().cast(SAMPLES), error=F.lit(error))
+        Of several samples of one name the largest counts: the slowest broker's latency stands for the client's.
+        """
+        if kind is None:
+            return
+        client = self._clients.get((client_id, kind))
+        if client is None:
+            client = self._clients[client_id, kind] = _Client()
+        if name is None or value is None:
+            return
+        if topic is not None:
+            key = (topic, partition, thread)
+            metrics = client.places.get(key)
+            if metrics is None:
+                metrics = client.places[key] = {}
+        else:
+            metrics = client.of_nodes if of_node else client.own
+        if value >= metrics.get(name, -1.0):
+            metrics[name] = value
 
+    def saw_version(self, version: str) -> None:
+        """Take a sample that tells the library's version."""
+        self._seen_version = max(self._seen_version or "", version)
 
-def _typed(value: Column | None, kind: str) -> Column:
-    return F.lit(None).cast(kind) if value is None else value.cast(kind)
+    def snapshots(self, rolled_up: bool = False) -> list[Snapshot]:
+        """One per client. `rolled_up`: what a client does not say of itself follows from what it says of its topics."""
+        return [self._snapshot(*who, client, rolled_up) for who, client in self._clients.items()]
 
-
-def sampled(
-    name: str,
-    order: int,
-    recognise: Callable[[Record], Column],
-    bundles: Callable[[Record], Column],
-    interval_ms: int = 10_000,
-) -> Format:
-    """A metrics format that decodes records to bundles of samples."""
-    return Format(
-        name=name,
-        stream="metrics",
-        order=order,
-        recognise=recognise,
-        decode=lambda record: snapshots(bundles(record)),
-        interval_ms=interval_ms,
-        bundles=bundles,
-    )
-
-
-def lookup(table: Mapping[str, str], key: Column) -> Column:
-    """The table's entry for a key, null where there is none."""
-    return F.try_element_at(F.from_json(F.lit(json.dumps(dict(table))), "map<string,string>"), key)
-
-
-def snapshots(bundles: Column) -> Column:
-    """Bundles → array<SNAPSHOT>, one per bundle, client_id and kind."""
-
-    def of_bundle(bundle: Column) -> Column:
-        ours = F.array_sort(F.filter(bundle["samples"], lambda s: s["kind"].isNotNull()))
-        clients = runs(ours, lambda s: F.struct(s["client_id"], s["kind"]))
-        found = F.transform(F.transform(clients, _without_doubles), lambda mine: _snapshot(bundle, mine))
-        error = bundle["error"]
-        return F.when(error.isNotNull(), F.array(F.to_json(F.struct(error.alias("error"))))).otherwise(found)
-
-    return F.from_json(_array(F.flatten(F.transform(bundles, of_bundle))), ArrayType(SNAPSHOT))
-
-
-def exactly(snapshots: Column) -> Column:
-    """An array of structs with the fields of SNAPSHOT, or some of them, in any order → array<SNAPSHOT>."""
-    return F.from_json(F.to_json(snapshots), ArrayType(SNAPSHOT))
-
-
-def runs(sorted_array: Column, key: Callable[[Column], Column]) -> Column:
-    """A sorted array cut where the key changes: an array of arrays."""
-
-    def cut(array: Column) -> Column:
-        changes = F.transform(
-            array, lambda one, i: F.when((i == 0) | ~key(one).eqNullSafe(key(F.get(array, i - 1))), i + 1)
-        )
-        return let(F.filter(changes, lambda at: at.isNotNull()), lambda begins: between(array, begins))
-
-    def between(array: Column, begins: Column) -> Column:
-        ends = F.concat(F.slice(begins, 2, 2_000_000_000), F.array(F.size(array) + 1))
-        return F.transform(begins, lambda begin, i: F.slice(array, begin, F.get(ends, i) - begin))
-
-    return let(sorted_array, cut)
-
-
-def _snapshot(bundle: Column, mine: Column) -> Column:
-    """The snapshot of one client as JSON. `mine`: its sorted samples."""
-    first = F.get(mine, F.lit(0))
-    told = F.array_max(F.transform(bundle["samples"], lambda s: s["version"]))
-    client = F.struct(
-        first["client_id"].alias("client_id"),
-        first["kind"].alias("kind"),
-        F.when(first["kind"] == "legacy-consumer", "scala").otherwise(bundle["library"]).alias("library"),
-        F.coalesce(bundle["version"], told).alias("version"),
-        *(bundle[name].alias(name) for name in ("service", "host", "instance", "group")),
-    )
-    head = F.struct(client.alias("client"), *(bundle[name].alias(name) for name in ("ts_ms", "interval_ms", "delta")))
-    measured = F.filter(mine, lambda s: s["name"].isNotNull() & (s["value"] >= 0.0) & (s["value"] < float("inf")))
-    return let(measured, lambda measured: _extended(head, **_of_client(bundle, measured)))
-
-
-def _of_client(bundle: Column, measured: Column) -> dict[str, Column]:
-    below = F.filter(measured, lambda s: s["topic"].isNotNull())
-    of_topics = F.filter(below, lambda s: s["name"].isin(*TOPIC_METRIC_NAMES))
-    places = runs(of_topics, lambda s: F.struct(s["topic"], s["partition"], s["thread"]))
-    own = F.transform(F.filter(measured, lambda s: s["topic"].isNull()), _field)
-    derived = F.when(bundle["rolled_up"], _derived(below)).otherwise(F.array().cast("array<string>"))
-    return {"metrics": _object(F.concat(derived, own)), "topics": _array(F.transform(places, _place))}
-
-
-def _place(samples: Column) -> Column:
-    first = F.get(samples, F.lit(0))
-    head = F.struct(*(first[name].alias(name) for name in ("topic", "partition", "thread")))
-    return _extended(head, metrics=_object(F.transform(samples, _field)))
-
-
-def _derived(below: Column) -> Column:
-    """The client's metrics as they follow from the samples of its topics, as fields."""
-
-    def values(*names: Column | str) -> Column:
-        return F.transform(F.filter(below, lambda s: s["name"].isin(*names)), lambda s: s["value"])
-
-    def total(name: Column) -> Column:
-        parts = values(name)
-        return F.when(
-            F.exists(below, lambda s: s["name"] == name),
-            _text(name, F.aggregate(parts, F.lit(0.0), lambda total, part: total + part)),
+    def _snapshot(self, client_id: str | None, kind: str, client: _Client, rolled_up: bool) -> Snapshot:
+        places = _without_doubles(client.places)
+        derived = _derived(places.values()) if rolled_up and places else {}
+        return Snapshot(
+            ts_ms=self.ts_ms,
+            client=Identity(
+                service=self.service,
+                host=self.host,
+                instance=self.instance,
+                client_id=client_id,
+                kind=kind,
+                library="scala" if kind == "legacy-consumer" else self.library,
+                version=self.version or self._seen_version,
+                group=self.group,
+            ),
+            metrics={**derived, **_of_clients(client.of_nodes), **_of_clients(client.own)},
+            topics=_topics(places),
+            interval_ms=self.interval_ms,
+            delta=self.delta,
         )
 
-    summed = F.transform(F.array(*(F.lit(name) for name in SUMMED)), total)
-    largest = [_text(F.lit(name), F.array_max(values(*names))) for name, names in LARGEST.items()]
-    return F.filter(F.concat(summed, F.array(*largest)), lambda field: field.isNotNull())
+
+class _Client:
+    """Its own metrics, those measured for single brokers, and those of its topics; names are ours."""
+
+    __slots__ = ("of_nodes", "own", "places")
+
+    def __init__(self) -> None:
+        self.own: dict[str, float] = {}
+        self.of_nodes: dict[str, float] = {}
+        self.places: dict[Place, dict[str, float]] = {}
 
 
-def _field(sample: Column) -> Column:
-    return _text(sample["name"], sample["value"])
+def unusable(error: str = "wrong-types") -> Snapshot:
+    """What stands for a part of the record that cannot be used."""
+    return Snapshot(error=error)
 
 
-def _text(name: Column, value: Column) -> Column:
-    return F.concat(F.lit('"'), name, F.lit('":'), value.cast("string"))
+def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Without those that only a topic or a partition can have (told without one, they say nothing)."""
+    return {name: value for name, value in metrics.items() if name in _CLIENT_METRICS}
 
 
-def _object(fields: Column) -> Column:
-    """Fields as a JSON object. A name can occur in it several times: whoever reads it takes the last."""
-    return F.concat(F.lit("{"), F.array_join(fields, ","), F.lit("}"))
+def _topics(places: Mapping[Place, Mapping[str, float]]) -> list[TopicMetrics]:
+    found = []
+    for topic, partition, thread in sorted(places, key=_order) if len(places) > 1 else places:
+        metrics = {n: value for n, value in places[topic, partition, thread].items() if n in TOPIC_METRICS}
+        if metrics:
+            found.append(TopicMetrics(topic, partition, thread, metrics=metrics))
+    return found
 
 
-def _array(texts: Column) -> Column:
-    return F.concat(F.lit("["), F.array_join(texts, ","), F.lit("]"))
+def _order(place: Place) -> tuple[str, bool, int, str]:
+    """The topic as a whole stands before its partitions and threads."""
+    topic, partition, thread = place
+    return topic, partition is not None, partition or 0, thread or ""
 
 
-def _extended(head: Column, **more: Column) -> Column:
-    """The JSON object of a struct that has something, with further fields, which are JSON already."""
-    parts = [F.regexp_replace(F.to_json(head), r"\}$", "")]
-    for name, value in more.items():
-        parts += [F.lit(f',"{name}":'), value]
-    return F.concat(*parts, F.lit("}"))
+def _derived(places: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The client's metrics as they follow from those of its topics."""
+    found: dict[str, float] = {}
+    for metrics in places:
+        for name in SUMMED:
+            if name in metrics:
+                found[name] = found.get(name, 0.0) + metrics[name]
+        for name, parts in LARGEST.items():
+            for part in parts:
+                if part in metrics:
+                    found[name] = max(found.get(name, 0.0), metrics[part])
+    return found
 
 
-def _without_doubles(samples: Column) -> Column:
+def _without_doubles(places: dict[Place, dict[str, float]]) -> dict[Place, dict[str, float]]:
     """Java consumers from 4.1 on give metrics of `a.b` also under the older spelling `a_b` (KIP-1109): drop these."""
-    dotted = F.filter(F.transform(samples, lambda s: s["topic"]), lambda topic: topic.contains("."))
-    older = F.transform(F.array_distinct(dotted), lambda topic: F.translate(topic, ".", "_"))
-    return let(
-        older,
-        lambda older: F.filter(samples, lambda s: s["topic"].isNull() | ~F.array_contains(older, s["topic"])),
-    )
+    older = {topic.replace(".", "_") for topic, _, _ in places if "." in topic}
+    return {place: metrics for place, metrics in places.items() if place[0] not in older} if older else places

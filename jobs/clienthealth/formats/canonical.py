@@ -1,74 +1,75 @@
 """Our own format: one JSON object per client and moment, metrics by the attribute names of the Java client.
 
-`decode.py` reads it on its fast path: one parse into exactly the fields that are needed, without maps. A metric that
-is no number (NaN, infinite, negative, text, null, an object) is unknown, and the others of the record still count.
+Nearly all traffic is of it, so that its faultless records have a path of their own (`_typed.py`); this one reads all
+others. A metric that is no number (NaN, infinite, negative, text, null, an object) is unknown, and the others of the
+record still count.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DoubleType, MapType, StringType, StructField, StructType
+from typing import Any
 
-from clienthealth.formats import (
-    CLIENT,
-    METRICS,
-    TOPIC_READING,
-    Format,
-    Record,
-)
-from clienthealth.formats._expr import interval, let, millis
+from clienthealth.formats import Format, Identity, Member, Record, Snapshot, TopicMetrics
+from clienthealth.formats._values import integer, interval, known, mapping, measured, millis, present, text
+from clienthealth.records import CLIENT_METRICS, TOPIC_METRICS
 
 INTERVAL_MS = 10_000
 
-#: The field that holds the text again where that is not wholly JSON of SCHEMA: a parser gives what it could read.
-DOUBTS = "_doubts"
+#: All client metrics that any kind of client can have.
+METRIC_NAMES: tuple[str, ...] = tuple(dict.fromkeys(name for names in CLIENT_METRICS.values() for name in names))
 
-#: Times are read as double, so that 1795208640123.0 is a time too.
-SCHEMA = StructType(
-    [
-        StructField("ts", DoubleType()),
-        StructField("client", CLIENT),
-        StructField("metrics", METRICS),
-        StructField("topics", ArrayType(TOPIC_READING)),
-        StructField("config", MapType(StringType(), StringType())),
-        StructField("interval_ms", DoubleType()),
-        StructField(DOUBTS, StringType()),
+
+def options(config: Any) -> dict[str, str]:
+    """A client's options as texts; those that have no value, or a list or object, are left out."""
+    return {name: said for name, value in mapping(config).items() if (said := text(value)) is not None}
+
+
+def _recognise(record: Record) -> bool:
+    return type(record.document) is dict and "client" in record.document and "metrics" in record.document
+
+
+def _decode(record: Record) -> list[Snapshot] | None:
+    said = mapping(record.document)
+    client, metrics, listed = said.get("client"), said.get("metrics"), said.get("topics")
+    if type(client) is not dict or type(metrics) is not dict:
+        return None
+    identity = Identity(**{name: present(client.get(name)) for name in Identity.__struct_fields__})
+    topics = [topic for one in listed if (topic := _topic(one))] if type(listed) is list else []
+    # A client that reports what it does not know (-1, NaN) is there all the same.
+    speaks = topics or any(type(metrics.get(name)) in (int, float) for name in METRIC_NAMES)
+    of_group = "group" in (identity.kind, record.headers.get("kind"))
+    return [
+        Snapshot(
+            ts_ms=millis(known(said.get("ts"))),
+            client=identity,
+            metrics=measured(metrics, METRIC_NAMES),
+            topics=topics,
+            config=options(said.get("config")),
+            interval_ms=interval(known(said.get("interval_ms")), INTERVAL_MS),
+            error=None if speaks or of_group else "no-metrics",
+        )
     ]
-)
 
 
-def parsed(text: Column) -> Column:
-    """The record as a struct of SCHEMA. Of any other JSON, and of what is no JSON, all fields are null."""
-    return F.from_json(text, SCHEMA, {"columnNameOfCorruptRecord": DOUBTS})
-
-
-def is_canonical(parsed: Column) -> Column:
-    """Are the two fields there that make a record canonical? (Never null.)"""
-    return parsed["client"].isNotNull() & parsed["metrics"].isNotNull()
-
-
-def snapshot(parsed: Column) -> Column:
-    """A struct of SNAPSHOT from a parsed record. What of its metrics is not known, `decode.py` takes out."""
-    return F.struct(
-        millis(parsed["ts"]).alias("ts_ms"),
-        parsed["client"].alias("client"),
-        parsed["metrics"].alias("metrics"),
-        parsed["topics"].alias("topics"),
-        parsed["config"].alias("config"),
-        interval(parsed["interval_ms"], F.lit(INTERVAL_MS)).alias("interval_ms"),
-        F.lit(False).alias("delta"),
-        F.lit(None).cast("string").alias("error"),
+def _topic(said: Any) -> TopicMetrics | None:
+    """A reading of a topic, None where it does not say of which."""
+    one = mapping(said)
+    topic = text(one.get("topic"))
+    if topic is None:
+        return None
+    return TopicMetrics(
+        topic=topic,
+        partition=integer(one.get("partition")),
+        thread=text(one.get("thread")),
+        member=_member(one.get("member")),
+        metrics=measured(one.get("metrics"), TOPIC_METRICS),
     )
 
 
-def _recognise(record: Record) -> Column:
-    keys = F.coalesce(record.json_keys, F.array().cast("array<string>"))
-    return F.array_contains(keys, "client") & F.array_contains(keys, "metrics")
-
-
-def _decode(record: Record) -> Column:
-    return let(parsed(record.text), lambda p: F.when(is_canonical(p), F.array(snapshot(p))))
+def _member(said: Any) -> Member | None:
+    if type(said) is not dict:
+        return None
+    return Member(**{name: text(said.get(name)) for name in Member.__struct_fields__})
 
 
 FORMAT = Format(

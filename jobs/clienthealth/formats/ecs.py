@@ -4,6 +4,8 @@ Fields are nested (Filebeat expands them), dotted (ecs-logging writes them so), 
 `message` may be a line of text or JSON that was not decoded; on Kubernetes its `host` is the node, so the pod counts.
 """
 
+from __future__ import annotations
+
 from clienthealth.logs.json_layouts import Layout, has, has_any, json_format
 
 LINE = Layout(
@@ -35,6 +37,6 @@ FORMAT = json_format(
     layout=LINE,
     recognise=lambda record: (
         has(record, "@timestamp")
-        & has_any(record, "message", "log.level", "log", "error", "error.message", "error.stack_trace", "ecs.version")
+        and has_any(record, "message", "log.level", "log", "error", "error.message", "error.stack_trace", "ecs.version")
     ),
 )

@@ -3,6 +3,8 @@
 `@timestamp` is a count of seconds with a fraction unless `timestamp_format` says otherwise.
 """
 
+from __future__ import annotations
+
 from clienthealth.logs.json_layouts import Layout, has, has_any, json_format
 
 LAYOUT = Layout(
@@ -26,8 +28,8 @@ FORMAT = json_format(
     layout=LAYOUT,
     recognise=lambda record: (
         has(record, "log")
-        & has_any(record, "@timestamp", "timestamp", "date", "time", "stream", "kubernetes")
-        & ~(has(record, "message") & ~has_any(record, "kubernetes", "_p", "stream"))
-        & ~has_any(record, "agent", "@metadata", "ecs", "ecs.version")
+        and has_any(record, "@timestamp", "timestamp", "date", "time", "stream", "kubernetes")
+        and not (has(record, "message") and not has_any(record, "kubernetes", "_p", "stream"))
+        and not has_any(record, "agent", "@metadata", "ecs", "ecs.version")
     ),
 )

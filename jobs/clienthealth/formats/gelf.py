@@ -1,5 +1,7 @@
 """GELF 1.1, Graylog's format: log4j2's GelfLayout and others. `level` is syslog's number, `timestamp` seconds."""
 
+from __future__ import annotations
+
 from clienthealth.logs.json_layouts import Layout, has, json_format
 
 LINE = Layout(

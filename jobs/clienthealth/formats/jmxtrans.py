@@ -7,56 +7,74 @@ client's id may have some; of a producer's topic metrics the id is taken to have
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import re
+from functools import lru_cache
+from typing import NamedTuple
 
 from clienthealth import naming
-from clienthealth.formats import Record
-from clienthealth.formats._expr import epoch, let, no_keys, present
-from clienthealth.formats._samples import bundle, lookup, sample, sampled
-
-SCHEMA = "keyspace string, value string, timestamp double, tags map<string,string>"
+from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats._samples import Process
+from clienthealth.formats._values import epoch, integer, mapping, number, present, text
 
 #: 1 host and port, 2 kind, 3 what the MBean's name says, 4 MBean type, 5 attribute.
-KEYSPACE = r"(?s)^(?:.*?\.)?([^.]+_\d+)\.kafka[._](producer|consumer)\.(.+)\.([a-z]+-[a-z-]*metrics)\.([^.]+)$"
-PARTITION = r"(?s)^(.+)\.([^.]+)\.(\d+)$"
+KEYSPACE = re.compile(
+    r"^(?:.*?\.)?([^.]+_\d+)\.kafka[._](producer|consumer)\.(.+)\.([a-z]+-[a-z-]*metrics)\.([^.]+)$", re.DOTALL
+)
+#: 1 client id, 2 topic, 3 partition.
+PARTITION = re.compile(r"(.+)\.([^.]+)\.(\d+)", re.DOTALL)
+PORT = re.compile(r"_(\d+)$")
+
+_NAMES = naming.mbeans()
 
 
-def _recognise(record: Record) -> Column:
-    keys = F.coalesce(record.json_keys, no_keys())
-    return F.array_contains(keys, "keyspace") & F.array_contains(keys, "value") & F.array_contains(keys, "timestamp")
+class _Key(NamedTuple):
+    """What a keyspace says. `name`: ours."""
+
+    at: str
+    client_id: str
+    kind: str
+    topic: str | None
+    partition: int | None
+    name: str | None
 
 
-def _bundles(record: Record) -> Column:
-    def of(point: Column) -> Column:
-        at, kind, names, group, attribute = (
-            present(F.regexp_extract(point["keyspace"], KEYSPACE, n)) for n in range(1, 6)
-        )
-        of_partition = (group == "consumer-fetch-manager-metrics") & names.rlike(PARTITION)
-        of_topic = (group == "producer-topic-metrics") & names.contains(".")
-        one = sample(
-            client_id=F.when(of_partition, F.regexp_extract(names, PARTITION, 1))
-            .when(of_topic, F.split_part(names, F.lit("."), F.lit(1)))
-            .otherwise(names),
-            kind=kind,
-            topic=F.when(of_partition, F.regexp_extract(names, PARTITION, 2)).when(
-                of_topic, F.regexp_replace(names, r"^[^.]*\.", "")
-            ),
-            partition=F.when(of_partition, F.regexp_extract(names, PARTITION, 3)).try_cast("int"),
-            name=lookup(naming.mbeans(), F.concat_ws("/", group, attribute)),
-            value=point["value"].try_cast("double"),
-        )
-        said = bundle(
-            F.array(one),
-            ts_ms=epoch(point["timestamp"]),
-            service=F.try_element_at(point["tags"], F.lit("app")),
-            host=F.regexp_replace(at, r"_\d+$", ""),
-            instance=F.regexp_replace(at, r"_(\d+)$", ":$1"),
-            library=F.lit("java"),
-        )
-        return F.when(point["keyspace"].isNotNull(), F.array(said))
-
-    return let(F.from_json(record.text, SCHEMA), of)
+@lru_cache(maxsize=16_384)
+def _key(keyspace: str) -> _Key | None:
+    """A keyspace taken apart, None where it is not of a Kafka client."""
+    found = KEYSPACE.search(keyspace)
+    if found is None:
+        return None
+    at, kind, names, group, attribute = found.groups()
+    client_id, topic, partition = names, None, None
+    if group == "consumer-fetch-manager-metrics" and (of_partition := PARTITION.fullmatch(names)):
+        client_id, topic, partition = of_partition[1], of_partition[2], integer(of_partition[3])
+    elif group == "producer-topic-metrics" and "." in names:
+        client_id, _, topic = names.partition(".")
+    return _Key(at, client_id, kind, topic, partition, _NAMES.get(f"{group}/{attribute}"))
 
 
-FORMAT = sampled(name="jmxtrans", order=70, recognise=_recognise, bundles=_bundles, interval_ms=60_000)
+def _recognise(record: Record) -> bool:
+    said = record.document
+    return type(said) is dict and "keyspace" in said and "value" in said and "timestamp" in said
+
+
+def _decode(record: Record) -> list[Snapshot] | None:
+    said = mapping(record.document)
+    keyspace = text(said.get("keyspace"))
+    if keyspace is None:
+        return None
+    key = _key(keyspace)
+    if key is None:
+        return []
+    process = Process(
+        epoch(number(said.get("timestamp"))),
+        service=present(mapping(said.get("tags")).get("app")),
+        host=PORT.sub("", key.at),
+        instance=PORT.sub(r":\1", key.at),
+        library="java",
+    )
+    process.add(key.client_id, key.kind, key.name, number(said.get("value")), key.topic, key.partition)
+    return process.snapshots()
+
+
+FORMAT = Format("jmxtrans", "metrics", 70, _recognise, _decode, interval_ms=60_000)

@@ -6,59 +6,56 @@ Which process it was, the response does not say: that comes from headers or key.
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import re
+from collections.abc import Mapping
+from typing import Any
 
-from clienthealth.formats import Record
-from clienthealth.formats._expr import entries, epoch, let, no_entries, no_keys
-from clienthealth.formats._mbeans import samples
-from clienthealth.formats._samples import bundle, sampled, unusable
+from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats._mbeans import read
+from clienthealth.formats._samples import Process, unusable
+from clienthealth.formats._values import epoch, known, mapping
 
-#: `value` stays text, as its shape depends on what was asked for.
-ELEMENT = "request struct<mbean:string,attribute:string>, value string, status double, timestamp double"
-
-
-def _recognise(record: Record) -> Column:
-    keys = F.coalesce(record.json_keys, no_keys())
-    one = F.array_contains(keys, "request") & F.array_contains(keys, "status")
-    many = F.exists(_elements(record), lambda e: e["request"].isNotNull() & e["status"].isNotNull())
-    # Of an array that is cut off a parser gives what it has read.
-    return one | F.coalesce(F.when(F.json_array_length(record.text) > 0, many), F.lit(False))
+#: Does a key of a read's value name an MBean? Then it was the read of a pattern.
+MBEAN = re.compile(r"[^=]+:.*=")
 
 
-def _elements(record: Record) -> Column:
-    """The elements one by one: a parser gives up a whole array for the sake of one of them."""
-    texts = F.when(record.text.startswith("["), F.from_json(record.text, "array<string>"))
-    return F.transform(F.coalesce(texts, F.array(record.text)), lambda text: F.from_json(text, ELEMENT))
+def _recognise(record: Record) -> bool:
+    said = record.document
+    if type(said) is list:
+        return any(type(one) is dict and type(one.get("request")) is dict and _status(one) is not None for one in said)
+    return type(said) is dict and "request" in said and "status" in said
 
 
-def _mbeans(element: Column) -> Column:
-    """array<struct<mbean, attributes>> of one element."""
-    request, value = element["request"], element["value"]
-
-    def read(found: Column) -> Column:
-        of_pattern = F.transform(
-            found, lambda e: F.struct(e["key"].alias("mbean"), entries(e["value"]).alias("attributes"))
-        )
-        attribute = F.struct(F.coalesce(request["attribute"], F.lit("")).alias("key"), value.alias("value"))
-        of_one = F.when(value.startswith("{"), found).otherwise(F.array(attribute))
-        return F.when(F.exists(found, lambda e: e["key"].rlike("^[^=]+:.*=")), of_pattern).otherwise(
-            F.array(F.struct(request["mbean"].alias("mbean"), of_one.alias("attributes")))
-        )
-
-    return let(F.when(value.startswith("{"), entries(value)).otherwise(no_entries()), read)
+def _decode(record: Record) -> list[Snapshot]:
+    elements = record.document if type(record.document) is list else [record.document]
+    times = [time for one in elements if (time := epoch(known(mapping(one).get("timestamp"))))]
+    process = Process(max(times, default=None), library="java")
+    broken = 0
+    for one in elements:
+        status, request = _status(one), mapping(one).get("request")
+        if status is None or (status == 200 and type(request) is not dict):
+            broken += 1
+        elif status == 200 and one.get("value") is not None:
+            _read(process, mapping(request), one["value"])
+    return [*process.snapshots(), *(unusable() for _ in range(broken))]
 
 
-def _bundles(record: Record) -> Column:
-    def process(elements: Column) -> Column:
-        good = F.filter(elements, lambda e: (e["status"] == 200) & e["value"].isNotNull())
-        found = F.transform(F.flatten(F.transform(good, _mbeans)), lambda m: samples(m["mbean"], m["attributes"]))
-        time = F.array_max(F.transform(elements, lambda e: epoch(e["timestamp"])))
-        said = F.array(bundle(F.flatten(found), ts_ms=time, library=F.lit("java")))
-        broken = F.filter(elements, lambda e: e["status"].isNull() | ((e["status"] == 200) & e["request"].isNull()))
-        return F.concat(said, F.transform(broken, lambda _: unusable()))
-
-    return let(_elements(record), process)
+def _status(element: Any) -> float | None:
+    status = mapping(element).get("status")
+    return status if type(status) in (int, float) else None
 
 
-FORMAT = sampled(name="jolokia", order=40, recognise=_recognise, bundles=_bundles)
+def _read(process: Process, request: Mapping[str, Any], value: Any) -> None:
+    """The samples of one element. The shape of its value depends on what was asked for."""
+    if type(value) is dict and any(map(MBEAN.match, value)):
+        for name, attributes in value.items():
+            read(process, name, mapping(attributes))
+        return
+    mbean, attribute = request.get("mbean"), request.get("attribute")
+    if type(mbean) is str and type(value) is dict:
+        read(process, mbean, value)
+    elif type(mbean) is str and type(attribute) is str:
+        read(process, mbean, {attribute: value})
+
+
+FORMAT = Format("jolokia", "metrics", 40, _recognise, _decode)

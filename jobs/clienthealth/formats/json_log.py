@@ -4,6 +4,8 @@ Such are `message`, `msg`, `short_message`, `log` and `event`, asked in this ord
 an unknown format: it may be anything.
 """
 
+from __future__ import annotations
+
 from clienthealth.logs.json_layouts import Layout, has_any, json_format
 
 MESSAGES = ("message", "msg", "short_message", "log", "event")

@@ -10,83 +10,102 @@ identity comes from headers or key, and the time from the Kafka record.
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from clienthealth import naming
-from clienthealth.formats import Record
-from clienthealth.formats._expr import entries, let, millis, no_keys, number
-from clienthealth.formats._samples import bundle, lookup, sample, sampled
+from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats._mbeans import NAMES
+from clienthealth.formats._samples import Process
+from clienthealth.formats._values import known, mapping, millis, number, text
 
-ENVELOPE = (
-    "client_id string, client_type string, host string, service string, instance string, library_version string, "
-    "group_id string, ts_ms double, metrics string"
+GROUP = re.compile(
+    r"(producer|consumer)-(?:metrics|fetch-manager-metrics|coordinator-metrics|(?:node|topic)-metrics\..+)", re.DOTALL
 )
-GROUP = r"^(producer|consumer)-(?:metrics|fetch-manager-metrics|coordinator-metrics|(?:node|topic)-metrics\..+)$"
 
 QUEUE_TIME = "record-queue-time-"
 LONGEST_QUEUE_SECONDS = 3_600
 
 
-def _recognise(record: Record) -> Column:
-    keys = F.coalesce(record.json_keys, no_keys())
-    enveloped = F.from_json(record.text, "metrics map<string,string>")["metrics"]
-    inside = F.when(F.array_contains(keys, "metrics"), F.exists(F.map_keys(enveloped), lambda key: key.rlike(GROUP)))
-    return F.exists(keys, lambda key: key.rlike(GROUP)) | F.coalesce(inside, F.lit(False))
+class _Group(NamedTuple):
+    """What a group's name says. `names`: its metrics → ours."""
+
+    kind: str
+    topic: str | None
+    of_node: bool
+    names: Mapping[str, str]
 
 
-def _samples(group: Column, envelope: Column) -> Column:
-    name = group["key"]
-    kind = F.regexp_extract(name, GROUP, 1)
-    mbean_type = F.split_part(name, F.lit("."), F.lit(1))
-
-    def one(metrics: Column, metric: Column) -> Column:
-        maximum = F.regexp_replace(metric["key"], "-avg$", "-max")
-        of_nothing = F.exists(
-            metrics, lambda m: metric["key"].endswith("-avg") & (m["key"] == maximum) & number(m["value"]).isNull()
-        )
-        factor = F.when(metric["key"].startswith(QUEUE_TIME) & ~_is_converted(metrics), 1000.0).otherwise(1.0)
-        return sample(
-            client_id=envelope["client_id"],
-            kind=kind,
-            topic=F.when(
-                mbean_type == "producer-topic-metrics", F.substring(name, len("producer-topic-metrics.") + 1, 1000)
-            ),
-            name=lookup(naming.mbeans(), F.concat_ws("/", mbean_type, metric["key"])),
-            rank=F.when(mbean_type.endswith("node-metrics"), 0).otherwise(1),
-            value=F.when(~of_nothing, metric["value"].try_cast("double") * factor),
-        )
-
-    return let(entries(group["value"]), lambda metrics: F.transform(metrics, lambda metric: one(metrics, metric)))
+@lru_cache(maxsize=4096)
+def _group(name: str) -> _Group | None:
+    """A group's name taken apart, None where it is none of a client."""
+    found = GROUP.fullmatch(name)
+    if found is None:
+        return None
+    mbean_type, _, of = name.partition(".")
+    topic = of if mbean_type == "producer-topic-metrics" else None
+    return _Group(found[1], topic, mbean_type.endswith("node-metrics"), NAMES.get(mbean_type, {}))
 
 
-def _is_converted(metrics: Column) -> Column:
-    return F.exists(
-        metrics,
-        lambda m: (
-            m["key"].startswith(QUEUE_TIME) & F.coalesce(number(m["value"]) > LONGEST_QUEUE_SECONDS, F.lit(False))
-        ),
+def _recognise(record: Record) -> bool:
+    said = record.document
+    return type(said) is dict and (any(map(_group, said)) or any(map(_group, mapping(said.get("metrics")))))
+
+
+def _decode(record: Record) -> list[Snapshot] | None:
+    said = mapping(record.document)
+    if any(map(_group, said)):
+        process, client_id, groups = Process(record.ts_ms, library="kafka-python"), None, said
+    elif type(said.get("metrics")) is dict:
+        process, client_id, groups = _enveloped(said), text(said.get("client_id")), said["metrics"]
+    else:
+        return None
+    for name, metrics in groups.items():
+        group = _group(name)
+        if group is not None and type(metrics) is dict:
+            _read(process, client_id, group, metrics)
+    return process.snapshots()
+
+
+def _enveloped(said: Mapping[str, Any]) -> Process:
+    return Process(
+        millis(known(said.get("ts_ms"))),
+        service=text(said.get("service")),
+        host=text(said.get("host")),
+        instance=text(said.get("instance")),
+        library="kafka-python",
+        version=text(said.get("library_version")),
+        group=text(said.get("group_id")),
     )
 
 
-def _bundles(record: Record) -> Column:
-    keys = F.coalesce(record.json_keys, no_keys())
-    is_enveloped = F.array_contains(keys, "metrics") & ~F.exists(keys, lambda key: key.rlike(GROUP))
-
-    def of(envelope: Column) -> Column:
-        groups = entries(F.when(is_enveloped, envelope["metrics"]).otherwise(record.text))
-        kept = F.filter(groups, lambda group: group["key"].rlike(GROUP))
-        said = bundle(
-            F.flatten(F.transform(kept, lambda group: _samples(group, envelope))),
-            ts_ms=F.when(is_enveloped, millis(envelope["ts_ms"])).otherwise(record.ts_ms),
-            library=F.lit("kafka-python"),
-            version=envelope["library_version"],
-            group=envelope["group_id"],
-            **{name: envelope[name] for name in ("service", "host", "instance")},
-        )
-        return F.when(~is_enveloped | envelope["metrics"].startswith("{"), F.array(said))
-
-    return let(F.from_json(record.text, ENVELOPE), of)
+def _read(process: Process, client_id: str | None, group: _Group, metrics: Mapping[str, Any]) -> None:
+    """Give the process the samples of one group."""
+    queue_factor = _queue_factor(metrics)
+    if metrics:
+        process.add(client_id, group.kind, None, None)
+    for metric, said in metrics.items():
+        name = group.names.get(metric)
+        if name is None:
+            continue
+        value = number(said)
+        if value is not None and metric.endswith("-avg") and _is_of_nothing(metric, metrics):
+            value = None
+        if value is not None and metric.startswith(QUEUE_TIME):
+            value *= queue_factor
+        process.add(client_id, group.kind, name, value, group.topic, of_node=group.of_node)
 
 
-FORMAT = sampled(name="kafka_python", order=20, recognise=_recognise, bundles=_bundles)
+def _is_of_nothing(average: str, metrics: Mapping[str, Any]) -> bool:
+    maximum = average.removesuffix("-avg") + "-max"
+    return maximum in metrics and number(metrics[maximum]) is None
+
+
+def _queue_factor(metrics: Mapping[str, Any]) -> float:
+    """What to multiply queue times by to have milliseconds."""
+    times = (number(metrics.get(f"{QUEUE_TIME}{what}")) for what in ("avg", "max"))
+    return 1.0 if any(time is not None and time > LONGEST_QUEUE_SECONDS for time in times) else 1000.0
+
+
+FORMAT = Format("kafka_python", "metrics", 20, _recognise, _decode)

@@ -1,20 +1,16 @@
 """librdkafka's own lines on standard error: `%severity|seconds|facility|handle| [thrd:name]: text`."""
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from __future__ import annotations
 
-from clienthealth.formats import Format, Record
-from clienthealth.logs.fields import log
+import re
 
+from clienthealth.formats import Format, LogLine, Record
 
-def _recognise(record: Record) -> Column:
-    return F.coalesce(
-        record.text.startswith("%") & record.text.rlike(r"^%\d\|\d{1,12}\.\d{1,9}\|\w{1,40}\|"), F.lit(False)
-    )
+_BEGINNING = re.compile(r"%\d\|\d{1,12}\.\d{1,9}\|\w{1,40}\|", re.ASCII)
 
 
-def _decode(record: Record) -> Column:
-    return F.array(log(message=record.text))
+def _recognise(record: Record) -> bool:
+    return record.text.startswith("%") and _BEGINNING.match(record.text) is not None
 
 
-FORMAT = Format("librdkafka_log", "logs", 3, _recognise, _decode)
+FORMAT = Format("librdkafka_log", "logs", 3, _recognise, lambda record: [LogLine(message=record.text)])

@@ -9,165 +9,158 @@ missing): a reading of the topic as a whole, and only while there are any.
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from clienthealth.formats import Format, Record
-from clienthealth.formats._expr import known, let, millis, no_keys
-from clienthealth.formats._samples import exactly
+from clienthealth.formats import Format, Identity, Record, Snapshot, TopicMetrics
+from clienthealth.formats._values import integer, known, mapping, millis, text
 from clienthealth.naming import LIBRDKAFKA
 
-_WINDOW = "struct<avg:double,max:double,cnt:double>"
-_PARTITION = (
-    "partition:double,msgq_cnt:double,msgq_bytes:double,xmit_msgq_cnt:double,xmit_msgq_bytes:double,fetchq_cnt:double,"
-    "fetchq_size:double,app_offset:double,stored_offset:double,committed_offset:double,commited_offset:double,"
-    "lo_offset:double,hi_offset:double,consumer_lag:double,txmsgs:double,rxmsgs:double"
-)
-SCHEMA = (
-    "name string, client_id string, type string, time double, replyq double, msg_cnt double, msg_size double, "
-    "msg_max double, msg_size_max double, txmsgs double, rxmsgs double, rx double, "
-    f"brokers map<string,struct<state:string,waitresp_cnt:double,int_latency:{_WINDOW},rtt:{_WINDOW}>>, "
-    f"topics map<string,struct<topic:string,metadata_age:double,partitions:map<string,struct<{_PARTITION}>>>>, "
-    "cgrp struct<assignment_size:double,rebalance_cnt:double>"
-)
+Object = Mapping[str, Any]
 
 
-def _recognise(record: Record) -> Column:
-    keys = F.coalesce(record.json_keys, no_keys())
-    has = [F.array_contains(keys, name) for name in ("brokers", "topics", "type", "ts")]
-    return has[0] & has[1] & has[2] & has[3]
+def _recognise(record: Record) -> bool:
+    said = record.document
+    return type(said) is dict and "brokers" in said and "topics" in said and "type" in said and "ts" in said
 
 
-def _total(values: Column) -> Column:
-    """The sum of what is known; null where nothing is."""
-    seen = F.filter(values, lambda v: known(v).isNotNull())
-    return F.when(F.size(seen) > 0, F.aggregate(seen, F.lit(0.0), lambda total, v: total + v))
-
-
-def _largest(values: Column) -> Column:
-    return F.array_max(F.transform(values, known))
-
-
-def _mean(windows: Column) -> Column:
-    """The average over brokers, weighted by how much each measured; windows that measured nothing do not count."""
-    used = F.filter(windows, lambda w: (w["cnt"] > 0) & known(w["avg"]).isNotNull())
-    total = F.aggregate(used, F.lit(0.0), lambda sum_, w: sum_ + w["avg"] * w["cnt"])
-    return F.when(F.size(used) > 0, total / F.aggregate(used, F.lit(0.0), lambda sum_, w: sum_ + w["cnt"]))
-
-
-def _maximum(windows: Column) -> Column:
-    return F.array_max(F.transform(F.filter(windows, lambda w: w["cnt"] > 0), lambda w: known(w["max"])))
-
-
-def _at_least_0(value: Column) -> Column:
-    return F.when(value.isNotNull(), F.greatest(value, F.lit(0.0)))
-
-
-def _struct(fields: dict[str, Column]) -> Column:
-    return F.struct(*(value.alias(name) for name, value in fields.items()))
-
-
-def _metrics(stats: Column) -> Column:
-    producer = stats["type"] == "producer"
-    brokers = F.map_values(stats["brokers"])
-    topics = F.map_values(stats["topics"])
-    partitions = F.flatten(F.transform(topics, lambda t: F.map_values(t["partitions"])))
-    internal, round_trip = (
-        F.transform(brokers, lambda b: b["int_latency"]),
-        F.transform(brokers, lambda b: b["rtt"]),
+def _decode(record: Record) -> list[Snapshot] | None:
+    stats = mapping(record.document)
+    kind = text(stats.get("type"))
+    if kind is None or type(stats.get("topics")) is not dict or type(stats.get("brokers")) is not dict:
+        return None
+    producer = kind == "producer"
+    seconds = known(stats.get("time"))
+    client = Identity(
+        # Unique within its process, if nowhere else.
+        instance=text(stats.get("name")),
+        client_id=text(stats.get("client_id")),
+        kind=kind if kind in ("producer", "consumer") else None,
+        library="librdkafka",
     )
-    of_producers = {
-        "buffer-total-bytes": stats["msg_size_max"],
-        "buffer-available-bytes": _at_least_0(stats["msg_size_max"] - stats["msg_size"]),
-        "queue-records": stats["msg_cnt"],
-        "queue-records-limit": stats["msg_max"],
-        "record-send-total": stats["txmsgs"],
+    return [
+        Snapshot(
+            ts_ms=millis(seconds * 1000) if seconds is not None else None,
+            client=client,
+            metrics=_metrics(stats, producer),
+            topics=[*_topics(stats["topics"], producer)],
+        )
+    ]
+
+
+def _metrics(stats: Object, producer: bool) -> dict[str, float]:
+    brokers = [mapping(broker) for broker in stats["brokers"].values()]
+    of_kind = _of_producer(stats, brokers) if producer else _of_consumer(stats)
+    fields = {
+        **of_kind,
+        "reply-queue": known(stats.get("replyq")),
+        "connection-count": float(sum(broker.get("state") == "UP" for broker in brokers)),
+    }
+    return {name: value * LIBRDKAFKA[name][1] for name, value in fields.items() if value is not None}
+
+
+def _of_producer(stats: Object, brokers: list[Object]) -> dict[str, float | None]:
+    internal = _windows(brokers, "int_latency")
+    round_trip = _windows(brokers, "rtt")
+    size, limit = known(stats.get("msg_size")), known(stats.get("msg_size_max"))
+    topics = [mapping(topic) for topic in stats["topics"].values()]
+    return {
+        "buffer-total-bytes": limit,
+        "buffer-available-bytes": max(limit - size, 0.0) if size is not None and limit is not None else None,
+        "queue-records": known(stats.get("msg_cnt")),
+        "queue-records-limit": known(stats.get("msg_max")),
+        "record-send-total": known(stats.get("txmsgs")),
         "record-queue-time-avg": _mean(internal),
         "record-queue-time-max": _maximum(internal),
         "request-latency-avg": _mean(round_trip),
         "request-latency-max": _maximum(round_trip),
-        "requests-in-flight": _total(F.transform(brokers, lambda b: b["waitresp_cnt"])),
-        "response-total": stats["rx"],
-        "metadata-age": F.array_min(F.transform(topics, lambda t: known(t["metadata_age"]))),
+        "requests-in-flight": _total(broker.get("waitresp_cnt") for broker in brokers),
+        "response-total": known(stats.get("rx")),
+        "metadata-age": min(_known(topic.get("metadata_age") for topic in topics), default=None),
     }
-    of_consumers = {
-        "records-consumed-total": stats["rxmsgs"],
-        "records-lag-max": _largest(F.transform(partitions, lambda p: p["consumer_lag"])),
-        "assigned-partitions": stats["cgrp"]["assignment_size"],
-        "rebalance-total": stats["cgrp"]["rebalance_cnt"],
+
+
+def _of_consumer(stats: Object) -> dict[str, float | None]:
+    group = mapping(stats.get("cgrp"))
+    lags = (
+        mapping(partition).get("consumer_lag")
+        for topic in stats["topics"].values()
+        for partition in mapping(mapping(topic).get("partitions")).values()
+    )
+    return {
+        "records-consumed-total": known(stats.get("rxmsgs")),
+        "records-lag-max": max(_known(lags), default=None),
+        "assigned-partitions": known(group.get("assignment_size")),
+        "rebalance-total": known(group.get("rebalance_cnt")),
     }
-    of_both = {
-        "reply-queue": stats["replyq"],
-        "connection-count": F.size(F.filter(brokers, lambda b: b["state"] == "UP")).cast("double"),
-    }
+
+
+def _windows(brokers: list[Object], name: str) -> list[tuple[float, Object]]:
+    """How much each broker measured in its window, and the window, without those that measured nothing."""
+    windows = [mapping(broker.get(name)) for broker in brokers]
+    return [(count, window) for window in windows if (count := known(window.get("cnt")))]
+
+
+def _mean(windows: list[tuple[float, Object]]) -> float | None:
+    """The average over brokers, weighted by how much each measured."""
+    used = [(count, average) for count, window in windows if (average := known(window.get("avg"))) is not None]
+    return known(sum(count * average for count, average in used) / sum(count for count, _ in used)) if used else None
+
+
+def _maximum(windows: list[tuple[float, Object]]) -> float | None:
+    return max(_known(window.get("max") for _, window in windows), default=None)
+
+
+def _total(values: Iterable[Any]) -> float | None:
+    """The sum of what is known; None where nothing is."""
+    seen = _known(values)
+    return known(sum(seen)) if seen else None
+
+
+def _known(values: Iterable[Any]) -> list[float]:
+    return [value for one in values if (value := known(one)) is not None]
+
+
+def _topics(topics: Object, producer: bool) -> Iterator[TopicMetrics]:
+    for name, said in topics.items():
+        topic = text(mapping(said).get("topic")) or name
+        for one in mapping(mapping(said).get("partitions")).values():
+            partition = mapping(one)
+            number = known(partition.get("partition"))
+            waiting = _sum(partition, "msgq_cnt", "xmit_msgq_cnt")
+            # The partition of what has none yet is -1.
+            if number is not None or (producer and waiting):
+                yield TopicMetrics(topic, integer(number), metrics=_of_partition(partition, producer, waiting))
+
+
+def _of_partition(partition: Object, producer: bool, waiting: float | None) -> dict[str, float]:
+    committed = known(partition.get("committed_offset"))
     fields = {
-        **{name: F.when(producer, value) for name, value in of_producers.items()},
-        **{name: F.when(~producer, value) for name, value in of_consumers.items()},
-        **of_both,
+        "records-lag": known(partition.get("consumer_lag")),
+        "position": known(partition.get("app_offset")),
+        "stored-offset": known(partition.get("stored_offset")),
+        "committed-offset": committed if committed is not None else known(partition.get("commited_offset")),
     }
-    return _struct({name: value * LIBRDKAFKA[name][1] for name, value in fields.items()})
-
-
-def _topics(stats: Column) -> Column:
-    producer = stats["type"] == "producer"
-
-    def reading(topic: Column, partition: Column) -> Column:
-        committed = F.coalesce(known(partition["committed_offset"]), partition["commited_offset"])
-        waiting = partition["msgq_cnt"] + partition["xmit_msgq_cnt"]
-        waiting_bytes = partition["msgq_bytes"] + partition["xmit_msgq_bytes"]
-        metrics = {
-            "queue-records": F.when(producer, waiting).otherwise(partition["fetchq_cnt"]),
-            "queue-bytes": F.when(producer, waiting_bytes).otherwise(partition["fetchq_size"]),
-            "record-send-total": F.when(producer, partition["txmsgs"]),
-            "records-consumed-total": F.when(~producer, partition["rxmsgs"]),
-            "records-lag": partition["consumer_lag"],
-            "position": partition["app_offset"],
-            "stored-offset": partition["stored_offset"],
-            "committed-offset": committed,
-            "start-offset": F.when(~producer, partition["lo_offset"]),
-            "end-offset": F.when(~producer, partition["hi_offset"]),
+    if producer:
+        fields |= {
+            "queue-records": waiting,
+            "queue-bytes": _sum(partition, "msgq_bytes", "xmit_msgq_bytes"),
+            "record-send-total": known(partition.get("txmsgs")),
         }
-        return F.struct(
-            topic.alias("topic"),
-            F.when(partition["partition"] >= 0, partition["partition"].try_cast("int")).alias("partition"),
-            _struct(metrics).alias("metrics"),
-        )
-
-    def of_topic(entry: Column) -> Column:
-        topic = entry["value"]
-        partitions = F.filter(
-            F.map_values(topic["partitions"]),
-            lambda p: (p["partition"] >= 0) | (producer & (p["msgq_cnt"] + p["xmit_msgq_cnt"] > 0)),
-        )
-        name = F.coalesce(topic["topic"], entry["key"])
-        return F.transform(
-            F.coalesce(partitions, F.array().cast(f"array<struct<{_PARTITION}>>")), lambda p: reading(name, p)
-        )
-
-    return F.flatten(F.transform(F.map_entries(stats["topics"]), of_topic))
+    else:
+        fields |= {
+            "queue-records": known(partition.get("fetchq_cnt")),
+            "queue-bytes": known(partition.get("fetchq_size")),
+            "records-consumed-total": known(partition.get("rxmsgs")),
+            "start-offset": known(partition.get("lo_offset")),
+            "end-offset": known(partition.get("hi_offset")),
+        }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
-def _decode(record: Record) -> Column:
-    def of(stats: Column) -> Column:
-        client = F.struct(
-            stats["client_id"].alias("client_id"),
-            F.when(stats["type"].isin("producer", "consumer"), stats["type"]).alias("kind"),
-            # Unique within its process, if nowhere else.
-            stats["name"].alias("instance"),
-            F.lit("librdkafka").alias("library"),
-        )
-        snapshot = F.struct(
-            millis(stats["time"] * 1000).alias("ts_ms"),
-            client.alias("client"),
-            _metrics(stats).alias("metrics"),
-            _topics(stats).alias("topics"),
-        )
-        usable = stats["type"].isNotNull() & stats["topics"].isNotNull() & stats["brokers"].isNotNull()
-        return F.when(usable, exactly(F.array(snapshot)))
-
-    return let(F.from_json(record.text, SCHEMA), of)
+def _sum(partition: Object, one: str, other: str) -> float | None:
+    first, second = known(partition.get(one)), known(partition.get(other))
+    return known(first + second) if first is not None and second is not None else None
 
 
-FORMAT = Format(
-    name="librdkafka_stats", stream="metrics", order=15, recognise=_recognise, decode=_decode, interval_ms=30_000
-)
+FORMAT = Format("librdkafka_stats", "metrics", 15, _recognise, _decode, interval_ms=30_000)

@@ -1,5 +1,7 @@
 """log4j2's JsonLayout, and JsonTemplateLayout with its JsonLayout template."""
 
+from __future__ import annotations
+
 from clienthealth.logs.json_layouts import Layout, has, has_any, json_format
 
 LINE = Layout(
@@ -19,5 +21,5 @@ FORMAT = json_format(
     "log4j2_json",
     order=20,
     layout=LINE,
-    recognise=lambda record: has(record, "loggerName") & has_any(record, "instant", "timeMillis"),
+    recognise=lambda record: has(record, "loggerName") and has_any(record, "instant", "timeMillis"),
 )

@@ -3,6 +3,8 @@
 Context (MDC) and logback's context properties stand at the root, so that service and host have no fixed names.
 """
 
+from __future__ import annotations
+
 from clienthealth.logs.json_layouts import Layout, has, has_any, json_format
 
 LINE = Layout(
@@ -22,5 +24,5 @@ FORMAT = json_format(
     "logstash",
     order=30,
     layout=LINE,
-    recognise=lambda record: has(record, "@version") & has_any(record, "logger_name", "thread_name", "level_value"),
+    recognise=lambda record: has(record, "@version") and has_any(record, "logger_name", "thread_name", "level_value"),
 )

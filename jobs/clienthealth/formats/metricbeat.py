@@ -6,65 +6,48 @@ attribute with underscores. The machine of the event is Metricbeat's own: the cl
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from collections.abc import Mapping
+from typing import Any
 
-from clienthealth import naming
-from clienthealth.formats import Record
-from clienthealth.formats._expr import entries, iso_millis, known, let, no_keys, place
-from clienthealth.formats._mbeans import parts, sample_of
-from clienthealth.formats._samples import bundle, lookup, sampled
-
-SCHEMA = (
-    "`@timestamp` string, metricset struct<name:string,period:double>, service struct<address:string>, "
-    "jolokia map<string,string>, "
-    "kafka struct<producer:string,consumer:string>"
-)
+from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats._mbeans import add, parts
+from clienthealth.formats._samples import Process
+from clienthealth.formats._values import iso_millis, known, mapping, number, place, text
+from clienthealth.naming import METRICBEAT
 
 
-def _recognise(record: Record) -> Column:
-    keys = F.coalesce(record.json_keys, no_keys())
-    return F.array_contains(keys, "metricset") & F.array_contains(keys, "@timestamp")
+def _recognise(record: Record) -> bool:
+    return type(record.document) is dict and "metricset" in record.document and "@timestamp" in record.document
 
 
-def _samples(fields: Column) -> Column:
-    """Samples of the fields (array of entries) of one MBean, which is among them."""
-    mbean = F.get(F.filter(fields, lambda f: f["key"] == "mbean"), F.lit(0))["value"]
-
-    def one(mbean: Column, field: Column) -> Column:
-        spelled = F.concat_ws("/", mbean["type"], F.translate(field["key"], "_", "-"))
-        name = F.coalesce(lookup(naming.METRICBEAT, field["key"]), lookup(naming.mbeans(), spelled))
-        return sample_of(mbean, name=name, value=field["value"].try_cast("double"))
-
-    return let(parts(mbean), lambda mbean: F.transform(fields, lambda field: one(mbean, field)))
-
-
-def _said(event: Column) -> Column:
-    kafka = event["kafka"]
-    given = F.filter(
-        F.concat(
-            F.array(kafka["producer"], kafka["consumer"]),
-            F.coalesce(F.map_values(event["jolokia"]), F.array().cast("array<string>")),
-        ),
-        lambda fields: fields.contains('"mbean"'),
+def _decode(record: Record) -> list[Snapshot] | None:
+    event = mapping(record.document)
+    metricset = event.get("metricset")
+    if type(metricset) is not dict:
+        return None
+    host, instance = place(text(mapping(event.get("service")).get("address")), None)
+    period = known(metricset.get("period"))
+    process = Process(
+        iso_millis(event.get("@timestamp")),
+        host=host,
+        instance=instance,
+        library="java",
+        interval_ms=int(period) if period is not None else None,
     )
-    found = F.flatten(F.transform(given, lambda fields: let(entries(fields), _samples)))
-    where = place(event["service"]["address"], F.lit(None).cast("string"))
-    return bundle(
-        found,
-        ts_ms=iso_millis(event["@timestamp"]),
-        host=where["host"],
-        instance=where["instance"],
-        library=F.lit("java"),
-        interval_ms=known(event["metricset"]["period"]).cast("long"),
-    )
+    kafka = mapping(event.get("kafka"))
+    for fields in (kafka.get("producer"), kafka.get("consumer"), *mapping(event.get("jolokia")).values()):
+        _read(process, mapping(fields))
+    return process.snapshots()
 
 
-def _bundles(record: Record) -> Column:
-    return let(
-        F.from_json(record.text, SCHEMA),
-        lambda event: F.when(event["metricset"].isNotNull(), F.array(_said(event))),
-    )
+def _read(process: Process, fields: Mapping[str, Any]) -> None:
+    """Give the process the samples of one MBean, which is among the fields."""
+    said = fields.get("mbean")
+    if type(said) is not str:
+        return
+    mbean = parts(said)
+    for field, value in fields.items():
+        add(process, mbean, METRICBEAT.get(field) or mbean.names.get(field.replace("_", "-")), number(value))
 
 
-FORMAT = sampled(name="metricbeat", order=50, recognise=_recognise, bundles=_bundles)
+FORMAT = Format("metricbeat", "metrics", 50, _recognise, _decode)

@@ -6,63 +6,62 @@ named: the broker that was asked stands for it.
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from collections.abc import Mapping
+from typing import Any
 
-from clienthealth.formats import Format, Record
-from clienthealth.formats._expr import iso_millis, known, let, no_keys
-from clienthealth.formats._samples import exactly
-
-SCHEMA = (
-    "`@timestamp` string, metricset struct<name:string,period:double>, service struct<address:string>, "
-    "kafka struct<topic:struct<name:string>,partition:struct<id:int>,consumergroup:"
-    "struct<id:string,topic:string,partition:int,offset:double,consumer_lag:double,"
-    "client:struct<id:string,host:string,member_id:string>>>"
-)
+from clienthealth.formats import Format, Identity, Member, Record, Snapshot, TopicMetrics
+from clienthealth.formats._values import integer, iso_millis, known, mapping, text
 
 
-def _recognise(record: Record) -> Column:
-    keys = F.coalesce(record.json_keys, no_keys())
-    event = F.from_json(record.text, "metricset struct<name:string>, kafka struct<consumergroup:string>")
-    is_group = event["kafka"]["consumergroup"].isNotNull() & (event["metricset"]["name"] == "consumergroup")
-    return F.array_contains(keys, "metricset") & F.coalesce(is_group, F.lit(False))
+def _recognise(record: Record) -> bool:
+    event = mapping(record.document)
+    of_group = mapping(event.get("kafka")).get("consumergroup") is not None
+    return of_group and mapping(event.get("metricset")).get("name") == "consumergroup"
 
 
-def _snapshot(event: Column) -> Column:
-    group = event["kafka"]["consumergroup"]
-    offset, lag = known(group["offset"]), known(group["consumer_lag"])
-    member = group["client"]
-    topic = F.struct(
-        F.coalesce(group["topic"], event["kafka"]["topic"]["name"]).alias("topic"),
-        F.coalesce(group["partition"], event["kafka"]["partition"]["id"]).alias("partition"),
-        F.struct(
-            member["id"].alias("client_id"), member["member_id"].alias("consumer_id"), member["host"].alias("host")
-        ).alias("member"),
-        F.struct(offset.alias("committed-offset"), (offset + lag).alias("end-offset"), lag.alias("records-lag")).alias(
-            "metrics"
-        ),
+def _decode(record: Record) -> list[Snapshot] | None:
+    event = mapping(record.document)
+    kafka = mapping(event.get("kafka"))
+    group = mapping(kafka.get("consumergroup"))
+    group_id = text(group.get("id"))
+    if group_id is None:
+        return None
+    period = known(mapping(event.get("metricset")).get("period"))
+    topic = text(group.get("topic")) or text(mapping(kafka.get("topic")).get("name"))
+    client = Identity(
+        instance=text(mapping(event.get("service")).get("address")),
+        client_id=group_id,
+        kind="group",
+        library="broker",
+        group=group_id,
     )
-    client = F.struct(
-        event["service"]["address"].alias("instance"),
-        group["id"].alias("client_id"),
-        F.lit("group").alias("kind"),
-        F.lit("broker").alias("library"),
-        group["id"].alias("group"),
+    return [
+        Snapshot(
+            ts_ms=iso_millis(event.get("@timestamp")),
+            client=client,
+            topics=[_partition(topic, group, kafka)] if topic else [],
+            interval_ms=int(period) if period is not None else None,
+        )
+    ]
+
+
+def _partition(topic: str, group: Mapping[str, Any], kafka: Mapping[str, Any]) -> TopicMetrics:
+    partition = integer(group.get("partition"))
+    if partition is None:
+        partition = integer(mapping(kafka.get("partition")).get("id"))
+    member = mapping(group.get("client"))
+    return TopicMetrics(
+        topic=topic,
+        partition=partition,
+        member=Member(text(member.get("id")), text(member.get("member_id")), text(member.get("host"))),
+        metrics=_offsets(known(group.get("offset")), known(group.get("consumer_lag"))),
     )
-    snapshot = F.struct(
-        iso_millis(event["@timestamp"]).alias("ts_ms"),
-        client.alias("client"),
-        F.struct(F.lit(None).cast("double").alias("members")).alias("metrics"),
-        F.array(topic).alias("topics"),
-        known(event["metricset"]["period"]).cast("long").alias("interval_ms"),
-    )
-    return F.when(group["id"].isNotNull(), exactly(F.array(snapshot)))
 
 
-def _decode(record: Record) -> Column:
-    return let(F.from_json(record.text, SCHEMA), _snapshot)
+def _offsets(committed: float | None, lag: float | None) -> dict[str, float]:
+    end = committed + lag if committed is not None and lag is not None else None
+    found = {"committed-offset": committed, "end-offset": known(end), "records-lag": lag}
+    return {name: value for name, value in found.items() if value is not None}
 
 
-FORMAT = Format(
-    name="metricbeat_consumergroup", stream="metrics", order=49, recognise=_recognise, decode=_decode, groups=True
-)
+FORMAT = Format("metricbeat_consumergroup", "metrics", 49, _recognise, _decode, groups=True)

@@ -12,152 +12,205 @@ client says per topic is then added up (averages and maxima: the largest).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from clienthealth import naming
-from clienthealth.formats import Record
-from clienthealth.formats._expr import interval, let, matched, millis, no_keys
-from clienthealth.formats._samples import bundle, lookup, sample, sampled, unusable
+from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats._samples import Process, unusable
+from clienthealth.formats._values import integer, interval, known, mapping, millis, number, text
+from clienthealth.settings import IdentitySettings
 
-_VALUE = "struct<stringValue:string,intValue:string,doubleValue:string,boolValue:string>"
-_ATTRIBUTES = f"array<struct<key:string,value:{_VALUE}>>"
-_POINTS = (
-    f"array<struct<attributes:{_ATTRIBUTES},startTimeUnixNano:string,timeUnixNano:string,asDouble:string,asInt:string>>"
-)
-_METRICS = (
-    f"array<struct<name:string,gauge:struct<dataPoints:{_POINTS}>,"
-    f"sum:struct<aggregationTemporality:string,dataPoints:{_POINTS}>>>"
-)
-RESOURCE = f"resource struct<attributes:{_ATTRIBUTES}>, scopeMetrics array<struct<metrics:{_METRICS}>>"
 KIP714 = "org.apache.kafka."
 KIP714_INTERVAL_MS, AGENT_INTERVAL_MS = 300_000, 60_000
-CLIENT_METRIC = r"^(?:org\.apache\.)?kafka\.(producer|consumer)\."
-DELTA = ("1", "AGGREGATION_TEMPORALITY_DELTA")
+CLIENT_METRIC = re.compile(r"(?:org\.apache\.)?kafka\.(producer|consumer)\.")
+DELTA = (1, "1", "AGGREGATION_TEMPORALITY_DELTA")
+#: Attributes of a point that was measured for one broker of several.
+NODES = frozenset({"node_id", "node-id", "node.id"})
+
+_NAMES = naming.spellings(naming.kip714, naming.otel_agent)
+_NO_ATTRIBUTES: Mapping[str, str] = {}
 
 
-def _recognise(record: Record) -> Column:
-    return F.array_contains(F.coalesce(record.json_keys, no_keys()), "resourceMetrics")
+class _Metric(NamedTuple):
+    """What a metric's name says. `name`: ours; `of_nodes`: do we read it where it is of one broker?"""
+
+    kind: str
+    name: str | None
+    of_nodes: bool
+    kip714: bool
 
 
-def _plain(attributes: Column) -> Column:
-    """Attributes as array<struct<key,value>>, values as text."""
+@lru_cache(maxsize=4096)
+def _metric(spelled: str) -> _Metric | None:
+    """A metric's name taken apart, None where it is no Kafka client's."""
+    found = CLIENT_METRIC.match(spelled)
+    if found is None:
+        return None
+    name = _NAMES.get(spelled)
+    return _Metric(found[1], name, bool(name and name.startswith("request-latency")), spelled.startswith(KIP714))
 
-    def one(attribute: Column) -> Column:
-        value = attribute["value"]
-        kinds = ("stringValue", "intValue", "doubleValue", "boolValue")
-        return F.struct(attribute["key"].alias("key"), F.coalesce(*(value[kind] for kind in kinds)).alias("value"))
 
-    return F.transform(attributes, one)
+def _recognise(record: Record) -> bool:
+    return type(record.document) is dict and "resourceMetrics" in record.document
 
 
-def _attribute(plain: Column, names: Sequence[str]) -> Column:
+def _decode(record: Record) -> list[Snapshot] | None:
+    resources = mapping(record.document).get("resourceMetrics")
+    if type(resources) is not list:
+        return None
+    found: list[Snapshot] = []
+    broken = 0
+    for resource in resources:
+        scopes = mapping(resource).get("scopeMetrics")
+        if type(scopes) is not list:
+            broken += 1
+            continue
+        readable = [scope["metrics"] for scope in scopes if _is_readable(scope)]
+        broken += len(readable) < len(scopes)
+        attributes = _attributes(mapping(mapping(resource).get("resource")).get("attributes"))
+        found += _Points(readable, attributes, record.identity.otlp_client_id).snapshots(attributes, record.identity)
+    return [*found, *(unusable() for _ in range(broken))]
+
+
+def _is_readable(scope: Any) -> bool:
+    """Has it a list of metrics, each an object? (Some write null for none.)"""
+    metrics = mapping(scope).get("metrics")
+    return type(metrics) is list and all(type(metric) is dict or metric is None for metric in metrics)
+
+
+def _attributes(listed: Any) -> Mapping[str, str]:
+    """Attributes by name, values as text; those without a value, or with a list or object, are left out."""
+    if type(listed) is not list:
+        return _NO_ATTRIBUTES
+    found = {}
+    for one in listed:
+        if type(one) is dict and type(value := one.get("value")) is dict and type(name := one.get("key")) is str:
+            said = value.get("stringValue")
+            if type(said) is not str:
+                said = _scalar(value)
+            if said:
+                found[name] = said
+    return found
+
+
+def _scalar(value: Mapping[str, Any]) -> str | None:
+    """An attribute's value that is no text, as text."""
+    for kind in ("stringValue", "intValue", "doubleValue", "boolValue"):
+        if kind in value:
+            return text(value[kind])
+    return None
+
+
+def _first(attributes: Mapping[str, str], names: Sequence[str]) -> str | None:
     """The value of the first of the names that is there."""
-    order = F.array(*(F.lit(name) for name in names))
-    found = F.filter(plain, lambda a: a["key"].isin(*names) & (a["value"] != ""))
-    return F.array_min(F.transform(found, lambda a: F.struct(F.array_position(order, a["key"]), a["value"])))["value"]
+    for name in names:
+        if name in attributes:
+            return attributes[name]
+    return None
 
 
-def _moment(nanos: Column) -> Column:
-    return millis(nanos.try_cast("double") / 1e6)
+def _moment(nanos: Any) -> int | None:
+    """A time in nanoseconds, perhaps written as text, as epoch milliseconds."""
+    said = number(nanos)
+    return millis(said / 1e6) if said is not None else None
 
 
-def _samples(metric: Column, own_id: Column, ids: Sequence[str]) -> Column:
-    """array<struct<sample, ts_ms, since_ms, delta, kip714>> of one metric; empty unless it is a Kafka client's.
+class _Points:
+    """The data points of one resource."""
 
-    `since_ms`: since when a delta counts, null for all else.
-    """
-    kind = matched(metric["name"], CLIENT_METRIC)
-    facts = F.struct(
-        kind.alias("kind"),
-        lookup(naming.spellings(naming.kip714, naming.otel_agent), metric["name"]).alias("name"),
-        F.coalesce(metric["sum"]["aggregationTemporality"].isin(*DELTA), F.lit(False)).alias("delta"),
-        metric["name"].startswith(KIP714).alias("kip714"),
-    )
-    points = F.when(kind.isNotNull(), F.coalesce(metric["sum"]["dataPoints"], metric["gauge"]["dataPoints"]))
+    def __init__(self, scopes: list[list[Any]], attributes: Mapping[str, str], ids: Sequence[str]) -> None:
+        self.pushed = self.delta = False
+        self.newest: int | None = None
+        #: Since when the deltas count.
+        self.since: int | None = None
+        #: The last times seen, as they are written.
+        self._ended: Any = None
+        self._began: Any = None
+        self._process = Process(None)
+        self._ids, self._own_id = ids, _first(attributes, ids)
+        for metrics in scopes:
+            for said in metrics:
+                if said is not None:
+                    self._read(said)
 
-    def one(facts: Column, point: Column) -> Column:
-        return let(_plain(point["attributes"]), lambda attributes: of_point(facts, point, attributes))
+    def _read(self, said: Mapping[str, Any]) -> None:
+        name = said.get("name")
+        metric = _metric(name) if type(name) is str else None
+        if metric is None:
+            return
+        total = said.get("sum")
+        delta = type(total) is dict and total.get("aggregationTemporality") in DELTA
+        points = _data_points(total)
+        if points is None:
+            points = _data_points(said.get("gauge"))
+        for point in points or ():
+            if type(point) is not dict:
+                continue
+            # Most points of a record share their times.
+            if (ended := point.get("timeUnixNano")) != self._ended:
+                self._note_end(ended)
+            if delta and (began := point.get("startTimeUnixNano")) != self._began:
+                self._note_begin(began)
+            if listed := point.get("attributes"):
+                self._take(metric, point, _attributes(listed))
+            else:
+                self._process.add(self._own_id, metric.kind, metric.name, _value(point))
+            self.pushed = self.pushed or metric.kip714
+            self.delta = self.delta or delta
 
-    def of_point(facts: Column, point: Column, attributes: Column) -> Column:
-        of_node = _attribute(attributes, ("node_id", "node-id", "node.id")).isNotNull()
-        return F.struct(
-            sample(
-                client_id=F.coalesce(_attribute(attributes, ids), own_id),
-                kind=facts["kind"],
-                topic=_attribute(attributes, ("topic",)),
-                partition=_attribute(attributes, ("partition",)).try_cast("int"),
-                name=F.when(~of_node | facts["name"].startswith("request-latency"), facts["name"]),
-                rank=F.when(of_node, 0).otherwise(1),
-                value=F.coalesce(point["asDouble"], point["asInt"]).try_cast("double"),
-            ).alias("sample"),
-            _moment(point["timeUnixNano"]).alias("ts_ms"),
-            F.when(facts["delta"], _moment(point["startTimeUnixNano"])).alias("since_ms"),
-            facts["delta"].alias("delta"),
-            facts["kip714"].alias("kip714"),
+    def _note_end(self, nanos: Any) -> None:
+        self._ended = nanos
+        moment = _moment(nanos)
+        if moment is not None and (self.newest is None or moment > self.newest):
+            self.newest = moment
+
+    def _note_begin(self, nanos: Any) -> None:
+        self._began = nanos
+        moment = _moment(nanos)
+        if moment is not None and (self.since is None or moment < self.since):
+            self.since = moment
+
+    def _take(self, metric: _Metric, point: Mapping[str, Any], attributes: Mapping[str, str]) -> None:
+        of_node = not NODES.isdisjoint(attributes)
+        self._process.add(
+            _first(attributes, self._ids) or self._own_id,
+            metric.kind,
+            metric.name if metric.of_nodes or not of_node else None,
+            _value(point),
+            attributes.get("topic"),
+            integer(attributes.get("partition")),
+            of_node=of_node,
         )
 
-    usable = F.coalesce(points, F.array().cast(_POINTS))
-    return let(facts, lambda facts: F.transform(usable, lambda point: one(facts, point)))
+    def snapshots(self, attributes: Mapping[str, str], identity: IdentitySettings) -> list[Snapshot]:
+        """Of a resource with these attributes."""
+        span = self.newest - self.since if self.newest is not None and self.since is not None else None
+        usual = KIP714_INTERVAL_MS if self.pushed else AGENT_INTERVAL_MS
+        process = self._process
+        process.ts_ms, process.delta, process.interval_ms = self.newest, self.delta, interval(span, usual)
+        process.service = _first(attributes, identity.otlp_service)
+        process.host = _first(attributes, identity.otlp_host)
+        process.instance = _first(attributes, identity.otlp_instance)
+        library = _first(attributes, ("client_software_name", "client.software.name")) or ""
+        process.library = "librdkafka" if "librdkafka" in library else "java"
+        process.version = _first(attributes, ("client_software_version", "client.software.version"))
+        process.group = _first(attributes, ("group_id", "group.id"))
+        return process.snapshots(rolled_up=True)
 
 
-def _bundles(record: Record) -> Column:
-    identity = record.identity
-
-    def said(resource: Column, points: Column) -> Column:
-        attributes = resource["attributes"]
-        library = _attribute(attributes, ("client_software_name", "client.software.name"))
-        pushed = F.exists(points, lambda p: p["kip714"])
-        ts_ms = F.array_max(F.transform(points, lambda p: p["ts_ms"]))
-        since_ms = F.array_min(F.transform(points, lambda p: p["since_ms"]))
-        usual = F.when(pushed, KIP714_INTERVAL_MS).otherwise(AGENT_INTERVAL_MS)
-        return bundle(
-            F.transform(points, lambda p: p["sample"]),
-            ts_ms=ts_ms,
-            delta=F.exists(points, lambda p: p["delta"]),
-            interval_ms=interval(ts_ms - since_ms, usual),
-            service=_attribute(attributes, identity.otlp_service),
-            host=_attribute(attributes, identity.otlp_host),
-            instance=_attribute(attributes, identity.otlp_instance),
-            library=F.when(library.contains("librdkafka"), "librdkafka").otherwise("java"),
-            version=_attribute(attributes, ("client_software_version", "client.software.version")),
-            group=_attribute(attributes, ("group_id", "group.id")),
-            rolled_up=F.lit(True),
-        )
-
-    def of_resource(resource: Column) -> Column:
-        own_id = _attribute(resource["attributes"], identity.otlp_client_id)
-        points = let(
-            own_id,
-            lambda own_id: F.flatten(
-                F.transform(resource["metrics"], lambda m: _samples(m, own_id, identity.otlp_client_id))
-            ),
-        )
-        return let(points, lambda points: said(resource, points))
-
-    def flat(resource: Column) -> Column:
-        scopes = F.filter(resource["scopeMetrics"], lambda scope: scope["metrics"].isNotNull())
-        return F.struct(
-            _plain(resource["resource"]["attributes"]).alias("attributes"),
-            F.flatten(F.transform(scopes, lambda scope: scope["metrics"])).alias("metrics"),
-        )
-
-    def of_all(resources: Column) -> Column:
-        usable = F.filter(resources, lambda r: r["scopeMetrics"].isNotNull())
-        said = F.transform(F.transform(usable, flat), of_resource)
-        return F.concat(said, F.transform(F.filter(resources, _is_broken), lambda _: unusable()))
-
-    # One by one: a parser gives up a whole array for the sake of one element.
-    texts = F.from_json(record.text, "resourceMetrics array<string>")["resourceMetrics"]
-    return let(F.transform(texts, lambda text: F.from_json(text, RESOURCE)), of_all)
+def _data_points(said: Any) -> list[Any] | None:
+    points = said.get("dataPoints") if type(said) is dict else None
+    return points if type(points) is list else None
 
 
-def _is_broken(resource: Column) -> Column:
-    """Is there something in it that cannot be read? (Never null.)"""
-    scopes = resource["scopeMetrics"]
-    return scopes.isNull() | F.exists(scopes, lambda scope: scope["metrics"].isNull())
+def _value(point: Mapping[str, Any]) -> float | None:
+    value = point.get("asDouble")
+    if type(value) is float:
+        return known(value)
+    return number(value if value is not None else point.get("asInt"))
 
 
-FORMAT = sampled(name="otlp_metrics", order=5, recognise=_recognise, bundles=_bundles, interval_ms=AGENT_INTERVAL_MS)
+FORMAT = Format("otlp_metrics", "metrics", 5, _recognise, _decode, interval_ms=AGENT_INTERVAL_MS)

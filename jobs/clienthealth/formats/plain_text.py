@@ -4,23 +4,22 @@ A line of text says at most when, at what level, in which thread and by which lo
 or key can tell. Records with control characters are not text but something binary that happens to be valid UTF-8.
 """
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from __future__ import annotations
 
-from clienthealth.formats import Format, Record
-from clienthealth.logs.fields import log
+import re
+
+from clienthealth.formats import Format, LogLine, Record
+
+_VISIBLE = re.compile(r"\S", re.ASCII)
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
-def is_text(record: Record) -> Column:
+def is_text(record: Record) -> bool:
     """Can the value be read as lines of text?"""
     text = record.text
-    return F.coalesce(
-        ~F.ltrim(text).startswith("{") & text.rlike(r"\S") & ~text.rlike(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]"), F.lit(False)
-    )
+    if text.lstrip(" ").startswith("{") or not _VISIBLE.search(text):
+        return False
+    return text.isprintable() or not _CONTROL.search(text)
 
 
-def _decode(record: Record) -> Column:
-    return F.array(log(message=record.text))
-
-
-FORMAT = Format("plain_text", "logs", 100, is_text, _decode)
+FORMAT = Format("plain_text", "logs", 100, is_text, lambda record: [LogLine(message=record.text)])

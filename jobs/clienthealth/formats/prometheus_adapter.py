@@ -7,51 +7,58 @@ samples of the same topic are no matter of ours: they are rejected as `no-metric
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import re
+from collections.abc import Mapping
+from typing import Any
 
 from clienthealth import naming
-from clienthealth.formats import Record
-from clienthealth.formats._expr import iso_millis, let, matched, no_keys, present
-from clienthealth.formats._samples import bundle, lookup, sample, sampled
+from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats._samples import Process
+from clienthealth.formats._values import integer, iso_millis, number, present, text
 
-SCHEMA = "name string, value string, timestamp string, labels map<string,string>"
-CLIENT_METRIC = "^kafka_(producer|consumer)_"
-
-
-def _recognise(record: Record) -> Column:
-    keys = F.coalesce(record.json_keys, no_keys())
-    has = [F.array_contains(keys, name) for name in ("name", "value", "timestamp", "labels")]
-    return has[0] & has[1] & has[2] & has[3]
+_NAMES = naming.spellings(naming.micrometer, naming.jmx_exporter)
+_KINDS = {"kafka_producer_": "producer", "kafka_consumer_": "consumer"}
+_PORT = re.compile(r":\d+$")
 
 
-def _bundles(record: Record) -> Column:
-    def label(point: Column, *names: str) -> Column:
-        return F.coalesce(*(present(F.try_element_at(point["labels"], F.lit(name))) for name in names))
-
-    def of(point: Column) -> Column:
-        name = F.coalesce(point["name"], label(point, "__name__"))
-        one = sample(
-            client_id=label(point, "client_id", "clientId", "client.id"),
-            kind=matched(name, CLIENT_METRIC),
-            topic=label(point, "topic"),
-            partition=label(point, "partition").try_cast("int"),
-            name=lookup(naming.spellings(naming.micrometer, naming.jmx_exporter), name),
-            value=point["value"].try_cast("double"),
-        )
-        instance = label(point, "instance")
-        said = bundle(
-            F.array(one),
-            ts_ms=iso_millis(point["timestamp"]),
-            service=label(point, "service", "application", "app", "job"),
-            host=F.coalesce(label(point, "host", "pod"), F.regexp_replace(instance, r":\d+$", "")),
-            instance=instance,
-            library=F.lit("java"),
-            version=label(point, "kafka_version"),
-        )
-        return F.when(point["labels"].isNotNull() & name.isNotNull(), F.array(said))
-
-    return let(F.from_json(record.text, SCHEMA), of)
+def _recognise(record: Record) -> bool:
+    said = record.document
+    return type(said) is dict and "name" in said and "value" in said and "timestamp" in said and "labels" in said
 
 
-FORMAT = sampled(name="prometheus_adapter", order=60, recognise=_recognise, bundles=_bundles, interval_ms=60_000)
+def _decode(record: Record) -> list[Snapshot] | None:
+    point = record.document
+    labels = point.get("labels") if type(point) is dict else None
+    if type(labels) is not dict:
+        return None
+    name = text(point.get("name")) or _label(labels, "__name__")
+    if name is None:
+        return None
+    # Both prefixes have the same length.
+    kind = _KINDS.get(name[: len("kafka_producer_")])
+    if kind is None:
+        return []
+    instance = _label(labels, "instance")
+    process = Process(
+        iso_millis(point.get("timestamp")),
+        service=_label(labels, "service", "application", "app", "job"),
+        host=_label(labels, "host", "pod") or (_PORT.sub("", instance) if instance else None),
+        instance=instance,
+        library="java",
+        version=_label(labels, "kafka_version"),
+    )
+    client_id = _label(labels, "client_id", "clientId", "client.id")
+    partition = integer(labels.get("partition"))
+    process.add(client_id, kind, _NAMES.get(name), number(point.get("value")), _label(labels, "topic"), partition)
+    return process.snapshots()
+
+
+def _label(labels: Mapping[str, Any], *names: str) -> str | None:
+    """The value of the first of the labels that is there."""
+    for name in names:
+        if name in labels and (said := present(labels[name])) is not None:
+            return said
+    return None
+
+
+FORMAT = Format("prometheus_adapter", "metrics", 60, _recognise, _decode, interval_ms=60_000)

@@ -1,5 +1,7 @@
 """python-json-logger and its like: the names of Python's own log records."""
 
+from __future__ import annotations
+
 from clienthealth.logs.json_layouts import Layout, has, has_any, json_format
 
 LINE = Layout(
@@ -19,5 +21,5 @@ FORMAT = json_format(
     "python_json_logger",
     order=40,
     layout=LINE,
-    recognise=lambda record: has(record, "levelname", "message") & has_any(record, "name", "asctime", "threadName"),
+    recognise=lambda record: has(record, "levelname", "message") and has_any(record, "name", "asctime", "threadName"),
 )

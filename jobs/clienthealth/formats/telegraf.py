@@ -6,96 +6,86 @@ Telegraf leaves NaN fields out. Which JVM it was, tell the tag `host` and the ag
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
 
 from clienthealth import naming
-from clienthealth.formats import Record
-from clienthealth.formats._expr import epoch, let, no_keys, place, present
-from clienthealth.formats._samples import bundle, lookup, sample, sampled, unusable
+from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats._samples import Process, unusable
+from clienthealth.formats._values import epoch, integer, known, mapping, number, place, present
 
-POINT = "name string, fields map<string,string>, tags map<string,string>, timestamp double"
-
-
-def _recognise(record: Record) -> Column:
-    keys = F.coalesce(record.json_keys, no_keys())
-    single = F.array_contains(keys, "fields") & F.array_contains(keys, "name") & F.array_contains(keys, "timestamp")
-    batch = F.exists(_batch(record), lambda p: p["fields"].isNotNull())
-    return single | F.coalesce(F.when(F.array_contains(keys, "metrics"), batch), F.lit(False))
+_NAMES = naming.spellings(naming.attribute)
+_TELLING = naming.telling()
 
 
-def _batch(record: Record) -> Column:
-    """The points one by one: a parser gives up a whole array for the sake of one of them."""
-    texts = F.from_json(record.text, "metrics array<string>")["metrics"]
-    return F.transform(texts, lambda text: F.from_json(text, POINT))
+def _recognise(record: Record) -> bool:
+    said = record.document
+    if type(said) is not dict:
+        return False
+    if "fields" in said and "name" in said and "timestamp" in said:
+        return True
+    batch = said.get("metrics")
+    return type(batch) is list and any(type(mapping(point).get("fields")) is dict for point in batch)
 
 
-def _tag(point: Column, *names: str) -> Column:
-    return F.coalesce(*(present(F.try_element_at(point["tags"], F.lit(name))) for name in names))
+def _decode(record: Record) -> list[Snapshot] | None:
+    said = mapping(record.document)
+    points = said.get("metrics", [said])
+    if type(points) is not list:
+        return None
+    # One Telegraf asks many processes, and a batch may hold more than one round.
+    processes: dict[tuple[int | None, str | None, str | None], Process] = {}
+    broken = 0
+    for point in points:
+        if type(point) is not dict or type(point.get("fields")) is not dict:
+            broken += 1
+            continue
+        tags = mapping(point.get("tags"))
+        moment = (epoch(known(point.get("timestamp"))), *place(_tag(tags, "jolokia_agent_url"), _tag(tags, "host")))
+        process = processes.get(moment)
+        if process is None:
+            ts_ms, host, instance = moment
+            process = processes[moment] = Process(ts_ms, host=host, instance=instance, library="java")
+        _read(process, point, tags)
+    found = [snapshot for process in processes.values() for snapshot in process.snapshots()]
+    return [*found, *(unusable() for _ in range(broken))]
 
 
-def _samples(point: Column) -> Column:
-    told = F.transform(F.map_keys(point["fields"]), lambda field: lookup(naming.telling(), _attribute(field)))
-    kind = F.when(point["name"].contains("producer"), "producer").when(point["name"].contains("consumer"), "consumer")
-    common = F.struct(
-        _tag(point, "client-id", "client_id", "clientId").alias("client_id"),
-        F.coalesce(kind, F.get(F.filter(told, lambda k: k.isNotNull()), F.lit(0))).alias("kind"),
-        _tag(point, "topic").alias("topic"),
-        _tag(point, "partition").alias("partition"),
-        _tag(point, "node-id", "node_id").alias("node"),
-    )
-
-    def one(common: Column, field: Column) -> Column:
-        name = lookup(naming.spellings(naming.attribute), _attribute(field["key"]))
-        of_node = common["node"].isNotNull()
-        return sample(
-            **{part: common[part] for part in ("client_id", "kind", "topic")},
-            partition=common["partition"].try_cast("int"),
-            name=F.when(~of_node | name.startswith("request-latency"), name),
-            rank=F.when(of_node, 0).otherwise(1),
-            value=field["value"].try_cast("double"),
-        )
-
-    return let(common, lambda common: F.transform(F.map_entries(point["fields"]), lambda field: one(common, field)))
+def _read(process: Process, point: Mapping[str, Any], tags: Mapping[str, Any]) -> None:
+    """Give the process the samples of one point."""
+    fields = point["fields"]
+    kind = _kind(point.get("name"), fields)
+    client_id = _tag(tags, "client-id", "client_id", "clientId")
+    topic, partition = _tag(tags, "topic"), integer(_tag(tags, "partition"))
+    of_node = _tag(tags, "node-id", "node_id") is not None
+    for field, value in fields.items():
+        name = _NAMES.get(_attribute(field))
+        if of_node and name is not None and not name.startswith("request-latency"):
+            name = None
+        process.add(client_id, kind, name, number(value), topic, partition, of_node=of_node)
 
 
-def _attribute(field: Column) -> Column:
-    return F.translate(field, "_", "-")
+def _kind(name: Any, fields: Mapping[str, Any]) -> str | None:
+    """The client's kind, from the name that the user gave the measurement, else from what only one kind has."""
+    said = name if type(name) is str else ""
+    for kind in ("producer", "consumer"):
+        if kind in said:
+            return kind
+    return next((_TELLING[a] for field in fields if (a := _attribute(field)) in _TELLING), None)
 
 
-def _moment(point: Column) -> Column:
-    """Which process said it, and when: one Telegraf asks many, and a batch may hold more than one round."""
-    process = place(_tag(point, "jolokia_agent_url"), _tag(point, "host"))
-    return F.struct(
-        epoch(point["timestamp"]).alias("ts_ms"),
-        process["host"].alias("host"),
-        process["instance"].alias("instance"),
-    )
+@lru_cache(maxsize=4096)
+def _attribute(field: str) -> str:
+    return field.replace("_", "-")
 
 
-def _bundles(record: Record) -> Column:
-    is_batch = F.array_contains(record.json_keys, "metrics")
-    points = F.when(is_batch, _batch(record)).otherwise(F.array(F.from_json(record.text, POINT)))
-
-    def of(seen: Column) -> Column:
-        usable = F.filter(seen, lambda p: p["usable"])
-        moments = F.array_distinct(F.transform(usable, lambda p: p["moment"]))
-        said = F.transform(moments, lambda moment: one(usable, moment))
-        return F.concat(said, F.transform(F.filter(seen, lambda p: ~p["usable"]), lambda _: unusable()))
-
-    def one(seen: Column, moment: Column) -> Column:
-        then = F.filter(seen, lambda p: p["moment"].eqNullSafe(moment))
-        return bundle(
-            F.flatten(F.transform(then, lambda p: _samples(p["point"]))),
-            library=F.lit("java"),
-            **{name: moment[name] for name in ("ts_ms", "host", "instance")},
-        )
-
-    timed = F.transform(
-        points,
-        lambda p: F.struct(_moment(p).alias("moment"), p["fields"].isNotNull().alias("usable"), p.alias("point")),
-    )
-    return let(timed, of)
+def _tag(tags: Mapping[str, Any], *names: str) -> str | None:
+    """The value of the first of the tags that is there."""
+    for name in names:
+        if name in tags and (said := present(tags[name])) is not None:
+            return said
+    return None
 
 
-FORMAT = sampled(name="telegraf", order=30, recognise=_recognise, bundles=_bundles)
+FORMAT = Format("telegraf", "metrics", 30, _recognise, _decode)

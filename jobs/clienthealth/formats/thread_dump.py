@@ -3,16 +3,15 @@
 Its time is in the line above its title, without a zone: it is taken as UTC.
 """
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from __future__ import annotations
 
-from clienthealth.formats import Format, Record
+from clienthealth.formats import Format, LogLine, Record
 from clienthealth.formats.plain_text import is_text
-from clienthealth.logs.fields import is_dump, log
+from clienthealth.logs.fields import is_dump
 
 
-def _recognise(record: Record) -> Column:
-    return is_dump(record.text) & is_text(record)
+def _recognise(record: Record) -> bool:
+    return is_dump(record.text) and is_text(record)
 
 
-FORMAT = Format("thread_dump", "logs", 2, _recognise, lambda record: F.array(log(message=record.text)))
+FORMAT = Format("thread_dump", "logs", 2, _recognise, lambda record: [LogLine(message=record.text)])

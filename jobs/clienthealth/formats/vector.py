@@ -1,5 +1,7 @@
 """Vector's Kafka sink with its native event names: the line stands in `message`, `timestamp` is of its reading."""
 
+from __future__ import annotations
+
 from clienthealth.logs.json_layouts import Layout, has, json_format
 
 LAYOUT = Layout(

@@ -6,30 +6,24 @@ regular expression only where it is found, names of clients and captured groups 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import reduce
-from operator import or_
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
-from clienthealth.formats._expr import present
-from clienthealth.logs.dumps import DUMP, DUMP_LINE, SOURCE, dumps, is_line
-from clienthealth.logs.fields import DUMP_TITLE
+from clienthealth.formats import LogLine
+from clienthealth.logs.dumps import DUMP_LINE, dumps, is_line
+from clienthealth.logs.fields import DUMP_TITLE, body_of
 from clienthealth.logs.signatures import SIGNATURES, Signature, compiled
+from clienthealth.records import LogEvent, Source, ThreadDump
 
 MAX_TEXT = 500
-#: No more of a line and its stack trace is searched: log text is hostile.
-MAX_BODY = 65_536
 #: Bytes that a line of a dump takes at least: what an offset of a record is worth where lines have no file.
 BYTES_PER_LINE = 64
 
-EVENT = f"""struct<ts_ms: bigint, signature: string, text: string, client_id: string, logger: string, level: string,
-thread: string, captures: map<string, string>, source: {SOURCE}>"""
-
-_THREAD_DUMP = "thread-dump"
-#: What a raw record of a dump, or of one of its lines, contains; a tab may be an escape.
-_DUMP_MARKS = (
+#: What a raw record contains that can hold an event: a signature's literal, or what dumps and single lines of them
+#: hold (a tab may be an escape). All ASCII, and nothing that a JSON encoder would escape but that tab.
+LITERALS: tuple[str, ...] = (
+    *dict.fromkeys(signature.literal for signature in SIGNATURES),
     DUMP_TITLE,
     "java.lang.Thread.State: ",
     "\tat ",
@@ -38,114 +32,87 @@ _DUMP_MARKS = (
     "Mounted virtual thread",
     "JNI global",
 )
+_LITERAL_BYTES = tuple(literal.encode() for literal in LITERALS)
 
 
-def worth_decoding(raw: DataFrame, signatures: Sequence[Signature] = SIGNATURES) -> DataFrame:
-    """The raw records that can hold an event: those whose bytes contain a signature's literal or a mark of a dump.
+def worth_decoding(value: bytes) -> bool:
+    """Can the raw record hold an event? Of no use where rejects are counted: what is not decoded is not counted."""
+    return any(literal in value for literal in _LITERAL_BYTES)
 
-    It costs a tenth of the decoding it saves. Of no use where rejects are counted: what is not decoded is not counted.
+
+def said(
+    line: LogLine, source: Source, signatures: Sequence[Signature] = SIGNATURES
+) -> tuple[list[LogEvent], list[ThreadDump]]:
+    """What a log line with a time and without an error says: its events (one per signature), or the dumps it holds.
+
+    A line of a dump that was sent line by line is an event DUMP_LINE, which `dumps.rejoin` puts together again.
     """
-    text = F.col("value").cast("string")
-    return raw.filter(_contains(text, *dict.fromkeys([s.literal for s in signatures]), *_DUMP_MARKS))
+    ts_ms = line.ts_ms or 0
+    if line.dump is not None:
+        return [], dumps(line.dump, ts_ms, source)
+    events = [
+        _event(line, source, signature.id, _telling_text(line, signature), match.groupdict())
+        for signature, match in _found(line, signatures)
+    ]
+    message = line.message
+    if not events and message is not None and line.stack is None and is_line(message):
+        events.append(_event(line, source, DUMP_LINE, message, _place(line, source)))
+    return events, []
 
 
-def log_events(logs: DataFrame, signatures: Sequence[Signature] = SIGNATURES) -> DataFrame:
-    """Accepted log records (`decode.accepted`) → one row per event or dump: ts, client, event, dump.
-
-    `event` is null for a dump, `dump` for an event. A line with several signatures gives several rows. Lines of a
-    dump that was sent line by line become events `dump-line`, which `dumps.rejoin` puts together again.
-    """
-    body = F.concat_ws("\n", F.col("message"), F.col("stack"))
-    rows = logs.select("ts", "ts_ms", "client", *_LINE, F.substring(body, 1, MAX_BODY).alias("body"))
-    rows = rows.withColumn("found", F.explode_outer(_found(signatures))).filter(F.col("found").isNotNull())
-    signature = F.col("found.signature")
-    rows = rows.withColumn("captures", _captures(signature, signatures))
-    captures = F.col("captures")
-    event = F.struct(
-        "ts_ms",
-        signature.alias("signature"),
-        F.substring(_telling_text(signature, signatures), 1, MAX_TEXT).alias("text"),
-        F.coalesce(present(F.col("client.client_id")), F.try_element_at(captures, F.lit("client"))).alias("client_id"),
-        "logger",
-        "level",
-        "thread",
-        captures.alias("captures"),
-        F.col("source").cast(SOURCE).alias("source"),
-    )
-    dump = F.col("found.dump")
-    return rows.select("ts", "client", F.when(dump.isNull(), event).alias("event"), dump.alias("dump"))
+def _found(line: LogLine, signatures: Sequence[Signature]) -> Iterator[tuple[Signature, re.Match[str]]]:
+    body = body_of(line)
+    for signature in [signature for signature in signatures if signature.literal in body]:
+        if _may_log(line.logger, signature) and (match := compiled(signature).search(body)):
+            yield signature, match
 
 
-_LINE = ("level", "logger", "thread", "message", "stack", "file", "file_offset", "dump", "source")
+def _may_log(logger: str | None, signature: Signature) -> bool:
+    """May the signature's line come from this logger? A name without dots can be anything."""
+    if signature.logger is None or logger is None or "." not in logger:
+        return True
+    return _abbreviated(signature.logger).match(logger) is not None
 
 
-def _found(signatures: Sequence[Signature]) -> Column:
-    """All that a record says: array of struct<signature, dump>, empty for most."""
-    matches = F.array_compact(F.array(*(F.when(_matches(s), F.lit(s.id)) for s in signatures)))
-    line = F.when(F.col("stack").isNull() & is_line(F.col("message")), F.array(F.lit(DUMP_LINE)))
-    ids = F.when(F.size(matches) > 0, matches).otherwise(line)
-    whole = dumps(F.col("dump"), F.col("ts_ms"), F.col("source").cast(SOURCE))
-    return F.when(
-        F.col("dump").isNotNull(),
-        F.transform(whole, lambda d: F.struct(F.lit(_THREAD_DUMP).alias("signature"), d.alias("dump"))),
-    ).otherwise(F.transform(ids, lambda i: F.struct(i.alias("signature"), F.lit(None).cast(DUMP).alias("dump"))))
-
-
-def _matches(signature: Signature) -> Column:
-    body, logger = F.col("body"), F.col("logger")
-    found = body.contains(signature.literal)
-    if signature.logger:
-        found = found & F.coalesce(~logger.contains(".") | logger.rlike(_abbreviated(signature.logger)), F.lit(True))
-    return found & body.rlike(signature.pattern)
-
-
-def _abbreviated(logger: str) -> str:
+@cache
+def _abbreviated(logger: str) -> re.Pattern[str]:
     """How a logger's name begins, its packages shortened to any length (`o.a.k.clients`)."""
     *packages, last = logger.split(".")
-    return (
-        "^"
-        + "".join(rf"{part[0]}(?:{part[1:]})?\." for part in packages)
-        + (last if last[0].isupper() else f"{last[0]}(?:{last[1:]})?\\b")
+    return re.compile(
+        "".join(rf"{part[0]}(?:{part[1:]})?\." for part in packages)
+        + (last if last[0].isupper() else rf"{last[0]}(?:{last[1:]})?\b"),
+        re.ASCII,
     )
 
 
-def _captures(signature: Column, signatures: Sequence[Signature]) -> Column:
-    """The named groups of the signature's pattern as a map, and where a line of a dump stood."""
-    groups = {s.id: list(compiled(s).groupindex) for s in signatures}
-    names = _by_signature(signature, {i: F.array(*map(F.lit, names)) for i, names in groups.items() if names})
-    pattern = _by_signature(signature, {s.id: F.lit(s.pattern) for s in signatures if groups[s.id]})
-    values = F.transform(
-        names, lambda name, at: F.call_function("regexp_extract", F.col("body"), pattern, at.cast("int") + 1)
-    )
-    source = F.col("source")
-    place = F.create_map(
-        F.lit("file"),
-        F.coalesce(F.col("file"), F.concat_ws("/", source["topic"], source["partition"])),
-        F.lit("offset"),
-        F.coalesce(F.when(F.col("file").isNotNull(), F.col("file_offset")), source["offset"] * BYTES_PER_LINE).cast(
-            "string"
-        ),
-    )
-    named = F.map_filter(F.map_from_arrays(names, values), lambda _, value: value != "")
-    return F.coalesce(F.when(signature == DUMP_LINE, place), named, F.create_map().cast("map<string, string>"))
-
-
-def _telling_text(signature: Column, signatures: Sequence[Signature]) -> Column:
-    """The message, or where the exception below it carries the signature, the line of it that does."""
-    message, stack = F.col("message"), F.col("stack")
-    literal = _by_signature(signature, {s.id: F.lit(s.literal) for s in signatures})
-    at = F.position(literal, stack)
-    before = F.substring_index(F.substr(stack, F.lit(1), at - 1), "\n", -1)
-    after = F.substring_index(F.substr(stack, at), "\n", 1)
-    in_stack = ~F.coalesce(F.contains(message, literal), F.lit(False)) & (at > 0)
-    return F.when(in_stack, F.concat(before, after)).otherwise(F.coalesce(message, F.col("body")))
-
-
-def _by_signature(signature: Column, values: Mapping[str, Column]) -> Column:
-    return F.try_element_at(
-        F.create_map(*(part for key, value in values.items() for part in (F.lit(key), value))), signature
+def _event(line: LogLine, source: Source, signature: str, text: str, captures: Mapping[str, str | None]) -> LogEvent:
+    filled = {name: value for name, value in captures.items() if value}
+    return LogEvent(
+        ts_ms=line.ts_ms or 0,
+        signature=signature,
+        text=text[:MAX_TEXT],
+        client_id=line.client.client_id or filled.get("client"),
+        logger=line.logger,
+        level=line.level,
+        thread=line.thread,
+        captures=filled,
+        source=source,
     )
 
 
-def _contains(text: Column, *literals: str) -> Column:
-    return reduce(or_, (text.contains(literal) for literal in literals))
+def _telling_text(line: LogLine, signature: Signature) -> str:
+    """The message, or where only the exception below it carries the signature, the line of it that does."""
+    message, stack, literal = line.message, line.stack, signature.literal
+    at = stack.find(literal) if stack is not None and (message is None or literal not in message) else -1
+    if stack is None or at < 0:
+        return message or ""
+    end = stack.find("\n", at)
+    return stack[stack.rfind("\n", 0, at) + 1 : end if end >= 0 else None]
+
+
+def _place(line: LogLine, source: Source) -> dict[str, str | None]:
+    """Where the line of a dump stood: its file and offset there, or the topic's partition for one."""
+    if line.file is None:
+        return {"file": f"{source.topic}/{source.partition}", "offset": str(source.offset * BYTES_PER_LINE)}
+    at = source.offset * BYTES_PER_LINE if line.file_offset is None else line.file_offset
+    return {"file": line.file, "offset": str(at)}

@@ -7,22 +7,26 @@ Every value is read as text; an object or array comes as its JSON text.
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import msgspec
 
 from clienthealth import formats
-from clienthealth.formats import Format, Record
-from clienthealth.formats._expr import epoch, let
-from clienthealth.logs.fields import log, service_of_pod, time_ms
+from clienthealth.formats import Format, Identity, LogLine, Record
+from clienthealth.formats._values import epoch
+from clienthealth.logs.fields import number, offset, service_of_pod, time_ms
 
 Paths = tuple[str, ...]
+#: How a path can be read: as one name, and as names that are nested in each other (empty where it is only one).
+_Reading = tuple[str, tuple[str, ...]]
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 @dataclass(frozen=True)
@@ -55,24 +59,24 @@ class Layout:
         return Layout(*(tuple(dict.fromkeys(getattr(self, f.name) + getattr(other, f.name))) for f in fields(self)))
 
 
-def has(record: Record, *keys: str) -> Column:
+def has(record: Record, *keys: str) -> bool:
     """Is the record a JSON object with all these fields?"""
-    found = F.lit(True)
-    for key in keys:
-        found = found & F.array_contains(record.json_keys, key)
-    return F.coalesce(found, F.lit(False))
+    document = record.document
+    return isinstance(document, dict) and all(key in document for key in keys)
 
 
-def has_any(record: Record, *keys: str) -> Column:
+def has_any(record: Record, *keys: str) -> bool:
     """Is the record a JSON object with one of these fields?"""
-    return F.coalesce(F.arrays_overlap(record.json_keys, F.array(*map(F.lit, keys))), F.lit(False))
+    document = record.document
+    return isinstance(document, dict) and any(key in document for key in keys)
 
 
-def json_format(name: str, order: int, layout: Layout, recognise: Callable[[Record], Column]) -> Format:
+def json_format(name: str, order: int, layout: Layout, recognise: Callable[[Record], bool]) -> Format:
     """The format of records with one log line each."""
 
-    def decode(record: Record) -> Column:
-        return F.transform(F.array(F.from_json(record.text, schema(layout))), lambda found: log_of(found, layout))
+    def decode(record: Record) -> list[LogLine] | None:
+        document = record.document
+        return [line_of(document, layout)] if isinstance(document, dict) else None
 
     return Format(name, "logs", order, recognise, decode)
 
@@ -86,96 +90,88 @@ def any_layout() -> Layout:
     return found
 
 
-def log_of(document: Column, layout: Layout) -> Column:
-    """What a parsed document (of `schema(layout)`) says of itself, as a LOG."""
-    shape = _Shape.of(layout)
+def parsed(text: str) -> Any:
+    """The value of a JSON text (NaN and Infinity allowed), None where it is none or too deep to be meant."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        # Half a surrogate would be read here, too, but no such text can be written again.
+        if ("NaN" not in text and "Infinity" not in text) or "\\ud" in text.lower():
+            return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
-    def first(paths: Paths) -> Column:
-        nothing = F.lit(None).cast("string")
-        found = [value for path in paths for value in shape.values(document, path)]
-        return F.coalesce(*found) if found else nothing
 
-    pod = first(layout.pod)
-    host = F.coalesce(pod, first(layout.host))
-    instance, service, ts_ms = first(layout.instance), first(layout.service), let(first(layout.time), time_ms)
-    if layout.pid:
-        instance = F.coalesce(instance, F.concat(host, F.lit(":"), first(layout.pid)))
-    if layout.pod:
-        service = F.coalesce(service, service_of_pod(pod))
-    if layout.nanos:
-        whole, fraction = (first(paths).try_cast("double") for paths in (layout.time, layout.nanos))
-        ts_ms = F.coalesce(epoch(whole + fraction / 1e9), ts_ms)
-    return log(
-        ts_ms=ts_ms,
-        service=service,
-        host=host,
-        instance=instance,
-        client_id=first(layout.client_id),
-        level=first(layout.level),
-        logger=first(layout.logger),
-        thread=first(layout.thread),
-        message=first(layout.message),
-        stack=first(layout.stack),
-        file=first(layout.file),
-        file_offset=first(layout.file_offset).try_cast("bigint"),
+def as_text(value: Any) -> str | None:
+    """A JSON value as text: an object or array as its JSON text, null as None."""
+    if value is None or isinstance(value, str):
+        return value
+    try:
+        return _encode(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, a nest of thousands of arrays
+        return None
+
+
+def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
+    """What a JSON object says of itself."""
+    at = _readings(layout)
+    pod = _first(document, at["pod"])
+    host = pod if pod is not None else _first(document, at["host"])
+    instance, service = _first(document, at["instance"]), _first(document, at["service"])
+    if instance is None and host is not None and (pid := _first(document, at["pid"])) is not None:
+        instance = f"{host}:{pid}"
+    if service is None and pod is not None:
+        service = service_of_pod(pod)
+    return LogLine(
+        ts_ms=_time(document, at),
+        client=Identity(service=service, host=host, instance=instance, client_id=_first(document, at["client_id"])),
+        level=_first(document, at["level"]),
+        logger=_first(document, at["logger"]),
+        thread=_first(document, at["thread"]),
+        message=_first(document, at["message"]),
+        stack=_first(document, at["stack"]),
+        file=_first(document, at["file"]),
+        file_offset=offset(_first(document, at["file_offset"])),
     )
 
 
+def _time(document: Mapping[str, Any], at: Mapping[str, tuple[_Reading, ...]]) -> int | None:
+    time = _first(document, at["time"])
+    nanos = number(_first(document, at["nanos"])) if at["nanos"] else None
+    seconds = number(time) if nanos is not None else None
+    exact = epoch(seconds + nanos / 1e9) if seconds is not None and nanos is not None else None
+    return time_ms(time) if exact is None else exact
+
+
 @cache
-def schema(layout: Layout) -> str:
-    """The schema to parse a record with: the fields of the layout's paths and nothing else."""
-    return _Shape.of(layout).ddl()
+def _readings(layout: Layout) -> Mapping[str, tuple[_Reading, ...]]:
+    """Field of a layout → the ways in which each of its paths can be read."""
+    return {f.name: tuple(map(_reading, getattr(layout, f.name))) for f in fields(layout)}
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """The fields that a layout needs of a document: nested names, and the paths at which a value is wanted.
-
-    Names that differ only in case cannot stand side by side in a schema: the first one counts.
-    """
-
-    names: dict[str, Any]
-    wanted: frozenset[tuple[str, ...]]
-
-    @staticmethod
-    def of(layout: Layout) -> _Shape:
-        names: dict[str, Any] = {}
-        wanted = set()
-        for path in (path for field in fields(layout) for path in getattr(layout, field.name)):
-            for parts in _readings(path):
-                level = names
-                for part in parts:
-                    if part not in level and part.lower() in (name.lower() for name in level):
-                        break
-                    level = level.setdefault(part, {})
-                else:
-                    wanted.add(parts)
-        return _Shape(names, frozenset(wanted))
-
-    def ddl(self) -> str:
-        return ", ".join(f"`{name}` {self._kind((name,), below)}" for name, below in self.names.items())
-
-    def _kind(self, parts: tuple[str, ...], below: dict[str, Any]) -> str:
-        if parts in self.wanted or not below:
-            return "string"
-        inner = (f"`{name}`: {self._kind((*parts, name), deeper)}" for name, deeper in below.items())
-        return f"struct<{', '.join(inner)}>"
-
-    def values(self, document: Column, path: str) -> Iterator[Column]:
-        """The columns at which the path's value can stand."""
-        for parts in _readings(path):
-            if parts not in self.wanted:
-                continue
-            value = document
-            for depth, part in enumerate(parts):
-                if parts[:depth] in self.wanted:  # a text that may be an object: it was kept as JSON
-                    rest = "".join(f"['{name}']" for name in parts[depth:])
-                    value = F.when(value.startswith("{"), F.get_json_object(value, f"${rest}"))
-                    break
-                value = value[part]
-            yield value
-
-
-def _readings(path: str) -> Sequence[tuple[str, ...]]:
+def _reading(path: str) -> _Reading:
     parts = tuple(part.strip("`") for part in re.findall(r"`[^`]+`|[^.]+", path))
-    return (parts,) if len(parts) == 1 else ((".".join(parts),), parts)
+    return ".".join(parts), parts if len(parts) > 1 else ()
+
+
+def _first(document: Mapping[str, Any], readings: tuple[_Reading, ...]) -> str | None:
+    """The first value that is found, as text."""
+    for name, parts in readings:
+        value = document.get(name)
+        if value is None and parts:
+            value = _nested(document, parts)
+        if value is not None:
+            text = value if type(value) is str else as_text(value)
+            if text is not None:
+                return text
+    return None
+
+
+def _nested(document: Any, parts: tuple[str, ...]) -> Any:
+    for part in parts:
+        if not isinstance(document, dict):
+            return None
+        document = document.get(part)
+    return document

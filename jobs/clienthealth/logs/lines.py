@@ -1,18 +1,18 @@
 """Log lines as text: the usual layouts of log4j, logback, Spring Boot, Storm, Python, Kafka's tools and librdkafka.
 
-The first line of an entry is read by one regular expression that writes its fields in a fixed order. What stands below
-the first line (a stack trace, the values of a configuration) is the entry's `stack`. A line in no known layout is a
-message as it stands.
+The first line of an entry is read by one regular expression. What stands below the first line (a stack trace, the
+values of a configuration) is the entry's `stack`. A line in no known layout is a message as it stands.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from clienthealth.logs.fields import filled, log, time_ms
+from clienthealth.formats import Identity, LogLine
+from clienthealth.logs.fields import time_ms
 
-_SEPARATOR = "\x01"
 _MAX_FIRST_LINE = 32_768
 _DAY = r"\d{4}[-/]\d\d[-/]\d\d"
 _TIME = rf"(?:{_DAY}[ T])?\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?:Z|[+-]\d\d:?\d\d)?"
@@ -23,78 +23,90 @@ _LOGGER = r"([^\s:]{1,300})"
 
 #: Layouts of what follows the time: their pattern, and which field each of its groups is.
 _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (rf"{_LEVEL} +{_THREAD} +{_LOGGER} *+[-:](?: (.*))?", ("level", "thread", "logger", "message")),
-    (rf"{_THREAD} +{_LEVEL} +{_LOGGER} *+[-:](?: (.*))?", ("thread", "level", "logger", "message")),
+    (rf"{_LEVEL} ++{_THREAD} ++{_LOGGER} *+[-:](?: (.*))?", ("level", "thread", "logger", "message")),
+    (rf"{_THREAD} ++{_LEVEL} ++{_LOGGER} *+[-:](?: (.*))?", ("thread", "level", "logger", "message")),
     (
-        rf"{_LEVEL} +\d+ +--- +(?:\[[^\]]{{0,300}}\] +)?{_THREAD} +{_LOGGER} *+:(?: (.*))?",
+        rf"{_LEVEL} ++\d++ ++--- ++(?:\[[^\]]{{0,300}}\] ++)?{_THREAD} ++{_LOGGER} *+:(?: (.*))?",
         ("level", "thread", "logger", "message"),
     ),
     (rf"{_LOGGER} (.{{1,200}}?) \[{_LEVEL}\] (.*)", ("logger", "thread", "level", "message")),
     (rf"{_LOGGER} - {_LEVEL} - (.*)", ("logger", "level", "message")),
     (rf"{_LEVEL}:{_LOGGER}:(.*)", ("level", "logger", "message")),
-    (rf"{_LEVEL} +(.*) \(([\w.$]{{1,300}})\)", ("level", "message", "logger")),
-    (rf"{_LEVEL}:? +(.*)", ("level", "message")),
+    (rf"{_LEVEL} ++(.*) \(([\w.$]{{1,300}})\)", ("level", "message", "logger")),
+    (rf"{_LEVEL}:? ++(.*)", ("level", "message")),
     (r"(.*)", ("message",)),
 )
-_FIELDS = ("time", "level", "thread", "logger", "handle", "message")
-_LIBRDKAFKA = r"^%(\d)\|(\d{1,12}\.\d{1,9})\|(\w{1,40})\|([^|]{0,400})\| ?(?:\[thrd:([^\]]{0,400})\]: )?(.*)$"
-_LIBRDKAFKA_GROUPS = {"level": "$1", "time": "$2", "logger": "$3", "handle": "$4", "thread": "$5", "message": "$6"}
+_LIBRDKAFKA = re.compile(
+    r"%(\d)\|(\d{1,12}\.\d{1,9})\|(\w{1,40})\|([^|]{0,400})\| ?(?:\[thrd:([^\]]{0,400})\]: )?(.*)", re.ASCII
+)
+_PATTERN = re.compile(
+    rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - | +|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
+    re.ASCII,
+)
+_HANDLE_NUMBER = re.compile(r"#(?:producer|consumer)-\d{1,9}\Z", re.ASCII)
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
 
 
-def _groups() -> dict[str, str]:
-    """Field → the groups that may hold it: one that took no part in a match is replaced by nothing."""
-    found = {"time": "$1"}
-    names = [name for _, names in _LAYOUTS for name in names]
-    for number, name in enumerate(names, start=2):
-        found[name] = found.get(name, "") + f"${number}"
+class Entry(NamedTuple):
+    """A line of text taken apart. `time`: when it was written, as it writes it."""
+
+    line: LogLine
+    time: str | None = None
+
+
+def cleaned(text: str) -> str:
+    """An entry without colours, carriage returns and the line end that its shipper left."""
+    if "\x1b[" in text:
+        text = _COLOUR.sub("", text)
+    return text.replace("\r\n", "\n").rstrip("\r\n")
+
+
+def entry(text: str) -> Entry:
+    """The fields of an entry, as it says them itself."""
+    first, newline, below = text.partition("\n")
+    stack = below if newline else None
+    if first.startswith("%") and (own := _LIBRDKAFKA.fullmatch(first)):
+        return _of_librdkafka(own, stack)
+    match = _PATTERN.fullmatch(first) if len(first) <= _MAX_FIRST_LINE else None
+    if match is None:
+        return Entry(LogLine(message=first, stack=stack))
+    level, thread, logger, message = _GROUPS[match.lastindex or 0]
+    time = match[1] or None
+    found = LogLine(
+        ts_ms=time_ms(time),
+        level=match[level] if level else None,
+        thread=(match[thread].rstrip(" ") or None) if thread else None,
+        logger=match[logger] if logger else None,
+        message=match[message] or "",
+        stack=stack,
+    )
+    return Entry(found, time)
+
+
+def _of_librdkafka(match: re.Match[str], stack: str | None) -> Entry:
+    level, time, logger, handle, thread, message = match.groups()
+    client = Identity(client_id=_HANDLE_NUMBER.sub("", handle), library="librdkafka") if handle else Identity()
+    line = LogLine(
+        ts_ms=time_ms(time),
+        client=client,
+        level=level,
+        logger=logger,
+        thread=(thread or "").rstrip(" ") or None,
+        message=message,
+        stack=stack,
+    )
+    return Entry(line, time)
+
+
+def _groups() -> Mapping[int, tuple[int, int, int, int]]:
+    """Last group of a match → the groups of level, thread, logger and message in the layout that matched (0: none)."""
+    found, number = {}, 2
+    for _, names in _LAYOUTS:
+        of = {name: number + place for place, name in enumerate(names)}
+        groups = (of.get("level", 0), of.get("thread", 0), of.get("logger", 0), of["message"])
+        found.update(dict.fromkeys(of.values(), groups))
+        number += len(names)
     return found
 
 
-def _replacement(groups: dict[str, str]) -> str:
-    return "".join(_SEPARATOR + groups.get(field, "") for field in _FIELDS)
-
-
-_PATTERN = rf"^{_CONTAINER}(?:\[?({_TIME})\]?(?: - | +|: ?))?(?:{'|'.join(pattern for pattern, _ in _LAYOUTS)})$"
-
-
-def cleaned(text: Column) -> Column:
-    """An entry without colours, carriage returns and the line end that its shipper left."""
-    plain = F.when(text.contains("\x1b["), F.regexp_replace(text, r"\x1b\[[0-9;]{0,20}m", "")).otherwise(text)
-    return F.rtrim(
-        F.when(plain.contains("\r"), F.regexp_replace(plain, "\r(?=\n)", "")).otherwise(plain), F.lit("\r\n")
-    )
-
-
-def parts(text: Column) -> Column:
-    """The fields of the entry's first line as an array of strings, for `fields`; null where there is no text."""
-    first = F.substring_index(text, "\n", 1)
-    replaced = (
-        F.when(F.length(first) > _MAX_FIRST_LINE, F.concat(F.lit(_SEPARATOR * len(_FIELDS)), first))
-        .when(first.rlike(r"^%\d\|"), F.regexp_replace(first, _LIBRDKAFKA, _replacement(_LIBRDKAFKA_GROUPS)))
-        .otherwise(F.regexp_replace(first, _PATTERN, _replacement(_groups())))
-    )
-    return F.split(replaced, _SEPARATOR, len(_FIELDS) + 1)
-
-
-def fields(text: Column, parts: Column) -> Column:
-    """The entry as a LOG struct, of its `parts`."""
-
-    def part(name: str) -> Column:
-        return filled(F.get(parts, F.lit(_FIELDS.index(name) + 1)))
-
-    handle = part("handle")
-    return log(
-        ts_ms=time_ms(part("time")),
-        client_id=F.regexp_replace(handle, r"#(?:producer|consumer)-\d{1,9}$", ""),
-        library=F.when(handle.isNotNull(), "librdkafka"),
-        level=part("level"),
-        thread=F.rtrim(part("thread")),
-        logger=part("logger"),
-        message=F.coalesce(F.get(parts, F.lit(len(_FIELDS))), F.get(parts, F.lit(0))),
-        stack=F.when(F.instr(text, "\n") > 0, F.substr(text, F.instr(text, "\n") + 1)),
-    )
-
-
-def time_of(parts: Column) -> Column:
-    """The time as the entry writes it, null where it has none."""
-    return filled(F.get(parts, F.lit(1)))
+_GROUPS = _groups()

@@ -2,19 +2,16 @@
 
 The first step, a format, says what a record's own fields say. Where it has neither level nor logger, its message is a
 line as some application wrote it: text in any layout, or JSON that nobody decoded. The line knows better than its
-envelope. Each step is a projection of its own, so that what is used twice is computed once.
+envelope.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
-from clienthealth.formats import CLIENT
+from clienthealth.formats import Identity, LogLine
 from clienthealth.logs import lines
 from clienthealth.logs.dumps import written_ms
-from clienthealth.logs.fields import filled, has_zone, is_dump, level_name, log, named_client
-from clienthealth.logs.json_layouts import any_layout, log_of, schema
+from clienthealth.logs.fields import has_zone, is_dump, level_name, named_client
+from clienthealth.logs.json_layouts import any_layout, line_of, parsed
 from clienthealth.logs.stacks import stack_text
 
 #: A time without zone is believed where it differs from the shipper's clock by no more than this: a line written
@@ -22,66 +19,101 @@ from clienthealth.logs.stacks import stack_text
 BELIEVED_MS = 600_000
 
 
-def opened(rows: DataFrame, column: str) -> DataFrame:
-    """The rows with the LOG in `column` (null where there is none) read to the end.
-
-    The explosion at the end changes nothing, but keeps filters on what was read from being computed on their own.
-    """
-    told = F.col(column)
-    message = told["message"]
-    bare = told["level"].isNull() & told["logger"].isNull() & told["error"].isNull()
-    layout = any_layout()
-    rows = rows.withColumn("_dump", is_dump(message))
-    rows = rows.withColumn("_line", F.when(bare & ~F.col("_dump"), lines.cleaned(message)))
-    rows = rows.withColumn("_document", F.when(F.ltrim("_line").startswith("{"), F.from_json("_line", schema(layout))))
-    rows = rows.withColumn("_inside", F.when(F.col("_document").isNotNull(), log_of(F.col("_document"), layout)))
-    inside, parts, text = F.col("_inside"), F.col("_parts"), F.col("_text")
-    is_text = inside["message"].isNull() & inside["stack"].isNull()
-    rows = rows.withColumn("_parts", F.when(is_text, lines.parts(F.col("_line"))))
-    rows = rows.withColumn("_text", F.when(parts.isNotNull(), lines.fields(F.col("_line"), parts)))
-    for name in ("message", "thread", "stack"):
-        rows = rows.withColumn(f"_{name}", F.coalesce(inside[name], text[name], told[name]))
-    whole = F.when(told.isNotNull(), _whole(told, inside, text))
-    return rows.withColumn(column, F.explode_outer(F.array(whole))).drop(*_STEPS)
+def opened(line: LogLine) -> LogLine:
+    """The line read to the end: what its message says itself, and below that what its envelope says. Never raises."""
+    message = line.message
+    if message is None:
+        return _finished(line)
+    if is_dump(message):
+        return _dump(line, message)
+    if line.level is not None or line.logger is not None or line.error is not None:
+        return _finished(line)
+    text = lines.cleaned(message)
+    inside = _inside(text)
+    if inside is not None and (inside.message is not None or inside.stack is not None):
+        return _finished(_over(inside, line, line.ts_ms if inside.ts_ms is None else inside.ts_ms))
+    entry = lines.entry(text)
+    told = _over(entry.line, line, _agreed(entry, line.ts_ms))
+    if inside is not None:
+        told = _over(inside, told, told.ts_ms if inside.ts_ms is None else inside.ts_ms)
+    return _finished(told)
 
 
-_STEPS = ("_dump", "_line", "_document", "_inside", "_parts", "_text", "_message", "_thread", "_stack")
+def _inside(text: str) -> LogLine | None:
+    """What the text says as JSON that nobody decoded, None where it is no JSON object."""
+    document = parsed(text) if text.lstrip(" ").startswith("{") else None
+    return line_of(document, any_layout()) if isinstance(document, dict) else None
 
 
-def _whole(told: Column, inside: Column, text: Column) -> Column:
-    dump, message, thread = F.col("_dump"), F.col("_message"), filled(F.col("_thread"))
+def _dump(line: LogLine, text: str) -> LogLine:
+    found = _finished(line)
+    found.message, found.stack, found.dump = None, None, text
+    found.client.client_id = _filled(line.client.client_id)
+    if found.ts_ms is None:
+        found.ts_ms = written_ms(text)
+    return found
 
-    def first(name: str) -> Column:
-        return filled(F.coalesce(inside[name], text[name], told[name]))
 
-    def of_client(name: str) -> Column:
-        return filled(F.trim(F.coalesce(*(part["client"][name] for part in (inside, text, told)))))
+def _agreed(entry: lines.Entry, shipped: int | None) -> int | None:
+    """Of the entry's time and the shipper's: the entry's, unless it names no zone and the two are too far apart."""
+    written = entry.line.ts_ms
+    if written is None or shipped is None or entry.time is None:
+        return shipped if written is None else written
+    return written if has_zone(entry.time) or abs(written - shipped) <= BELIEVED_MS else shipped
 
-    client = {name: of_client(name) for name in CLIENT.names}
-    client["client_id"] = F.coalesce(client["client_id"], F.when(~dump, named_client(message, thread)))
-    shipped, written = told["ts_ms"], text["ts_ms"]
-    doubtful = ~has_zone(lines.time_of(F.col("_parts")))
-    stack = filled(F.rtrim(F.col("_stack"), F.lit("\r\n")))
-    return log(
-        **client,
-        ts_ms=F.coalesce(
-            inside["ts_ms"],
-            F.when(doubtful, agreed(written, shipped)).otherwise(F.coalesce(written, shipped)),
-            F.when(dump, written_ms(told["message"])),
-        ),
-        level=level_name(first("level")),
-        logger=first("logger"),
-        thread=thread,
-        message=F.when(~dump, message),
-        stack=F.when(~dump, stack_text(stack)),
-        file=told["file"],
-        file_offset=told["file_offset"],
-        dump=F.when(dump, told["message"]),
-        error=F.coalesce(told["error"], F.when(message.isNull() & stack.isNull(), "empty: no message")),
+
+def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:
+    """What a line says itself, and what it does not say as its envelope says it."""
+    return LogLine(
+        ts_ms=ts_ms,
+        client=_client_over(line.client, below.client),
+        level=below.level if line.level is None else line.level,
+        logger=below.logger if line.logger is None else line.logger,
+        thread=below.thread if line.thread is None else line.thread,
+        message=below.message if line.message is None else line.message,
+        stack=below.stack if line.stack is None else line.stack,
+        file=below.file,
+        file_offset=below.file_offset,
+        error=below.error,
     )
 
 
-def agreed(written: Column, shipped: Column) -> Column:
-    """Of a time without zone and the shipper's: the written one, unless the two are too far apart."""
-    apart = F.abs(written.cast("double") - shipped.cast("double"))
-    return F.when(shipped.isNull() | (apart <= BELIEVED_MS), F.coalesce(written, shipped)).otherwise(shipped)
+def _client_over(client: Identity, below: Identity) -> Identity:
+    return Identity(
+        service=below.service if client.service is None else client.service,
+        host=below.host if client.host is None else client.host,
+        instance=below.instance if client.instance is None else client.instance,
+        client_id=below.client_id if client.client_id is None else client.client_id,
+        library=below.library if client.library is None else client.library,
+    )
+
+
+def _finished(line: LogLine) -> LogLine:
+    """The line with its fields as all formats want them: no empty texts, levels by name, the client that it names."""
+    client, message, thread = line.client, line.message, line.thread or None
+    stack = (line.stack or "").rstrip("\r\n")
+    error = line.error
+    if error is None and message is None and line.stack is None:
+        error = "empty: no message"
+    return LogLine(
+        ts_ms=line.ts_ms,
+        client=Identity(
+            service=_filled(client.service),
+            host=_filled(client.host),
+            instance=_filled(client.instance),
+            client_id=_filled(client.client_id) or _filled(named_client(message, thread)),
+            library=_filled(client.library),
+        ),
+        level=level_name(line.level) if line.level else None,
+        logger=line.logger or None,
+        thread=thread,
+        message=message,
+        stack=stack_text(stack) if stack else None,
+        file=line.file,
+        file_offset=line.file_offset,
+        error=error,
+    )
+
+
+def _filled(text: str | None) -> str | None:
+    return (text.strip(" ") or None) if text else None

@@ -4,9 +4,8 @@ A signature is a regular expression that is found in a line's message or in the 
 the client library itself says counts: how an application words its own errors never does. The texts are those
 of the Java clients 0.8.2 to 4.1, of librdkafka and of kafka-python 2 and 3.
 
-Patterns mean the same to Java and to Python, but for named groups, which are written as Java wants them
-(`(?<name>…)`, letters and digits only); `compiled` translates. Every repetition is bounded or cannot overlap
-what follows it, so none backtracks catastrophically: log text is hostile.
+Every repetition is bounded or cannot overlap what follows it, so none backtracks catastrophically: log text is
+hostile. Classes like `\\d` mean ASCII only.
 """
 
 from __future__ import annotations
@@ -17,12 +16,14 @@ from functools import cache
 
 from clienthealth.records import Kind
 
-LOOP, DEADLOCK, METADATA, BLOCKING, NOT_CLOSED = (
+LOOP, DEADLOCK, METADATA, BLOCKING, NOT_CLOSED, DELIVERY_STALLED, CONSUMER_STALLED = (
     "consumer-shutdown-loop",
     "producer-callback-deadlock",
     "send-blocked-on-metadata",
     "cross-topic-blocking",
     "producer-not-closed",
+    "delivery-stalled",
+    "consumer-stalled",
 )
 
 
@@ -49,7 +50,7 @@ class Signature:
 
 
 def _option(name: str, group: str) -> str:
-    return rf"(?=(?:[\s\S]{{0,20000}}?\n[ \t]*{re.escape(name)} = (?<{group}>[^\s,]+))?)"
+    return rf"(?=(?:[\s\S]{{0,20000}}?\n[ \t]*{re.escape(name)} = (?P<{group}>[^\s,]+))?)"
 
 
 SIGNATURES: tuple[Signature, ...] = (
@@ -57,15 +58,15 @@ SIGNATURES: tuple[Signature, ...] = (
     Signature(
         "buffer-exhausted",
         "within the configured max blocking time",
-        r"Failed to allocate (?:(?<bytes>\d+) bytes|memory) "
-        r"within the configured max blocking time (?<waitMs>\d+) ms",
+        r"Failed to allocate (?:(?P<bytes>\d+) bytes|memory) "
+        r"within the configured max blocking time (?P<waitMs>\d+) ms",
         "producer",
         DEADLOCK,
     ),
     Signature(
         "buffer-exhausted-at-once",
         "bytes of memory you configured for the client",
-        r"You have exhausted the (?<bytes>\d+) bytes of memory you configured for the client",
+        r"You have exhausted the (?P<bytes>\d+) bytes of memory you configured for the client",
         "producer",
         DEADLOCK,
     ),
@@ -88,7 +89,7 @@ SIGNATURES: tuple[Signature, ...] = (
     Signature(
         "topic-not-in-metadata",
         "not present in metadata after",
-        r"Topic (?<topic>[\w.-]{1,249}) not present in metadata after (?<waitMs>\d+) ms",
+        r"Topic (?P<topic>[\w.-]{1,249}) not present in metadata after (?P<waitMs>\d+) ms",
         "producer",
         METADATA,
         direct=True,
@@ -96,8 +97,8 @@ SIGNATURES: tuple[Signature, ...] = (
     Signature(
         "partition-not-in-metadata",
         "is not present in metadata after",
-        r"Partition (?<partition>-?\d+) of topic (?<topic>[\w.-]{1,249}) with partition count (?<count>\d+) "
-        r"is not present in metadata after (?<waitMs>\d+) ms",
+        r"Partition (?P<partition>-?\d+) of topic (?P<topic>[\w.-]{1,249}) with partition count (?P<count>\d+) "
+        r"is not present in metadata after (?P<waitMs>\d+) ms",
         "producer",
         METADATA,
         direct=True,
@@ -105,7 +106,7 @@ SIGNATURES: tuple[Signature, ...] = (
     Signature(
         "metadata-not-updated",
         "Failed to update metadata after",
-        r"Failed to update metadata after (?:(?<waitMs>\d+) ms|(?<waitS>\d+(?:\.\d+)?) sec)",
+        r"Failed to update metadata after (?:(?P<waitMs>\d+) ms|(?P<waitS>\d+(?:\.\d+)?) sec)",
         "producer",
         METADATA,
         direct=True,
@@ -114,7 +115,7 @@ SIGNATURES: tuple[Signature, ...] = (
     Signature(
         "topic-error-in-metadata",
         "with correlation id",
-        r"with correlation id \d+ ?: \{(?<topic>[^={},]{1,249})=(?<error>"
+        r"with correlation id \d+ ?: \{(?P<topic>[^={},]{1,249})=(?P<error>"
         r"UNKNOWN_TOPIC_OR_PARTITION|LEADER_NOT_AVAILABLE|INVALID_TOPIC_EXCEPTION|TOPIC_AUTHORIZATION_FAILED)",
         None,
         METADATA,
@@ -129,42 +130,42 @@ SIGNATURES: tuple[Signature, ...] = (
     Signature(
         "bootstrap-disconnected",
         "Bootstrap broker",
-        r"Bootstrap broker (?<address>\S{1,300})(?: \([^()\n]{0,120}\))? disconnected",
+        r"Bootstrap broker (?P<address>\S{1,300})(?: \([^()\n]{0,120}\))? disconnected",
         None,
         METADATA,
     ),
     Signature(
         "connection-failed",
         "could not be established",
-        r"Connection to node (?<node>-?\d+) (?:\((?<address>[^()\s]{1,300})\) )?could not be established",
+        r"Connection to node (?P<node>-?\d+) (?:\((?P<address>[^()\s]{1,300})\) )?could not be established",
         None,
         METADATA,
     ),
     Signature(
         "rebootstrapping",
         "Rebootstrapping with",
-        r"Rebootstrapping with \[(?<address>[^\]\n]{0,300})\]",
+        r"Rebootstrapping with \[(?P<address>[^\]\n]{0,300})\]",
         None,
         METADATA,
     ),
     Signature(
         "bootstrap-unresolvable",
         "from bootstrap.servers as DNS resolution",
-        r"Couldn't resolve server (?<address>\S{1,300}) from bootstrap\.servers as DNS resolution",
+        r"Couldn't resolve server (?P<address>\S{1,300}) from bootstrap\.servers as DNS resolution",
         None,
         METADATA,
     ),
     Signature(
         "python-bootstrap-failed",
         "Bootstrap ",
-        r"Bootstrap (?:connection|attempt) to (?<address>\S{1,300}) failed",
+        r"Bootstrap (?:connection|attempt) to (?P<address>\S{1,300}) failed",
         None,
         METADATA,
     ),
     Signature(
         "librdkafka-connect-failed",
         "Connect to ipv",
-        r"Connect to (?<address>ipv[46]#\S+) failed",
+        r"Connect to (?P<address>ipv[46]#\S+) failed",
         None,
         METADATA,
     ),
@@ -178,16 +179,16 @@ SIGNATURES: tuple[Signature, ...] = (
     Signature(
         "librdkafka-brokers-down",
         "brokers are down",
-        r"(?<down>\b\d{1,6})/(?<brokers>\d{1,6}) brokers are down",
+        r"(?P<down>\b\d{1,6})/(?P<brokers>\d{1,6}) brokers are down",
         None,
         METADATA,
     ),
-    Signature("cluster-known", "Cluster ID: ", r"Cluster ID: (?<cluster>\S+)", None, METADATA, "org.apache.kafka"),
+    Signature("cluster-known", "Cluster ID: ", r"Cluster ID: (?P<cluster>\S+)", None, METADATA, "org.apache.kafka"),
     # The old Scala consumer looks for its offset manager, or is shut down.
     Signature(
         "offset-manager-lookup-failed",
         "Failed to fetch consumer metadata from",
-        r"Failed to fetch consumer metadata from (?<address>\S{1,300}:\d{1,5})\.",
+        r"Failed to fetch consumer metadata from (?P<address>\S{1,300}:\d{1,5})\.",
         "legacy-consumer",
         LOOP,
         "kafka.client.ClientUtils",
@@ -195,7 +196,7 @@ SIGNATURES: tuple[Signature, ...] = (
     Signature(
         "offset-manager-channel-failed",
         "Error while c",
-        r"Error while (?:creating channel|connecting) to (?<address>\S{1,300}:\d{1,5})\.",
+        r"Error while (?:creating channel|connecting) to (?P<address>\S{1,300}:\d{1,5})\.",
         "legacy-consumer",
         LOOP,
         "kafka.client.ClientUtils",
@@ -204,7 +205,7 @@ SIGNATURES: tuple[Signature, ...] = (
         "broker-out-of-reach",
         "Fetching topic metadata with correlation id",
         r"Fetching topic metadata with correlation id \d+ for topics \[[^\n]{0,300}?\] "
-        r"from broker \[(?<broker>[^\]\n]{0,200})\] failed",
+        r"from broker \[(?P<broker>[^\]\n]{0,200})\] failed",
         "legacy-consumer",
         LOOP,
         "kafka.client.ClientUtils",
@@ -218,8 +219,8 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
     Signature(
         "connector-shutdown-completed",
-        "ZKConsumerConnector shutdown completed",
-        r"ZKConsumerConnector shutdown completed in (?<tookMs>\d+) ms",
+        "ZKConsumerConnector shut",
+        r"ZKConsumerConnector shut ?down completed(?: in (?P<tookMs>\d{1,12}) ms)?",
         "legacy-consumer",
         LOOP,
     ),
@@ -237,20 +238,66 @@ SIGNATURES: tuple[Signature, ...] = (
         "onsumer poll timeout has expired",
         r"[Cc]onsumer poll timeout has expired",
         "consumer",
-        BLOCKING,
+        CONSUMER_STALLED,
     ),
     Signature(
         "librdkafka-poll-interval-exceeded",
         "Application maximum poll interval",
-        r"Application maximum poll interval \((?<limitMs>\d+)ms\) exceeded by (?<overMs>\d+)ms",
+        r"Application maximum poll interval \((?P<limitMs>\d+)ms\) exceeded by (?P<overMs>\d+)ms",
         "consumer",
         BLOCKING,
+    ),
+    Signature(
+        "commit-refused",
+        "ommit cannot be completed since the ",
+        r"[Cc]ommit cannot be completed since the (?:consumer (?:is not|isn't) part of an active group"
+        r"|group has already rebalanced)",
+        "consumer",
+        CONSUMER_STALLED,
+    ),
+    # Records that no broker acknowledges.
+    Signature(
+        "records-expired",
+        "ms has passed since",
+        r"Expiring (?P<records>\d{1,9}) record\(s\) for (?P<partition>.{1,300}?): ?(?P<waitMs>\d{1,12}) ms "
+        r"has passed since",
+        "producer",
+        DELIVERY_STALLED,
+    ),
+    Signature(
+        "produce-refused",
+        "Got error produce response",
+        r"Got error produce response (?:with correlation id \d{1,12} )?on topic-partition (?P<partition>.{1,300}?), "
+        r"retrying \([^()\n]{1,60}\)\. Error: (?P<error>[\w.]{3,80})",
+        "producer",
+        DELIVERY_STALLED,
+    ),
+    Signature(
+        "request-timed-out",
+        "Disconnecting from node",
+        r"Disconnecting from node (?P<node>-?\d{1,12}) due to (?:socket connection setup|request) timeout",
+        None,
+        DELIVERY_STALLED,
+    ),
+    Signature(
+        "librdkafka-requests-timed-out",
+        " in-flight, ",
+        r"Timed out (?P<requests>\d{1,9}) in-flight, \d{1,9} retry-queued",
+        None,
+        DELIVERY_STALLED,
+    ),
+    Signature(
+        "librdkafka-message-timed-out",
+        "Local: Message timed out",
+        r"Local: Message timed out",
+        "producer",
+        DELIVERY_STALLED,
     ),
     # How a producer ends.
     Signature(
         "producer-closing",
         "Closing the Kafka producer with",
-        r"Closing the Kafka producer with (?:timeoutMillis = )?(?<timeout>[\d.]+)",
+        r"Closing the Kafka producer with (?:timeoutMillis = )?(?P<timeout>[\d.]+)",
         "producer",
         NOT_CLOSED,
     ),
@@ -264,7 +311,7 @@ SIGNATURES: tuple[Signature, ...] = (
     Signature(
         "producer-unregistered",
         "App info kafka.producer for",
-        r"App info kafka\.producer for (?<client>\S{1,300}) unregistered",
+        r"App info kafka\.producer for (?P<client>\S{1,300}) unregistered",
         "producer",
         NOT_CLOSED,
     ),
@@ -272,7 +319,7 @@ SIGNATURES: tuple[Signature, ...] = (
         "producer-force-close",
         "Proceeding to force close the producer since pending",
         r"Proceeding to force close the producer since pending requests could not be completed within timeout"
-        r"(?: (?<timeout>[\d.]+))?",
+        r"(?: (?P<timeout>[\d.]+))?",
         "producer",
         NOT_CLOSED,
         direct=True,
@@ -287,7 +334,7 @@ SIGNATURES: tuple[Signature, ...] = (
     Signature(
         "librdkafka-terminating",
         "still in queue or transit",
-        r"Producer terminating with (?<records>\d+) messages? \((?<bytes>\d+) bytes\) still in queue",
+        r"Producer terminating with (?P<records>\d+) messages? \((?P<bytes>\d+) bytes\) still in queue",
         "producer",
         NOT_CLOSED,
         direct=True,
@@ -306,6 +353,15 @@ SIGNATURES: tuple[Signature, ...] = (
         "producer",
         NOT_CLOSED,
     ),
+    Signature(
+        "process-killed-for-memory",
+        "Killed process ",
+        r"[Oo]ut of memory: Killed process (?P<pid>\d{1,9})",
+        "producer",
+        NOT_CLOSED,
+    ),
+    Signature("container-killed", "OOMKilled", r"\bOOMKilled\b", "producer", NOT_CLOSED),
+    Signature("process-killed", "killed, status", r"code=killed, status=9/KILL", "producer", NOT_CLOSED),
     # What the client says of itself when it starts. A producer whose start was logged would have logged its close.
     Signature(
         "producer-started",
@@ -317,7 +373,7 @@ SIGNATURES: tuple[Signature, ...] = (
     Signature(
         "client-version",
         "Kafka version",
-        r"Kafka version ?: (?<version>\d[\w.-]*)",
+        r"Kafka version ?: (?P<version>\d[\w.-]*)",
         logger="org.apache.kafka",
     ),
     Signature(
@@ -327,16 +383,25 @@ SIGNATURES: tuple[Signature, ...] = (
         + _option("bootstrap.servers", "address")
         + _option("buffer.memory", "bufferMemory")
         + _option("client.id", "client")
+        + _option("delivery.timeout.ms", "deliveryTimeoutMs")
         + _option("linger.ms", "lingerMs")
         + _option("max.block.ms", "maxBlockMs")
         + _option("request.timeout.ms", "requestTimeoutMs"),
         "producer",
         NOT_CLOSED,
     ),
+    Signature(
+        "consumer-config",
+        "ConsumerConfig values:",
+        r"ConsumerConfig values:"
+        + _option("client.id", "client")
+        + _option("max.poll.interval.ms", "maxPollIntervalMs"),
+        "consumer",
+    ),
 )
 
 
 @cache
 def compiled(signature: Signature) -> re.Pattern[str]:
-    """The pattern for Python's `re`."""
-    return re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", signature.pattern))
+    """The pattern, ready to search with."""
+    return re.compile(signature.pattern, re.ASCII)

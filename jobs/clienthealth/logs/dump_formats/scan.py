@@ -1,0 +1,171 @@
+"""Finds the dumps of all shapes in a text, line by line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from clienthealth.logs.dump_formats._threads import Block, Found, found
+from clienthealth.logs.dump_formats.shapes import HOTSPOT, SHAPES, STATES, Shape
+from clienthealth.logs.fields import DUMP_TITLE, time_ms
+
+#: So many lines above a first thread can belong to its dump: a javacore has many.
+MAX_ABOVE = 20_000
+MAX_DUMPS = 256
+_QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
+_STATE_OR_FRAME = re.compile(r"[ \t]*(?:java\.lang\.Thread\.State: |at [\w$./@-]+\.[\w$<>]+\()", re.ASCII)
+
+
+@dataclass
+class _Open:
+    """The dump that is being read."""
+
+    shape: Shape
+    ts_ms: int | None
+    titled: bool
+    taken: set[int]
+    blocks: list[Block] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
+    ended: bool = False
+
+
+def scan(text: str) -> list[Found]:
+    """All dumps in a text, in its order; MAX_DUMPS at most."""
+    return _Scan(text).dumps()
+
+
+class _Scan:
+    def __init__(self, text: str) -> None:
+        self.lines = [line.rstrip("\r") for line in text.split("\n")]
+        self.shapes = [shape for shape in SHAPES if any(hint in text for hint in shape.hints)]
+        self.closed: list[_Open] = []
+        self.dump: _Open | None = None
+        self.block: Block | None = None
+
+    def dumps(self) -> list[Found]:
+        for number, line in enumerate(self.lines):
+            if line and not line.isspace():
+                self._line(number, line)
+            if len(self.closed) >= MAX_DUMPS:
+                break
+        self._close()
+        return [self._found(dump) for dump in self.closed]
+
+    def _line(self, number: int, line: str) -> None:
+        for shape in self.shapes:
+            match = shape.header.match(line)
+            if match:
+                self._thread(number, shape, match.groupdict())
+                return
+        dump, block = self.dump, self.block
+        if self._nameless(number, line):
+            return
+        if dump is None:
+            return
+        shape = dump.shape
+        if block is not None:
+            for pattern, add in shape.frames:
+                if match := pattern.match(line):
+                    add(block, match)
+                    dump.taken.add(number)
+                    return
+            if match := shape.state.match(line):
+                self._told(block, match.groupdict())
+                dump.taken.add(number)
+                return
+        if shape.end and shape.end in line:
+            dump.ended = True
+            dump.taken.add(number)
+        elif shape.other.match(line) and not dump.ended:
+            dump.taken.add(number)
+        else:
+            self.block = None
+
+    def _thread(self, number: int, shape: Shape, told: dict[str, str | None]) -> None:
+        name, key = told.get("name") or "", told.get("key")
+        if told.get("virtual"):
+            name = name or (told["virtual"] or "").strip()
+            name = f"virtual thread {key}" if name == "virtual" else name
+        key = f"{key} {name}"
+        above = self._above(number, shape)
+        starts = any(shape.title in self.lines[at] or shape.time.match(self.lines[at]) for at in above)
+        dump = self.dump
+        if dump is None or dump.shape is not shape or starts or key in dump.keys or dump.ended:
+            dump = self._open(number, shape, above)
+        dump.keys.add(key)
+        self._begin(number, dump, Block(name=name, python=shape.python, key=key), told)
+
+    def _nameless(self, number: int, line: str) -> bool:
+        """A thread without the line that heads it, or with no more of that than its name in quotes."""
+        if HOTSPOT not in self.shapes:
+            return False
+        if (named := _QUOTED_NAME.match(line)) and _STATE_OR_FRAME.match(self._after(number)):
+            self._thread(number, HOTSPOT, named.groupdict())
+            return True
+        state = HOTSPOT.state.match(line)
+        if state is None or (self.block is not None and not self.block.state and not self.block.frames):
+            return False
+        dump = self.dump if self.dump is not None and self.dump.shape is HOTSPOT else self._open(number, HOTSPOT, [])
+        self._begin(number, dump, Block(), state.groupdict())
+        return True
+
+    def _after(self, number: int) -> str:
+        return next((line for line in self.lines[number + 1 : number + 4] if line.strip()), "")
+
+    def _begin(self, number: int, dump: _Open, block: Block, told: dict[str, str | None]) -> None:
+        self._told(block, told)
+        dump.blocks.append(block)
+        dump.taken.add(number)
+        self.block = block
+
+    def _told(self, block: Block, told: dict[str, str | None]) -> None:
+        state, cpu = told.get("state"), told.get("cpu")
+        if state:
+            block.state = STATES.get(state, state)
+        if cpu:
+            seconds = self.dump is not None and self.dump.shape is not HOTSPOT
+            block.cpu_ms = float(cpu) * (1000 if seconds else 1)
+
+    def _above(self, number: int, shape: Shape) -> list[int]:
+        """The lines right above a thread that belong to the beginning of a dump."""
+        above = []
+        for at in range(number - 1, max(-1, number - 1 - MAX_ABOVE), -1):
+            line = self.lines[at]
+            if line and not line.isspace():
+                if not shape.above.match(line) or (self.dump is not None and at in self.dump.taken):
+                    break
+                above.append(at)
+        return above
+
+    def _open(self, number: int, shape: Shape, above: Sequence[int]) -> _Open:
+        self._close()
+        times = (shape.time.match(self.lines[at]) for at in above)
+        told = next((match for match in times if match), None)
+        titled = any(DUMP_TITLE in self.lines[at] for at in above)
+        self.dump = _Open(shape, _time(told) if told else None, titled, set(above))
+        return self.dump
+
+    def _close(self) -> None:
+        if self.dump is not None and self.dump.blocks:
+            self.closed.append(self.dump)
+        self.dump = self.block = None
+
+    def _found(self, dump: _Open) -> Found:
+        complete = dump.ended if dump.titled or (dump.shape.end and dump.shape is not HOTSPOT) else None
+        made = found(dump.shape.what, dump.blocks, dump.ts_ms, frozenset(dump.taken), complete)
+        if dump.titled and dump.shape is HOTSPOT:
+            return made._replace(text="\n".join(self._whole(dump)) + "\n")
+        return made
+
+    def _whole(self, dump: _Open) -> list[str]:
+        """The dump's own lines, with the blank ones between its threads."""
+        first, last = min(dump.taken), max(dump.taken)
+        lines = self.lines
+        return [lines[at] for at in range(first, last + 1) if at in dump.taken or not lines[at].strip()]
+
+
+def _time(match: re.Match[str]) -> int | None:
+    written = match[1].replace(" at ", " ").replace("/", "-")
+    fraction = f".{match[2]}" if match[2] else ""
+    return time_ms(written + fraction)
