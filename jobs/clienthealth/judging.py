@@ -1,6 +1,7 @@
-"""Judgement in plain Python: rows of windows → verdicts, for the clients that a native filter let through.
+"""Judgement: a gate over the windows of all clients, and the judges for those that it does not let pass.
 
-`judge_windows` is what a Spark worker runs on the windows of one client; everything in it is pure.
+The gate asks thousands of windows at once what their metrics show; the judge asks one window the same, and looks at
+its log lines and thread dumps too. Windows that have lines or dumps always go to the judge. Everything here is pure.
 """
 
 from __future__ import annotations
@@ -9,30 +10,33 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from clienthealth.modes import FailureMode, modes
-from clienthealth.records import (
-    CLIENT_METRICS,
-    CONFIG_OPTIONS,
-    STATUS_ORDER,
-    TOPIC_METRICS,
-    Client,
-    ClientWindow,
-    Evidence,
-    LogEvent,
-    Reading,
-    Source,
-    Thread,
-    ThreadDump,
-    TopicReading,
-    Verdict,
-)
+import numpy as np
+from numpy.typing import NDArray
 
-Row = Mapping[str, Any]
+from clienthealth.modes import FailureMode, modes
+from clienthealth.records import STATUS_ORDER, ClientWindow, Evidence, Verdict
+from clienthealth.windows.view import Windows
 
 
 def thresholds(mode: FailureMode, overrides: Mapping[str, Mapping[str, float]]) -> Any:
     """The thresholds in force: the mode's own, with what the settings say otherwise."""
     return dataclasses.replace(mode.thresholds, **overrides.get(mode.id, {}))
+
+
+def gate(mode: FailureMode, w: Windows, limits: Any) -> tuple[NDArray[np.bool_], list[str]]:
+    """Which windows of clients that the mode can befall must be judged, and why the others are `unknown` ('': `ok`).
+
+    Speaks of metrics only. `limits`: the mode's thresholds in force. Raises ValueError for a mode that is judged when
+    a client has gone.
+    """
+    if mode.gate is None:
+        raise ValueError(f"{mode.id} is judged when a client has gone, not by its windows")
+    return mode.gate.suspected(w, limits), mode.gate.reasons(w, limits).tolist()
+
+
+def verdict(mode: FailureMode, window: ClientWindow, now_ms: int, limits: Any) -> Verdict:
+    """The full judgement of one window. `limits`: the mode's thresholds in force."""
+    return mode.judge(window, now_ms, limits)
 
 
 def judge_windows(
@@ -44,7 +48,7 @@ def judge_windows(
     for mode in modes().values():
         if client.kind in mode.kinds and mode.absence == absence:
             limits = thresholds(mode, overrides)
-            verdicts.append(merged([mode.judge(window, now_ms, limits) for window in windows]))
+            verdicts.append(merged([verdict(mode, window, now_ms, limits) for window in windows]))
     return verdicts
 
 
@@ -61,8 +65,18 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     latest = [v for v in found if v.status == worst.status][-1]
     onsets = [v.since_ms for v in found if v.since_ms is not None]
     return dataclasses.replace(
-        latest, since_ms=min(onsets) if onsets else None, evidence=evidence_of(e for v in found for e in v.evidence)
+        latest,
+        since_ms=min(onsets) if onsets else None,
+        detail=_detail(found, latest),
+        evidence=evidence_of(e for v in found for e in v.evidence),
     )
+
+
+def _detail(found: Sequence[Verdict], latest: Verdict) -> dict[str, Any]:
+    """What is known of the fault, the newest word of each thing, from all that name the same cause or none."""
+    cause = latest.detail.get("cause") or next((c for v in reversed(found) if (c := v.detail.get("cause"))), None)
+    same = [v for v in found if v.detail.get("cause") in (None, cause)]
+    return {name: value for v in (*same, latest) for name, value in v.detail.items()}
 
 
 def evidence_of(facts: Iterable[Evidence], per_kind: int = 3) -> tuple[Evidence, ...]:
@@ -73,72 +87,3 @@ def evidence_of(facts: Iterable[Evidence], per_kind: int = 3) -> tuple[Evidence,
         of_kind = [e for e in unique if e.kind == kind]
         kept += of_kind if len(of_kind) <= per_kind else [of_kind[0], *of_kind[-(per_kind - 1) :]]
     return tuple(sorted(kept, key=lambda e: e.ts_ms))
-
-
-def client(row: Row) -> Client:
-    """A struct of the client's identity as a value."""
-    return Client(
-        service=row["service"] or "",
-        host=row["host"] or "",
-        instance=row["instance"] or "",
-        client_id=row["client_id"] or "",
-        kind=row["kind"],
-        library=row["library"],
-        version=row["version"],
-        group=row["group"],
-    )
-
-
-def window(who: Row, row: Row) -> ClientWindow:
-    """A row of client windows (nested structs as mappings, arrays as lists) as a value."""
-    kind = who["kind"]
-    options = zip(CONFIG_OPTIONS, row["config"] or (), strict=False)
-    return ClientWindow(
-        client=client(who),
-        start_ms=row["start_ms"],
-        end_ms=row["end_ms"],
-        readings=tuple(_reading(r, kind) for r in row["readings"] or ()),
-        logs=tuple(_event(e) for e in row["events"] or ()),
-        dumps=tuple(_dump(d) for d in row["dumps"] or ()),
-        config={option: value for option, value in options if value is not None},
-        departed_ms=row.get("departed_ms"),
-    )
-
-
-def _reading(row: Row, kind: str | None) -> Reading:
-    return Reading(
-        ts_ms=row["ts_ms"],
-        metrics=_known(CLIENT_METRICS.get(kind or "", ()), row["values"]),
-        topics=tuple(
-            TopicReading(t["topic"], t["partition"], t["thread"], _known(TOPIC_METRICS, t["values"]))
-            for t in row["topics"] or ()
-        ),
-        source=_source(row["source"]),
-    )
-
-
-def _known(names: Iterable[str], values: Sequence[float | None] | None) -> dict[str, float]:
-    return {name: value for name, value in zip(names, values or (), strict=False) if value is not None}
-
-
-def _event(row: Row) -> LogEvent:
-    return LogEvent(
-        ts_ms=row["ts_ms"],
-        signature=row["signature"],
-        text=row["text"],
-        client_id=row["client_id"],
-        logger=row["logger"],
-        level=row["level"],
-        thread=row["thread"],
-        captures={key: value for key, value in dict(row["captures"] or ()).items() if value},
-        source=_source(row["source"]),
-    )
-
-
-def _dump(row: Row) -> ThreadDump:
-    threads = tuple(Thread(t["name"], t["state"], tuple(t["frames"] or ()), t["cpu_ms"]) for t in row["threads"])
-    return ThreadDump(row["ts_ms"], threads, _source(row["source"]))
-
-
-def _source(row: Row | None) -> Source | None:
-    return None if row is None else Source(row["topic"], row["partition"], row["offset"])

@@ -7,81 +7,70 @@ said is how many records are not acknowledged yet, which our reporter counts.
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from collections.abc import Mapping
 
-from clienthealth.formats._expr import let
-from clienthealth.windows import WindowColumns
+import numpy as np
 
-#: The column that `used_ratios` is kept in, so that what is derived from it is computed once.
-USED = "used_ratios"
+from clienthealth.windows.columns import Column, Floats
+from clienthealth.windows.view import MIN_READINGS, Windows
 
-
-def used_ratios(w: WindowColumns) -> Column:
-    """The used share of the buffer (0 to 1) at each reading, null where unknown (array<double>)."""
-    by_bytes = F.zip_with(
-        w.values("buffer-available-bytes"),
-        w.values("buffer-total-bytes"),
-        lambda available, total: F.when(total > 0, _clamped(1 - available / total)),
-    )
-    by_records = F.zip_with(
-        w.values("queue-records"),
-        w.values("queue-records-limit"),
-        lambda count, limit: F.when(limit > 0, _clamped(count / limit)),
-    )
-    return F.zip_with(by_bytes, by_records, lambda a, b: F.greatest(a, b))
+#: A slope (share of the buffer per second) that is no more than this is none.
+LEAST_SLOPE = 1e-6
 
 
-def buffer_used_ratio(w: WindowColumns) -> Column:
-    """struct<last, max> of the used share, null where the client does not tell it."""
-    known = F.filter(USED, lambda ratio: ratio.isNotNull())
-    return F.when(F.size(known) > 0, F.struct(F.element_at(known, -1).alias("last"), F.array_max(known).alias("max")))
+def used_ratios(w: Windows) -> Column:
+    """The used share of the buffer (0 to 1) at each reading."""
+    return w.once_for_rows("used_ratios", lambda: Column(_used_ratios(w)))
 
 
-def buffer(w: WindowColumns) -> Column:
-    """struct of total and available bytes, waiting threads, wait ratio, exhausted and queued records, time to full."""
-    return F.when(
-        w.kind == "producer",
-        F.struct(
-            w.last("buffer-total-bytes").alias("total_bytes"),
-            w.last("buffer-available-bytes").alias("available_bytes"),
-            w.last("waiting-threads").alias("waiting_threads"),
-            w.last("bufferpool-wait-ratio").alias("wait_ratio"),
-            w.last("buffer-exhausted-total").alias("exhausted_records_total"),
-            w.last("queue-records").alias("queued_records"),
-            seconds_to_full(w).alias("seconds_to_full"),
-        ),
-    )
+def _used_ratios(w: Windows) -> Floats:
+    total, limit = w.col("buffer-total-bytes"), w.col("queue-records-limit")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_bytes = np.where(total > 0, (total - w.col("buffer-available-bytes")) / total, np.nan)
+        by_records = np.where(limit > 0, w.col("queue-records") / limit, np.nan)
+    return np.clip(np.fmax(by_bytes, by_records), 0.0, 1.0)
 
 
-def seconds_to_full(w: WindowColumns) -> Column:
-    """Seconds until the buffer is full at the window's least-squares slope; null while it does not fill up."""
-    points = F.filter(
-        F.zip_with("readings", USED, lambda r, used: F.struct((r["ts_ms"] / 1000.0).alias("t"), used.alias("used"))),
-        lambda p: p["used"].isNotNull(),
-    )
-    return let(points, lambda points: F.when(F.size(points) >= 3, let(_sums(points), lambda s: _until_full(points, s))))
+def buffer_used_ratio(w: Windows) -> Mapping[str, Floats]:
+    """The last and the greatest used share."""
+    used = used_ratios(w)
+    return {"last": w.last(used), "max": w.once("used max", lambda: w.max(used))}
 
 
-def _sums(points: Column) -> Column:
-    """struct of the sums of t, u, t², t·u over the points, with t from the first point on."""
-    origin = F.get(points, F.lit(0))["t"]
-
-    def added(acc: Column, point: Column) -> Column:
-        t, u = point["t"] - origin, point["used"]
-        parts = {"t": t, "u": u, "tt": t * t, "tu": t * u}
-        return F.struct(*((acc[name] + part).alias(name) for name, part in parts.items()))
-
-    return F.aggregate(points, F.struct(*(F.lit(0.0).alias(name) for name in ("t", "u", "tt", "tu"))), added)
-
-
-def _until_full(points: Column, s: Column) -> Column:
-    n = F.size(points)
-    denominator = n * s["tt"] - s["t"] * s["t"]
-    slope = (n * s["tu"] - s["t"] * s["u"]) / denominator
-    return F.when(denominator > 0, F.when(slope > 1e-6, (1 - F.element_at(points, -1)["used"]) / slope))
+def buffer(w: Windows) -> Mapping[str, Floats]:
+    """Total and available bytes, waiting threads, wait ratio, exhausted and queued records, time to full (s)."""
+    return {
+        "total_bytes": w.last("buffer-total-bytes"),
+        "available_bytes": w.last("buffer-available-bytes"),
+        "waiting_threads": w.last("waiting-threads"),
+        "wait_ratio": w.last("bufferpool-wait-ratio"),
+        "exhausted_records_total": w.last("buffer-exhausted-total"),
+        "queued_records": w.last("queue-records"),
+        "seconds_to_full": seconds_to_full(w),
+    }
 
 
-def _clamped(ratio: Column) -> Column:
-    # greatest and least pass over nulls: without the condition an unknown ratio would become 0.
-    return F.when(ratio.isNotNull(), F.greatest(F.lit(0.0), F.least(F.lit(1.0), ratio)))
+def seconds_to_full(w: Windows) -> Floats:
+    """Seconds until the buffer is full at the window's least-squares slope; NaN while it does not fill up."""
+    used, found = used_ratios(w), np.full(len(w), np.nan)
+    # The slope is positive only where some reading shows more than the one before it.
+    rising = np.flatnonzero((w.count(used) >= MIN_READINGS) & w.rose(used))
+    if len(rising):
+        found[rising] = _until_full(w.at(rising), used)
+    return found
+
+
+def _until_full(w: Windows, used: Column) -> Floats:
+    origin = used.first_row(w.lo, w.hi)
+    u = used.values[w.rows]
+    known = ~np.isnan(u)
+    u = np.where(known, u, 0.0)
+    # From the window's first point on: squares of epoch times would lose their last digits.
+    seconds = w.ts / 1000
+    t = np.where(known, seconds[w.rows] - seconds[origin][w.window_of_row], 0.0)
+    n = w.count(used)
+    sum_t, sum_u, sum_tt, sum_tu = (w.reduced(np.add, terms) for terms in (t, u, t * t, t * u))
+    denominator = n * sum_tt - sum_t * sum_t
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = (n * sum_tu - sum_t * sum_u) / denominator
+        return np.where((denominator > 0) & (slope > LEAST_SLOPE), (1 - w.last(used)) / slope, np.nan)

@@ -12,72 +12,93 @@ not. Measured against a callback that sleeps 0.100 s: 0.1035 s.
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from clienthealth.windows import WindowColumns
+import numpy as np
+from numpy.typing import NDArray
 
-#: The column that `stretches` is kept in, so that what is derived from it is computed once.
-STRETCHES = "stretches"
+from clienthealth.windows.columns import Floats, Ints, counted
+from clienthealth.windows.view import Windows
 
 
-def io_thread_busy_ratio(w: WindowColumns) -> Column:
-    """The share of time (0 to 1) that the I/O thread spent outside the selector; null where it cannot be known.
+class _Stretches(NamedTuple):
+    """From the row before to each row: 0 where the selector did not move or a counter was reset.
+
+    counted   how many such stretches before each row are known at all, moved or not
+    """
+
+    elapsed_ms: Floats
+    selector_ns: Floats
+    records: Floats
+    counted: Ints
+
+
+class Busy(NamedTuple):
+    """Of each window: the I/O thread's share of time outside the selector (0 to 1), and seconds of it per record."""
+
+    ratio: Floats
+    per_record: Floats
+
+
+def io_thread_busy_ratio(w: Windows) -> Floats:
+    """The share of time (0 to 1) that the I/O thread spent outside the selector; NaN where it cannot be known.
 
     A thread that never came back to the selector in the whole window, with work waiting, was busy all the time.
     """
-    moved = _moved()
-    elapsed_ns = _total(moved, lambda s: s["dt_ms"] * 1e6)
-    in_selector = _total(moved, lambda s: s["selector_ns"])
-    ratio = F.greatest(F.lit(0.0), F.least(F.lit(1.0), 1 - in_selector / elapsed_ns))
+    return _busy(w).ratio
+
+
+def callback_seconds(w: Windows) -> Mapping[str, Floats]:
+    """Seconds per callback: average (measured, else derived), and where they are measured maximum and p99."""
+    measured = w.last("callback-time-avg") / 1000
+    return {
+        "avg": np.where(np.isnan(measured), _busy(w).per_record, measured),
+        "max": w.max("callback-time-max") / 1000,
+        "p99": w.last("callback-time-p99") / 1000,
+    }
+
+
+def callback_source(w: Windows) -> NDArray[np.object_]:
+    """Where the average comes from: measured, derived or unknown."""
+    found = np.full(len(w), "unknown", np.object_)
+    found[~np.isnan(_busy(w).per_record)] = "derived"
+    found[w.known("callback-time-avg")] = "measured"
+    return found
+
+
+def _busy(w: Windows) -> Busy:
+    return w.once("busy", lambda: _worked_out(w))
+
+
+def _worked_out(w: Windows) -> Busy:
+    if not w.known("select-total").any():
+        return Busy(np.full(len(w), np.nan), np.full(len(w), np.nan))
+    stretches = w.once_for_rows("stretches", lambda: _stretches(w))
+    elapsed_ms, selector_ns, records = (w.total(of, skip_first=True) for of in stretches[:3])
+    several = stretches.counted[w.hi] - stretches.counted[np.minimum(w.lo + 1, w.hi)] >= 2
     work_waits = (w.last("buffer-available-bytes") < w.last("buffer-total-bytes")) | (w.last("waiting-threads") > 0)
-    stuck = (F.size(STRETCHES) >= 2) & (F.size(moved) == 0) & work_waits
-    return F.when(elapsed_ns > 0, ratio).when(stuck, F.lit(1.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = np.clip(1 - selector_ns / (elapsed_ms * 1e6), 0.0, 1.0)
+        ratio = np.where(elapsed_ms > 0, moved, np.where(several & work_waits, 1.0, np.nan))
+        return Busy(ratio, np.where(records > 0, ratio * elapsed_ms / 1000 / records, np.nan))
 
 
-def callback_seconds(w: WindowColumns) -> Column:
-    """struct<avg, max, p99, source>: seconds per callback, and whether they were measured, derived or are unknown."""
-    measured = w.known("callback-time-avg")
-    moved = _moved()
-    records = _total(moved, lambda s: s["records"])
-    busy_seconds = io_thread_busy_ratio(w) * _total(moved, lambda s: s["dt_ms"]) / 1000
-    derived = F.when(records > 0, busy_seconds / records)
-    return F.when(
-        w.kind == "producer",
-        F.struct(
-            F.when(measured, w.last("callback-time-avg") / 1000).otherwise(derived).alias("avg"),
-            (w.max("callback-time-max") / 1000).alias("max"),
-            (w.last("callback-time-p99") / 1000).alias("p99"),
-            F.when(measured, "measured").when(derived.isNotNull(), "derived").otherwise("unknown").alias("source"),
-        ),
+def _stretches(w: Windows) -> _Stretches:
+    selects = _change(w.col("select-total"))
+    selector_ns = _change(w.col("io-time-ns-total") + w.col("io-wait-time-ns-total"))
+    elapsed_ms = _change(w.ts.astype(np.float64))
+    records = np.fmax(_change(w.col("record-send-total")), 0.0)
+    known = ~np.isnan(selector_ns) & (selects >= 0)
+    moved = known & (selects > 0) & (elapsed_ms > 0)
+    return _Stretches(
+        np.where(moved, elapsed_ms, 0.0),
+        np.where(moved, selector_ns, 0.0),
+        np.where(moved, records, 0.0),
+        counted(known),
     )
 
 
-def stretches(w: WindowColumns) -> Column:
-    """From reading to reading: dt_ms, selects, selector_ns and records; without those where a counter was reset."""
-    points = F.arrays_zip(
-        F.transform("readings", lambda r: r["ts_ms"]).alias("ts_ms"),
-        w.values("select-total").alias("selects"),
-        w.values("io-time-ns-total").alias("io"),
-        w.values("io-wait-time-ns-total").alias("wait"),
-        w.values("record-send-total").alias("records"),
-    )
-    between = F.zip_with(
-        F.slice(points, 2, 1_000_000),
-        points,
-        lambda b, a: F.struct(
-            (b["ts_ms"] - a["ts_ms"]).cast("double").alias("dt_ms"),
-            (b["selects"] - a["selects"]).alias("selects"),
-            (b["io"] + b["wait"] - a["io"] - a["wait"]).alias("selector_ns"),
-            F.greatest(F.lit(0.0), b["records"] - a["records"]).alias("records"),
-        ),
-    )
-    return F.filter(between, lambda s: s["selects"].isNotNull() & s["selector_ns"].isNotNull() & (s["selects"] >= 0))
-
-
-def _moved() -> Column:
-    return F.filter(STRETCHES, lambda s: (s["selects"] > 0) & (s["dt_ms"] > 0))
-
-
-def _total(stretches: Column, term: object) -> Column:
-    return F.aggregate(stretches, F.lit(0.0), lambda acc, s: acc + F.coalesce(term(s), F.lit(0.0)))  # type: ignore[operator]
+def _change(values: Floats) -> Floats:
+    """From the row before; NaN at the first row."""
+    return np.diff(values, prepend=np.nan)

@@ -7,56 +7,101 @@ for producers the topic's share of all that may be queued. The Java consumer has
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from dataclasses import dataclass
+from typing import Any
 
-from clienthealth.formats import TOPIC_METRIC_NAMES
-from clienthealth.windows import WindowColumns
+import numpy as np
 
-DEFAULT_CHUNKS = 2
-DEFAULT_MIN_MESSAGES = 100_000
-DEFAULT_MAX_KBYTES = 65_536
+from clienthealth.windows.columns import Floats, Ints, spread
+from clienthealth.windows.view import Windows
 
-
-def queues(w: WindowColumns) -> Column:
-    """array<struct<topic, used_ratio, records>> of the last reading, one per topic whose queue is known."""
-    topics = F.coalesce(F.try_element_at("readings", F.lit(-1))["topics"], F.array().cast(_TOPICS))
-    chunks = F.coalesce(w.config("queued.max.message.chunks").try_cast("double"), F.lit(float(DEFAULT_CHUNKS)))
-    records = F.coalesce(w.config("queued.min.messages").try_cast("double"), F.lit(float(DEFAULT_MIN_MESSAGES)))
-    kbytes = F.coalesce(w.config("queued.max.messages.kbytes").try_cast("double"), F.lit(float(DEFAULT_MAX_KBYTES)))
-    producer_limit = w.last("queue-records-limit")
-
-    def one(topic: Column) -> Column:
-        of_topic = F.filter(topics, lambda t: t["topic"] == topic)
-        queued_records = _sum(of_topic, "queue-records")
-        ratio = F.greatest(
-            _max(of_topic, "queue-chunks") / chunks,
-            F.when(w.kind == "producer", queued_records / producer_limit).otherwise(
-                F.greatest(_max(of_topic, "queue-records") / records, _sum(of_topic, "queue-bytes") / (kbytes * 1024))
-            ),
-        )
-        return F.struct(
-            topic.alias("topic"),
-            F.when(ratio.isNotNull(), F.least(F.lit(1.0), F.greatest(F.lit(0.0), ratio))).alias("used_ratio"),
-            queued_records.alias("records"),
-        )
-
-    names = F.array_distinct(F.transform(topics, lambda t: t["topic"]))
-    return F.filter(F.transform(names, one), lambda q: q["used_ratio"].isNotNull())
+#: Options that limit a queue, with the clients' defaults.
+CHUNKS = ("queued.max.message.chunks", 2.0)
+RECORDS = ("queued.min.messages", 100_000.0)
+KBYTES = ("queued.max.messages.kbytes", 65_536.0)
 
 
-_TOPICS = "array<struct<topic:string,partition:int,thread:string,values:array<double>>>"
+@dataclass(frozen=True)
+class Queues:
+    """The queues of each window's last reading, one element per topic whose queue is known.
+
+    In order of windows, and in the order in which a reading names its topics.
+    window   the window's position
+    topic    index into the names of the windows' parts
+    share    used share of the limit; more than 1 where the limit is exceeded
+    records  queued records, NaN where they are not told
+    lag      the greatest `records-lag` of the topic's partitions, NaN where it is not told
+    """
+
+    window: Ints
+    topic: Ints
+    share: Floats
+    records: Floats
+    lag: Floats
 
 
-def _known(topics: Column, name: str) -> Column:
-    position = F.lit(TOPIC_METRIC_NAMES.index(name))
-    return F.filter(F.transform(topics, lambda t: F.get(t["values"], position)), lambda v: v.isNotNull())
+def queues(w: Windows) -> Queues:
+    """See `Queues`."""
+    return w.once("queues", lambda: _queues(w))
 
 
-def _max(topics: Column, name: str) -> Column:
-    return F.array_max(_known(topics, name))
+def _queues(w: Windows) -> Queues:
+    told = np.flatnonzero(w.last_knows("queue-records", "queue-bytes", "queue-chunks"))
+    if not len(told):
+        none, unknown = np.zeros(0, np.int64), np.zeros(0)
+        return Queues(none, none, unknown, unknown, unknown)
+    begin, end = w.last_parts()
+    part, which = spread(begin[told], end[told])
+    topic = w.parts.topic[part]
+    order = np.lexsort((topic, which))
+    starts = np.flatnonzero(
+        np.diff(which[order], prepend=-1).astype(bool) | np.diff(topic[order], prepend=-1).astype(bool)
+    )
+    first = order[starts]
+    asked = told[which[first]]
+
+    def most(name: str) -> Floats:
+        return np.fmax.reduceat(w.parts.col(name)[part[order]], starts)
+
+    def summed(name: str) -> Floats:
+        values = w.parts.col(name)[part[order]]
+        known = np.add.reduceat(~np.isnan(values), starts, dtype=np.int64)
+        return np.where(known > 0, np.add.reduceat(np.nan_to_num(values), starts), np.nan)
+
+    records = summed("queue-records")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = _finite(most("queue-chunks") / limits(w, CHUNKS, told)[which[first]])
+        if w.kind == "producer":
+            share = np.fmax(share, _finite(records / w.last("queue-records-limit")[asked]))
+        else:
+            share = np.fmax(share, _finite(most("queue-records") / limits(w, RECORDS, told)[which[first]]))
+            kbytes = limits(w, KBYTES, told)[which[first]]
+            share = np.fmax(share, _finite(summed("queue-bytes") / (kbytes * 1024)))
+    # By first appearance in the reading, which is the order that people know their topics in.
+    shown = np.argsort(first, kind="stable")
+    shown = shown[~np.isnan(share[shown])]
+    return Queues(asked[shown], topic[first[shown]], share[shown], records[shown], most("records-lag")[shown])
 
 
-def _sum(topics: Column, name: str) -> Column:
-    known = _known(topics, name)
-    return F.when(F.size(known) > 0, F.aggregate(known, F.lit(0.0), lambda acc, v: acc + v))
+def limits(w: Windows, option: tuple[str, float], windows: Ints) -> Floats:
+    """An option that limits a queue for these windows; its default where it is not told or is no number."""
+    name, default = option
+    told = w.option(name, windows)
+    return np.where(np.isnan(told), default, told)
+
+
+def _finite(ratio: Floats) -> Floats:
+    """A limit of 0 is none."""
+    return np.where(np.isinf(ratio), np.nan, ratio)
+
+
+def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
+    """For each window topic, used_ratio (0 to 1) and, where told, records of the queues of its last reading."""
+    found = queues(w)
+    entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
+    ratios, names = np.clip(found.share, 0.0, 1.0).tolist(), w.parts.names
+    rows = zip(found.window.tolist(), found.topic.tolist(), ratios, found.records.tolist(), strict=True)
+    for window, topic, ratio, records in rows:
+        entry = {"topic": names[topic], "used_ratio": ratio}
+        entries[window].append(entry if records != records else {**entry, "records": records})
+    return entries

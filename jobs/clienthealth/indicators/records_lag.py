@@ -8,121 +8,175 @@ groups) and is more than the partition's share of ten seconds of what the client
 
 from __future__ import annotations
 
-from fnmatch import translate
+from dataclasses import dataclass
+from typing import Any
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import numpy as np
+from numpy.typing import NDArray
 
-from clienthealth.formats import TOPIC_METRIC_NAMES
-from clienthealth.formats._expr import let
-from clienthealth.indicators.lag_state import COMMITS, FALLING_SHARE
-from clienthealth.modes import MIN_READINGS
+from clienthealth.indicators.lag import allowed_lag
+from clienthealth.indicators.lag_state import COMMITS, climbs
 from clienthealth.settings import LagSettings
-from clienthealth.windows import WindowColumns
-
-#: The column that `lag_points` is kept in, so that what is derived from it is computed once.
-LAG_POINTS = "lag_points"
+from clienthealth.windows.columns import Bools, Floats, Ints, spread
+from clienthealth.windows.view import MIN_READINGS, Windows
 
 #: A lag that is read in this time at the present pace is no backlog.
 BACKLOG_SECONDS = 10.0
 
 
-def lag_points() -> Column:
-    """array<struct<topic, partition, ts_ms, records, paused>> of all readings, in this order."""
+@dataclass(frozen=True)
+class Points:
+    """What all readings tell of the lag of partitions, by topic, partition and time.
 
-    def points(reading: Column) -> Column:
-        known = F.filter(reading["topics"], lambda t: t["partition"].isNotNull() & (_of(t, "records-lag") >= 0))
-        return F.transform(
-            known,
-            lambda t: F.struct(
-                t["topic"].alias("topic"),
-                t["partition"].alias("partition"),
-                reading["ts_ms"].alias("ts_ms"),
-                _of(t, "records-lag").alias("records"),
-                F.coalesce(_of(t, "paused") > 0, F.lit(False)).alias("paused"),
-            ),
-        )
-
-    spoken = F.filter("readings", lambda r: r["topics"].isNotNull())
-    return F.array_sort(F.flatten(F.transform(spoken, points)))
-
-
-def records_lag(w: WindowColumns, limits: LagSettings) -> Column:
-    """array<struct<topic, partition, records, seconds, quality, state, paused>>, the partitions of the last reading.
-
-    `quality` is that of the records; the seconds are known only where there is no lag. Nothing is known of a client
-    that has not fetched over its last MIN_READINGS readings.
+    row      the reading's row
+    topic    index into the names of the parts
+    records  the lag, known and ≥ 0
+    before   the point of the same partition before this one, whichever client's; -1 where there is none
+    begin    the points of a row are order[begin[row]:begin[row + 1]], by topic and partition
     """
-    points = F.col(LAG_POINTS)
-    numbered = F.transform(points, lambda p, i: F.struct(p.alias("p"), i.alias("i")))
-    newest = F.filter(numbered, lambda n: n["p"]["ts_ms"] == F.try_element_at("readings", F.lit(-1))["ts_ms"])
-    consumed = w.last("records-consumed-total") - w.first("records-consumed-total")
+
+    row: Ints
+    topic: Ints
+    partition: Ints
+    records: Floats
+    paused: Bools
+    before: Ints
+    begin: Ints
+    order: Ints
+
+
+@dataclass(frozen=True)
+class Lags:
+    """The partitions that each window's last reading tells the lag of, by window, topic and partition.
+
+    point  index into `Points`
+    blind  the client has not fetched over its last MIN_READINGS readings: its lag is not known
+    """
+
+    window: Ints
+    point: Ints
+    blind: Bools
+
+
+def points(w: Windows) -> Points:
+    """See `Points`."""
+    return w.once_for_rows("points of lag", lambda: _points(w))
+
+
+def _points(w: Windows) -> Points:
+    parts = w.parts
+    told = np.flatnonzero((parts.col("records-lag") >= 0) & ~np.isnan(parts.partition))
+    row = np.searchsorted(parts.begin, told, "right") - 1
+    rank = np.empty(len(parts.names), np.int64)
+    rank[sorted(range(len(rank)), key=parts.names.__getitem__)] = np.arange(len(rank))
+    topic, partition = parts.topic[told], parts.partition[told].astype(np.int64)
+    records, paused = parts.col("records-lag")[told], parts.col("paused")[told] > 0
+    order = np.lexsort((paused, records, row, partition, rank[topic]))
+    row, topic, partition = row[order], topic[order], partition[order]
+    before = np.arange(-1, len(row) - 1)
+    before[1:][(topic[1:] != topic[:-1]) | (partition[1:] != partition[:-1])] = -1
+    by_row = np.argsort(row, kind="stable")
+    begin = np.searchsorted(row[by_row], np.arange(len(w.ts) + 1))
+    return Points(row, topic, partition, records[order], paused[order], before, begin, by_row)
+
+
+def lags(w: Windows) -> Lags:
+    """See `Lags`."""
+    return w.once("lags", lambda: _lags(w))
+
+
+def _lags(w: Windows) -> Lags:
+    if not w.last_knows("records-lag").any():
+        none = np.zeros(0, np.int64)
+        return Lags(none, none, none > 0)
+    p = points(w)
+    row = np.maximum(w.last_row, 0)
+    at, window = spread(p.begin[row], np.where(w.samples > 0, p.begin[row + 1], 0))
+    fetches = "fetch-requests-total" if w.kind == "legacy-consumer" else "fetch-total"
+    blind = w.last(fetches) == w.from_last(fetches, MIN_READINGS - 1)
+    return Lags(window, p.order[at], blind[window])
+
+
+def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
+    """For each window topic, partition, records, seconds, quality, state and paused of its last reading's partitions.
+
+    `quality` is that of the records, and records that are not known are left out; seconds are known only where there
+    is no lag.
+    """
+    entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
+    found = lags(w)
+    if not len(found.point):
+        return entries
+    p, names = points(w), w.parts.names
+    rows = zip(
+        found.window.tolist(),
+        (names[topic] for topic in p.topic[found.point].tolist()),
+        p.partition[found.point].tolist(),
+        p.records[found.point].tolist(),
+        found.blind.tolist(),
+        states(w, limits).tolist(),
+        p.paused[found.point].tolist(),
+        strict=True,
+    )
+    for window, topic, partition, records, blind, state, paused in rows:
+        entry: dict[str, Any] = {"topic": topic, "partition": partition}
+        if not blind:
+            entry["records"] = int(records)
+            if records == 0:
+                entry["seconds"] = 0.0
+        entry |= {"quality": "unknown" if blind else "exact", "state": state, "paused": paused}
+        entries[window].append(entry)
+    return entries
+
+
+def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
+    """OK, WARN or UNKNOWN of each of `lags`."""
+    found, p = lags(w), points(w)
     rate = w.last("records-consumed-rate")
-    fetches = F.when(w.kind == "legacy-consumer", w.known_values("fetch-requests-total")).otherwise(
-        w.known_values("fetch-total")
+    consumed = w.grown("records-consumed-total")
+    stands = np.where(np.isnan(consumed), rate, consumed) <= 0
+    backlog = BACKLOG_SECONDS * np.nan_to_num(rate) / np.maximum(1, np.bincount(found.window, minlength=len(w)))
+    records = p.records[found.point]
+    fine = records <= _allowed(w, limits)
+    known = _count(w, p, found) >= MIN_READINGS
+    state = np.full(len(records), "OK", np.object_)
+    state[~fine & (stands[found.window] | p.paused[found.point] | ~known)] = "UNKNOWN"
+    state[found.blind] = "UNKNOWN"
+    for at in np.flatnonzero(~fine & (state == "OK") & (records > backlog[found.window])).tolist():
+        if climbs(_series(w, p, found, at), limits.dead_band_per_second):
+            state[at] = "WARN"
+    return state
+
+
+def _count(w: Windows, p: Points, found: Lags) -> Ints:
+    """How many points of its partition, MIN_READINGS at most, the window has of each of `lags`."""
+    lo, at, count = w.lo[found.window], found.point, np.zeros(len(found.point), np.int64)
+    inside = np.ones(len(at), np.bool_)
+    for _ in range(MIN_READINGS):
+        inside = inside & (at >= 0) & (p.row[at] >= lo)
+        count += inside
+        at = p.before[at]
+    return count
+
+
+def _series(w: Windows, p: Points, found: Lags, at: int) -> list[tuple[float, float]]:
+    """The newest points of a partition in a window, COMMITS at most: time (s) and lag, in order of time."""
+    lo, point = w.lo[found.window[at]], found.point[at]
+    seen: list[tuple[float, float]] = []
+    while point >= 0 and p.row[point] >= lo and len(seen) < COMMITS:
+        seen.append((w.ts[p.row[point]] / 1000, float(p.records[point])))
+        point = p.before[point]
+    return seen[::-1]
+
+
+def _allowed(w: Windows, limits: LagSettings) -> Floats:
+    """The records of lag that are fine for each of `lags`."""
+    found, p = lags(w), points(w)
+    patterns = tuple(limits.allowed_lag.items())
+    if not patterns:
+        return np.zeros(len(found.point))
+    topics = (w.parts.names[topic] for topic in p.topic[found.point].tolist())
+    groups = w.groups(found.window)
+    return np.array(
+        [allowed_lag(patterns, group, topic) for group, topic in zip(groups, topics, strict=True)], np.float64
     )
-    blind = F.coalesce(
-        F.try_element_at(fetches, F.lit(-1)) == F.try_element_at(fetches, F.lit(-MIN_READINGS)), F.lit(False)
-    )
-    stands = F.coalesce(consumed <= 0, rate <= 0, F.lit(False))
-    backlog = BACKLOG_SECONDS * F.coalesce(rate, F.lit(0.0)) / F.size(newest)
-    client = F.col("client")
-    group = F.coalesce(client["group"], client["client_id"])
-
-    def one(p: Column, series: Column) -> Column:
-        fine = p["records"] <= allowed_lag(group, p["topic"], limits)
-        unreadable = stands | p["paused"] | (F.size(series) < MIN_READINGS)
-        behind = (p["records"] > backlog) & climbs(series, limits.dead_band_per_second)
-        return F.struct(
-            p["topic"].alias("topic"),
-            p["partition"].alias("partition"),
-            F.when(~blind, p["records"].cast("long")).alias("records"),
-            F.when(~blind & (p["records"] == 0), F.lit(0.0)).alias("seconds"),
-            F.when(blind, "unknown").otherwise("exact").alias("quality"),
-            F.when(blind, "UNKNOWN")
-            .when(fine, "OK")
-            .when(unreadable, "UNKNOWN")
-            .when(behind, "WARN")
-            .otherwise("OK")
-            .alias("state"),
-            p["paused"].alias("paused"),
-        )
-
-    def series(n: Column) -> Column:
-        before = F.slice(points, F.greatest(F.lit(1), n["i"] + 2 - COMMITS), F.least(F.lit(COMMITS), n["i"] + 1))
-        return F.filter(before, lambda p: (p["topic"] == n["p"]["topic"]) & (p["partition"] == n["p"]["partition"]))
-
-    return F.transform(newest, lambda n: let(series(n), lambda found: one(n["p"], found)))
-
-
-def climbs(series: Column, dead_band: float) -> Column:
-    """`lag_state.climbs` of points with `ts_ms` and `records`, natively."""
-
-    def slopes(a: Column) -> Column:
-        later = F.filter(series, lambda b: b["ts_ms"] > a["ts_ms"])
-        return F.transform(later, lambda b: 1000 * (b["records"] - a["records"]) / (b["ts_ms"] - a["ts_ms"]))
-
-    def verdict(ordered: Column) -> Column:
-        size = F.size(ordered)
-        median = (F.get(ordered, _floor((size - 1) / 2)) + F.get(ordered, _floor(size / 2))) / 2
-        return F.coalesce((median > dead_band) & (F.get(ordered, _floor(size * FALLING_SHARE)) > 0), F.lit(False))
-
-    return let(F.array_sort(F.flatten(F.transform(series, slopes))), verdict)
-
-
-def allowed_lag(group: Column, topic: Column, limits: LagSettings) -> Column:
-    """`lag.allowed_lag` natively: the records of lag that are fine, by the first pattern that matches."""
-    found = F.lit(0)
-    for pattern, records in reversed(limits.allowed_lag.items()):
-        expression = f"^{translate(pattern)}"
-        matches = group.rlike(expression) | F.concat(group, F.lit("/"), topic).rlike(expression)
-        found = F.when(matches, records).otherwise(found)
-    return found
-
-
-def _floor(value: Column) -> Column:
-    return F.floor(value).cast("int")
-
-
-def _of(topic: Column, name: str) -> Column:
-    return F.get(topic["values"], F.lit(TOPIC_METRIC_NAMES.index(name)))

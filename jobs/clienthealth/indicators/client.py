@@ -1,0 +1,125 @@
+"""All measurements of clients put together: as they are published, and as the figures of a minute of history.
+
+What is not known is left out of a mapping, never null and never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clienthealth.indicators.buffer import buffer, buffer_used_ratio
+from clienthealth.indicators.callback import callback_seconds, callback_source, io_thread_busy_ratio
+from clienthealth.indicators.queue import queue_entries, queues
+from clienthealth.indicators.records_lag import lag_entries, lags, points
+from clienthealth.settings import LagSettings
+from clienthealth.windows.columns import Bools, Floats, Ints
+from clienthealth.windows.view import Windows
+
+#: Of each window a value, and whether it is known (None: it always is).
+Column: TypeAlias = tuple[Sequence[Any], Bools | None]
+
+
+def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
+    """The measurements of each window, as JSON has them.
+
+    Producers: buffer_used_ratio {last, max} (absent where unknown), buffer {…}, callback_seconds {…, source},
+    io_thread_busy_ratio, queue_time_seconds and request_latency_seconds {avg, max}. Consumers: last_poll_age_seconds,
+    poll_idle_ratio. Both: reply_queue. All: queues and lag, which may be empty. In this order.
+    """
+    columns: dict[str, Column] = {}
+    if w.kind == "producer":
+        ratio = buffer_used_ratio(w)
+        columns["buffer_used_ratio"] = _mappings(len(w), ratio), ~np.isnan(ratio["max"])
+        columns["buffer"] = _mappings(len(w), buffer(w)), None
+        columns["callback_seconds"] = _mappings(len(w), callback_seconds(w), source=callback_source(w).tolist()), None
+        columns["io_thread_busy_ratio"] = _numbers(io_thread_busy_ratio(w))
+        columns["queue_time_seconds"] = _mappings(len(w), _milliseconds(w, "record-queue-time")), None
+        columns["request_latency_seconds"] = _mappings(len(w), _milliseconds(w, "request-latency")), None
+    columns["reply_queue"] = _numbers(w.last("reply-queue"))
+    if w.kind == "consumer":
+        columns["last_poll_age_seconds"] = _numbers(w.last("last-poll-seconds-ago"))
+        columns["poll_idle_ratio"] = _numbers(w.last("poll-idle-ratio-avg"))
+    columns["queues"] = queue_entries(w), None
+    columns["lag"] = lag_entries(w, lag), None
+    return _rows(len(w), columns)
+
+
+def minute_figures(w: Windows) -> dict[str, NDArray[Any]]:
+    """What the history keeps of each window, by the names of its columns: numbers (NaN: unknown), texts (None: none).
+
+    buffer_used_ratio_max, callback_seconds_avg and callback_source; queue_used_ratio_max and queue_topic of the
+    fullest queue; lag_records, lag_seconds and lag_topic of the partition furthest behind.
+    """
+    producer, unknown = w.kind == "producer", np.full(len(w), np.nan)
+    queue_ratio, queue_topic = _fullest(w)
+    lag_records, lag_topic = _furthest(w)
+    return {
+        "buffer_used_ratio_max": buffer_used_ratio(w)["max"] if producer else unknown,
+        "callback_seconds_avg": callback_seconds(w)["avg"] if producer else unknown,
+        "callback_source": callback_source(w) if producer else np.full(len(w), None, np.object_),
+        "queue_used_ratio_max": queue_ratio,
+        "queue_topic": queue_topic,
+        "lag_records": lag_records,
+        "lag_seconds": np.where(lag_records == 0, 0.0, np.nan),
+        "lag_topic": lag_topic,
+    }
+
+
+def _milliseconds(w: Windows, name: str) -> Mapping[str, Floats]:
+    return {"avg": w.last(f"{name}-avg") / 1000, "max": w.max(f"{name}-max") / 1000}
+
+
+def _mappings(size: int, numbers: Mapping[str, Floats], **texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Columns of so many windows as one mapping per window, without the numbers that are NaN."""
+    columns = {name: _numbers(values) for name, values in numbers.items()}
+    return _rows(size, columns | {name: (values, None) for name, values in texts.items()})
+
+
+def _numbers(values: Floats) -> Column:
+    known = ~np.isnan(values)
+    return (values.tolist() if known.any() else (), known)
+
+
+def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
+    """Filled in column by column: three times as fast as row by row."""
+    told = {name: column for name, column in columns.items() if column[1] is None or column[1].any()}
+    row = dict.fromkeys(told)
+    rows: list[dict[str, Any]] = [row.copy() for _ in range(size)]
+    for name, (values, known) in told.items():
+        for found, value in zip(rows, values, strict=True):
+            found[name] = value
+        if known is not None:
+            for at in np.flatnonzero(~known).tolist():
+                del rows[at][name]
+    return rows
+
+
+def _fullest(w: Windows) -> tuple[Floats, NDArray[np.object_]]:
+    found = queues(w)
+    share = np.clip(found.share, 0.0, 1.0)
+    return _greatest(w, found.window, share, found.topic)
+
+
+def _furthest(w: Windows) -> tuple[Floats, NDArray[np.object_]]:
+    found = lags(w)
+    if not len(found.point):
+        return _greatest(w, found.window, np.zeros(0), found.point)
+    p = points(w)
+    records = np.where(found.blind, np.nan, np.trunc(p.records[found.point]))
+    return _greatest(w, found.window, records, p.topic[found.point])
+
+
+def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:
+    """By window, the greatest value and its topic; of equal ones the last topic in order of names, NaN is the least."""
+    number, name = np.full(len(w), np.nan), np.full(len(w), None, np.object_)
+    if len(window):
+        names = np.array(w.parts.names, np.object_)
+        rank = np.argsort(np.argsort(names))
+        order = np.lexsort((rank[topic], np.nan_to_num(values, nan=-1.0), window))
+        last = order[np.append(np.flatnonzero(np.diff(window[order])), len(order) - 1)]
+        number[window[last]], name[window[last]] = values[last], names[topic[last]]
+    return number, name

@@ -1,0 +1,158 @@
+"""A column of numbers over rows, and what is asked of many spans of its rows at once.
+
+Answers go by cumulative counts over the known values, so that overlapping spans cost no more than disjoint ones.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+
+class Column:
+    """One number for every row, NaN where it is not known, and what is asked of it over spans [lo, hi) of rows."""
+
+    def __init__(self, values: Floats, whole: bool | None = None) -> None:
+        """`whole`: whether every row knows it, where that has been found out already."""
+        self._source, self._is_whole = values, whole
+
+    @cached_property
+    def values(self) -> Floats:
+        """All of them, side by side in memory."""
+        return np.ascontiguousarray(self._source)
+
+    @cached_property
+    def whole(self) -> bool:
+        """Does every row know it?"""
+        return not self._unknown.any() if self._is_whole is None else self._is_whole
+
+    @cached_property
+    def told(self) -> bool:
+        """Does any row know it?"""
+        return len(self._known) > 0
+
+    @cached_property
+    def _unknown(self) -> Bools:
+        return np.isnan(self.values)
+
+    def at(self, rows: Ints) -> Floats:
+        """Its values in some rows."""
+        return self._source[rows]
+
+    @cached_property
+    def known_rows(self) -> Ints:
+        """The rows that know it."""
+        return np.flatnonzero(~self._unknown)
+
+    @cached_property
+    def _known(self) -> Floats:
+        return self.values if self.whole else self.values[self.known_rows]
+
+    @cached_property
+    def _before(self) -> Ints:
+        """How many rows before each row know it, n + 1 numbers."""
+        return counted(~self._unknown)
+
+    def bounds(self, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
+        """Spans of rows as spans of the known values alone."""
+        if not self.told:
+            return np.zeros_like(lo), np.zeros_like(hi)
+        return (lo, hi) if self.whole else (self._before[lo], self._before[hi])
+
+    def count(self, lo: Ints, hi: Ints) -> Ints:
+        """How many rows of the span know it."""
+        a, b = self.bounds(lo, hi)
+        return b - a
+
+    def first(self, lo: Ints, hi: Ints) -> Floats:
+        """The first known value of the span."""
+        a, b = self.bounds(lo, hi)
+        return (
+            np.where(a < b, self._known[np.minimum(a, len(self._known) - 1)], np.nan) if self.told else unknown(len(a))
+        )
+
+    def last(self, lo: Ints, hi: Ints) -> Floats:
+        """The last known value of the span."""
+        a, b = self.bounds(lo, hi)
+        return np.where(a < b, self._known[b - 1], np.nan) if self.told else unknown(len(a))
+
+    def first_row(self, lo: Ints, hi: Ints) -> Ints:
+        """The first row of the span that knows it, -1 where none does."""
+        a, b = self.bounds(lo, hi)
+        return np.where(a < b, self.known_rows[np.minimum(a, len(self._known) - 1)], -1) if self.told else _none(len(a))
+
+    def last_row(self, lo: Ints, hi: Ints) -> Ints:
+        """The last row of the span that knows it, -1 where none does."""
+        a, b = self.bounds(lo, hi)
+        return np.where(a < b, self.known_rows[b - 1], -1) if self.told else _none(len(a))
+
+    def from_last(self, lo: Ints, hi: Ints, steps: int) -> Floats:
+        """The known value so many steps before the last one; NaN where the span does not reach so far."""
+        a, b = self.bounds(lo, hi)
+        return (
+            np.where(b - a > steps, self._known[np.maximum(0, b - 1 - steps)], np.nan) if self.told else unknown(len(a))
+        )
+
+    def rises(self, lo: Ints, hi: Ints) -> Ints:
+        """How often a known value of the span is greater than the known one before it."""
+        return self._changes(self._risen, lo, hi)
+
+    def falls(self, lo: Ints, hi: Ints) -> Ints:
+        """How often a known value of the span is less than the known one before it."""
+        return self._changes(self._fallen, lo, hi)
+
+    def _changes(self, cumulative: Ints, lo: Ints, hi: Ints) -> Ints:
+        a, b = self.bounds(lo, hi)
+        if not self.told:
+            return np.zeros(len(a), np.int64)
+        return np.where(a < b, cumulative[b - 1] - cumulative[np.minimum(a, len(cumulative) - 1)], 0)
+
+    @cached_property
+    def _risen(self) -> Ints:
+        return counted(self._known[1:] > self._known[:-1])
+
+    @cached_property
+    def _fallen(self) -> Ints:
+        return counted(self._known[1:] < self._known[:-1])
+
+    @cached_property
+    def still(self) -> tuple[Ints, Ints]:
+        """Where two known values in a row or more are equal: begins and ends of such runs among the known values.
+
+        A run can go on into the rows of the next client: who asks for a span cuts it there.
+        """
+        same = np.zeros(len(self._known) + 1, np.bool_)
+        same[1:-1] = self._known[1:] == self._known[:-1]
+        change = np.flatnonzero(same[1:] != same[:-1])
+        return change[0::2], change[1::2] + 1
+
+
+def spread(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """The numbers of all ranges begin[i]:end[i] (none where it ends before it begins), and of each number its i."""
+    counts = np.maximum(end - begin, 0)
+    which = np.repeat(np.arange(len(begin)), counts)
+    origin = np.cumsum(counts) - counts
+    return np.arange(len(which)) + (begin - origin)[which], which
+
+
+def counted(flags: Bools) -> Ints:
+    """How many flags are set before each position: one number more than there are flags."""
+    counts = np.zeros(len(flags) + 1, np.int64)
+    np.cumsum(flags, out=counts[1:])
+    return counts
+
+
+def unknown(size: int) -> Floats:
+    """So many numbers that are not known."""
+    return np.full(size, np.nan)
+
+
+def _none(size: int) -> Ints:
+    return np.full(size, -1, np.int64)

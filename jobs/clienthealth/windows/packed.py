@@ -1,0 +1,431 @@
+"""What was decoded in the form in which it travels to the step and is kept there.
+
+A reading is a row of float64: HEAD columns that say when, where from and whose it is, then the metrics of its kind in
+the order of CLIENT_METRICS (NaN: unknown). What it says of single topics, partitions and threads are rows of a second
+matrix, which name the row they belong to. Texts stand once in lists beside the matrices, and rows hold their positions.
+
+A `Chunk` is what one decoding task has for one bucket of processes; `Packer` makes chunks.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from clienthealth.formats import Member, Snapshot
+from clienthealth.logs.sampling import sample_key
+from clienthealth.records import CLIENT_METRICS, TOPIC_METRICS, LogEvent, Source, ThreadDump
+
+Matrix = NDArray[np.float64]
+
+#: The columns before the metrics: time (epoch ms), input record (partition, offset, topic as position in `names`),
+#: client and configuration (positions in their lists, -1: none), reporting interval (ms), whether totals count since
+#: the reading before (1) or since the client's start (0), and whether the reading is new in this batch.
+TS, PARTITION, OFFSET, TOPIC, WHO, CONFIG, INTERVAL, DELTA, FRESH = range(9)
+HEAD = 9
+METRICS_MAX = max(map(len, CLIENT_METRICS.values()))
+WIDTH = HEAD + METRICS_MAX
+
+#: The columns of a part before its metrics: its reading (row), topic and thread (positions in `names`), partition.
+ROW, PART_TOPIC, PART_PARTITION, PART_THREAD = range(4)
+PART_HEAD = 4
+PART_WIDTH = PART_HEAD + len(TOPIC_METRICS)
+
+_COLUMNS = {kind: tuple(names) for kind, names in CLIENT_METRICS.items()}
+NAN = float("nan")
+
+
+class Who(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A client as it named itself last. `host`: where its process runs, its instance where no host is known."""
+
+    service: str
+    host: str
+    instance: str
+    client_id: str
+    kind: str
+    library: str | None = None
+    version: str | None = None
+    group: str | None = None
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """What stays the same as long as it is the same client."""
+        return self.service, self.instance, self.client_id, self.kind
+
+    @property
+    def process(self) -> tuple[str, str]:
+        """Service and place of the process that it is part of."""
+        return self.service, self.host
+
+
+class Said(msgspec.Struct, array_like=True, gc=False):
+    """A log event or a thread dump of a process. `instance`: as its record names it, None where it does not.
+
+    `repeats`: for how many events of its sample it stands (`logs/sampling.py`).
+    """
+
+    service: str
+    place: str
+    instance: str | None
+    event: LogEvent | None = None
+    dump: ThreadDump | None = None
+    repeats: int = 1
+
+    @property
+    def ts_ms(self) -> int:
+        """When it happened, epoch milliseconds."""
+        thing = self.event or self.dump
+        assert thing is not None
+        return thing.ts_ms
+
+    @property
+    def process(self) -> tuple[str, str]:
+        """Service and place of the process that it is of."""
+        return self.service, self.place
+
+
+class GroupPartition(msgspec.Struct, array_like=True, gc=False):
+    """What a consumer group has committed of one partition, and where that ends. None: not known."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    end: int | None
+    start: int | None
+    commit_ms: int | None
+    member: Member | None = None
+
+
+class GroupReading(msgspec.Struct, array_like=True):
+    """A consumer group at one moment. `source`: the input record."""
+
+    who: Who
+    ts_ms: int
+    members: float | None
+    partitions: list[GroupPartition]
+    source: Source | None = None
+
+
+class Chunk(msgspec.Struct, array_like=True):
+    """What one task decoded for one bucket.
+
+    `heard`: when each of `whos` was heard of last, by the clock of all (epoch ms). `clocks`: that clock at the end of
+    what the task read, and how many clients it is taken from.
+    """
+
+    whos: list[Who] = []
+    heard: list[int] = []
+    configs: list[dict[str, str]] = []
+    names: list[str] = []
+    rows: bytes = b""
+    parts: bytes = b""
+    said: list[Said] = []
+    groups: list[GroupReading] = []
+    clocks: list[tuple[int, int]] = []
+
+    @property
+    def readings(self) -> Matrix:
+        """Matrix [readings, WIDTH]."""
+        return np.frombuffer(self.rows, np.float64).reshape(-1, WIDTH)
+
+    @property
+    def topic_parts(self) -> Matrix:
+        """Matrix [parts, PART_WIDTH]; ROW is the position in `readings`."""
+        return np.frombuffer(self.parts, np.float64).reshape(-1, PART_WIDTH)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Chunk).decode
+
+
+def encode(chunk: Chunk) -> bytes:
+    """A chunk as bytes."""
+    return _encode(chunk)
+
+
+def decode(data: bytes | memoryview) -> Chunk:
+    """The inverse of `encode`."""
+    return _decode(data)
+
+
+def bucket_of(who: Who, buckets: int) -> int:
+    """The bucket of a client: that of its process, so that logs, dumps and metrics of a process meet.
+
+    Consumer groups have no process; each is spread on its own.
+    """
+    if who.kind == "group":
+        return _spread(who.service, f"{who.instance}\0{who.client_id}", buckets)
+    return _spread(who.service, who.host, buckets)
+
+
+def bucket_of_process(service: str, place: str, buckets: int) -> int:
+    """The bucket of all that a process says."""
+    return _spread(service, place, buckets)
+
+
+def _spread(service: str, place: str, buckets: int) -> int:
+    return zlib.crc32(f"{service}\0{place}".encode("utf-8", "surrogatepass")) % buckets
+
+
+class Slot:
+    """A client in the chunk that is being filled: what `Packer.reading` would else look up for each reading."""
+
+    __slots__ = ("at", "bucket", "chunk", "config", "config_at", "pack", "pad", "round", "topic", "topic_at", "who")
+
+    def __init__(self, who: Who, buckets: int) -> None:
+        self.who = who
+        self.bucket = bucket_of(who, buckets)
+        metrics = len(CLIENT_METRICS[who.kind])
+        self.pack = struct.Struct(f"={HEAD + metrics}d").pack
+        self.pad = struct.pack(f"={METRICS_MAX - metrics}d", *[NAN] * (METRICS_MAX - metrics))
+        self.round = -1
+        self.chunk: _Open
+        self.at = -1
+        self.config: Mapping[str, str] | None = None
+        self.config_at = -1
+        self.topic = ""
+        self.topic_at = -1
+
+
+class Packer:
+    """Collects what is decoded into one chunk per bucket."""
+
+    def __init__(self, buckets: int) -> None:
+        self._buckets = buckets
+        self._open: dict[int, _Open] = {}
+        self._round = 0
+        self._slots: dict[Who, Slot] = {}
+        self._samples: dict[tuple[object, ...], Said] = {}
+        self.log_times: dict[tuple[str, str], int] = {}
+        self.clock: tuple[int, int] | None = None
+
+    def slot(self, who: Who) -> Slot:
+        """The place of a client, to add readings to."""
+        found = self._slots.get(who)
+        if found is None:
+            found = self._slots[who] = Slot(who, self._buckets)
+        return found
+
+    def reading(
+        self,
+        slot: Slot,
+        ts_ms: int,
+        values: Sequence[float],
+        topic: str,
+        partition: int,
+        offset: int,
+        config: Mapping[str, str] | None = None,
+        interval_ms: int = 10_000,
+        delta: bool = False,
+    ) -> tuple[_Open, int]:
+        """Add a reading; what it says of topics is added to the answer by `part`.
+
+        `topic`, `partition`, `offset`: the input record. `values`: in the order of its kind's CLIENT_METRICS.
+        """
+        if slot.round != self._round:
+            self._enter(slot)
+        chunk = slot.chunk
+        # The decoder gives the same object for the same text.
+        if config is not slot.config:
+            slot.config, slot.config_at = config, chunk.config(config) if config else -1
+        if topic is not slot.topic:
+            slot.topic, slot.topic_at = topic, chunk.name(topic)
+        head = slot.pack(
+            ts_ms, partition, offset, slot.topic_at, slot.at, slot.config_at, interval_ms, delta, 1.0, *values
+        )
+        chunk.rows.append(head + slot.pad)
+        return chunk, len(chunk.rows) - 1
+
+    def _enter(self, slot: Slot) -> None:
+        """The chunk is new to the client."""
+        chunk = self._open.get(slot.bucket)
+        if chunk is None:
+            chunk = self._open[slot.bucket] = _Open()
+        slot.round, slot.chunk, slot.at = self._round, chunk, len(chunk.whos)
+        slot.config, slot.config_at, slot.topic, slot.topic_at = None, -1, "", -1
+        chunk.whos.append(slot.who)
+
+    def snapshot(self, snapshot: Snapshot, who: Who, source: Source) -> None:
+        """Add a decoded snapshot of any format."""
+        assert snapshot.ts_ms is not None
+        if who.kind == "group":
+            self._group(snapshot, who, source)
+            return
+        known = snapshot.metrics
+        values = [known.get(name, NAN) for name in _COLUMNS[who.kind]]
+        where = source.topic, source.partition, source.offset
+        every = snapshot.interval_ms or 10_000
+        slot = self.slot(who)
+        chunk, row = self.reading(slot, snapshot.ts_ms, values, *where, snapshot.config, every, snapshot.delta)
+        for topic in snapshot.topics:
+            chunk.part(row, topic.topic, topic.partition, topic.thread, topic.metrics)
+
+    def _group(self, snapshot: Snapshot, who: Who, source: Source) -> None:
+        def whole(metrics: Mapping[str, float], name: str) -> int | None:
+            value = metrics.get(name)
+            return None if value is None else int(value)
+
+        partitions = [
+            GroupPartition(
+                topic.topic,
+                topic.partition,
+                whole(topic.metrics, "committed-offset"),
+                whole(topic.metrics, "end-offset"),
+                whole(topic.metrics, "start-offset"),
+                whole(topic.metrics, "commit-timestamp-ms"),
+                topic.member,
+            )
+            for topic in snapshot.topics
+            if topic.partition is not None
+        ]
+        bucket = bucket_of(who, self._buckets)
+        chunk = self._open.setdefault(bucket, _Open())
+        assert snapshot.ts_ms is not None
+        chunk.groups.append(GroupReading(who, snapshot.ts_ms, snapshot.metrics.get("members"), partitions, source))
+
+    def say(
+        self,
+        service: str,
+        place: str,
+        instance: str | None,
+        event: LogEvent | None = None,
+        dump: ThreadDump | None = None,
+    ) -> None:
+        """Add a log event or a dump of a process; of a storm only what `sample_key` tells apart."""
+        said = Said(service, place, instance, event, dump)
+        process = said.process
+        self.log_times[process] = max(said.ts_ms, self.log_times.get(process, 0))
+        if event is not None:
+            key = (service, place, *sample_key(event))
+            first = self._samples.setdefault(key, said)
+            if first is not said:
+                first.repeats += 1
+                return
+        bucket = bucket_of_process(service, place, self._buckets)
+        self._open.setdefault(bucket, _Open()).said.append(said)
+
+    def chunks(self) -> dict[int, Chunk]:
+        """The chunks by bucket; the packer is empty again."""
+        found = {bucket: chunk.closed() for bucket, chunk in self._open.items()}
+        self._open.clear()
+        self._samples.clear()
+        self._round += 1
+        self._time(found.values())
+        return found
+
+    def _time(self, chunks: Iterable[Chunk]) -> None:
+        """Say in each chunk when its clients were heard of, and remember how far the task has read.
+
+        No client's own clock is trusted with this: records that stand side by side on a topic were written at about
+        the same time. Each client of such a block votes with its newest time, and the median holds even where one of
+        them is hours off.
+        """
+        whole = list(chunks)
+        rows = np.concatenate([chunk.readings[:, : WHO + 1] for chunk in whole]) if whole else np.empty((0, WHO + 1))
+        if len(rows):
+            order = np.lexsort((rows[:, OFFSET], rows[:, PARTITION]))
+            before = np.cumsum([0, *(len(chunk.whos) for chunk in whole[:-1])])
+            clients = np.repeat(before, [len(chunk.readings) for chunk in whole]) + rows[:, WHO].astype(np.int64)
+            clock = np.empty(len(rows))
+            clock[order] = _clock(rows[order, TS], clients[order])
+            times = np.where(np.abs(rows[:, TS] - clock) <= SKEW_MS, rows[:, TS], clock)
+            begin = 0
+            for chunk in whole:
+                who = chunk.readings[:, WHO].astype(np.int64)
+                newest = np.zeros(len(chunk.whos))
+                np.maximum.at(newest, who, times[begin : begin + len(who)])
+                chunk.heard = newest.astype(np.int64).tolist()
+                begin += len(who)
+            self.clock = (int(clock[order[-1]]), sum(len(chunk.whos) for chunk in whole))
+        elif times_of_groups := [group.ts_ms for chunk in whole for group in chunk.groups]:
+            self.clock = (sorted(times_of_groups)[len(times_of_groups) // 2], 0)
+        elif self.log_times:
+            newest_lines = sorted(self.log_times.values())
+            self.clock = (newest_lines[len(newest_lines) // 2], 0)
+
+
+#: Neighbours on a topic that tell the time together, and how far (ms) a time may be from theirs and still be believed.
+NEIGHBOURS, SKEW_MS = 64, 60_000
+
+
+def _clock(times: NDArray[np.float64], clients: NDArray[np.int64]) -> NDArray[np.float64]:
+    """For each time what the clients of the block that it stands in say, each by its newest: the median of these.
+
+    Never less than that of a block before.
+    """
+    block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
+    order = np.lexsort((times, clients, block))
+    of_block, of_client = block[order], clients[order]
+    newest = np.append((of_block[1:] != of_block[:-1]) | (of_client[1:] != of_client[:-1]), True)
+    votes, voted = times[order][newest], of_block[newest]
+    votes = votes[np.lexsort((votes, voted))]
+    counts = np.bincount(voted)
+    # The lower one of two: a clock that is behind says later that somebody has gone, one that is ahead wrongly.
+    medians = votes[np.cumsum(counts) - counts + (counts - 1) // 2]
+    return np.maximum.accumulate(medians)[block]
+
+
+_part = struct.Struct(f"={PART_WIDTH}d").pack
+
+
+class _Open:
+    """A chunk while it is filled."""
+
+    __slots__ = ("_configs", "_names", "configs", "groups", "names", "parts", "rows", "said", "whos")
+
+    def __init__(self) -> None:
+        self.rows: list[bytes] = []
+        self.parts: list[bytes] = []
+        self.whos: list[Who] = []
+        self.configs: list[dict[str, str]] = []
+        self._configs: dict[int, int] = {}
+        self.names: list[str] = []
+        self._names: dict[str, int] = {}
+        self.said: list[Said] = []
+        self.groups: list[GroupReading] = []
+
+    def name(self, name: str) -> int:
+        at = self._names.get(name)
+        if at is None:
+            at = self._names[name] = len(self.names)
+            self.names.append(name)
+        return at
+
+    def config(self, config: Mapping[str, str]) -> int:
+        # The decoder gives the same object for the same text.
+        at = self._configs.get(id(config))
+        if at is None:
+            at = self._configs[id(config)] = len(self.configs)
+            self.configs.append(dict(config) if type(config) is not dict else config)
+        return at
+
+    def part(
+        self, row: int, topic: str, partition: int | None, thread: str | None, metrics: Mapping[str, float]
+    ) -> None:
+        """Add what reading `row` says of a topic, partition or thread."""
+        self.part_values(row, topic, partition, thread, [metrics.get(name, NAN) for name in TOPIC_METRICS])
+
+    def part_values(
+        self, row: int, topic: str, partition: int | None, thread: str | None, values: Sequence[float]
+    ) -> None:
+        """The same, the metrics in the order of TOPIC_METRICS."""
+        number = NAN if partition is None else partition
+        at = -1 if thread is None else self.name(thread)
+        self.parts.append(_part(row, self.name(topic), number, at, *values))
+
+    def closed(self) -> Chunk:
+        return Chunk(
+            self.whos,
+            [],
+            self.configs,
+            self.names,
+            b"".join(self.rows),
+            b"".join(self.parts),
+            self.said,
+            self.groups,
+        )

@@ -1,0 +1,368 @@
+"""Windows of readings as arrays: what indicators and failure modes ask of thousands of windows, or of one, at once.
+
+All readings lie in one matrix of rows, a window is a span [lo, hi) of it, and an answer is an array with one element
+per window. The judges ask the same functions about one window (`Windows.of`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar, cast
+
+import numpy as np
+
+from clienthealth.records import CLIENT_METRICS, TOPIC_METRICS, ClientWindow, Kind, Reading
+from clienthealth.windows.columns import Bools, Column, Floats, Ints, counted, spread, unknown
+
+__all__ = ["MIN_READINGS", "Bools", "Floats", "Ints", "Parts", "Runs", "Windows", "number", "options"]
+
+T = TypeVar("T")
+
+#: With fewer readings in a window nothing can be judged by metrics.
+MIN_READINGS = 3
+
+#: The log lines in which a client tells its options when it starts.
+CONFIG_LOGGED = ("producer-config", "consumer-config")
+
+_POSITION = {kind: {name: at for at, name in enumerate(names)} for kind, names in CLIENT_METRICS.items()}
+_TOPIC_POSITION = {name: at for at, name in enumerate(TOPIC_METRICS)}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What readings say of single topics, partitions and threads, in the order of the readings' rows.
+
+    begin      int64[n + 1]: the parts of row r are begin[r]:begin[r + 1]
+    topic      int64[m]: index into names
+    partition  float64[m]: NaN where there is none
+    thread     int64[m]: index into names, -1 where there is none
+    values     float64[m, len(TOPIC_METRICS)]: NaN where unknown
+    """
+
+    begin: Ints
+    topic: Ints
+    partition: Floats
+    thread: Ints
+    values: Floats
+    names: Sequence[str]
+
+    @classmethod
+    def none(cls, rows: int) -> Parts:
+        """Of so many readings that speak of no topic."""
+        no, empty = np.zeros(0), np.zeros(0, np.int64)
+        return cls(np.zeros(rows + 1, np.int64), empty, no, empty, np.zeros((0, len(TOPIC_METRICS))), ())
+
+    def col(self, name: str) -> Floats:
+        """A metric of TOPIC_METRICS over all parts, NaN where unknown."""
+        return self.values[:, _TOPIC_POSITION[name]]
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs of readings over which a metric is known and stands still, two readings at least; one element per run.
+
+    A window can have several, in order of time. Readings in between that do not know the metric are no part of it.
+    window   the window's position
+    first    the run's first row, and last: its last one (inclusive)
+    seconds  from the first to the last: the least time that the metric stood still
+    """
+
+    window: Ints
+    first: Ints
+    last: Ints
+    seconds: Floats
+
+    def at(self, chosen: Bools | Ints) -> Runs:
+        """Some of them."""
+        return Runs(self.window[chosen], self.first[chosen], self.last[chosen], self.seconds[chosen])
+
+    def __len__(self) -> int:
+        return len(self.window)
+
+
+class Windows:
+    """Windows [lo, hi) over rows of readings of clients of ONE kind, each client's rows adjacent and in order of time.
+
+    Answers are arrays with one element per window; NaN: unknown. What is worked out over rows is kept, and selections
+    (`at`) share it.
+
+    ts      int64[n], epoch ms
+    values  float64[n, len(CLIENT_METRICS[kind])], NaN where unknown, finite and ≥ 0 elsewhere; totals are cumulative
+    lo, hi  int64[w]
+    config  one mapping of options per window; group: its consumer group, else its client id
+    """
+
+    def __init__(
+        self,
+        kind: Kind | None,
+        ts: Ints,
+        values: Floats,
+        lo: Ints,
+        hi: Ints,
+        parts: Parts,
+        config: Sequence[Mapping[str, str]],
+        group: Sequence[str],
+    ) -> None:
+        self.kind, self.ts, self.values, self.lo, self.hi, self.parts = kind, ts, values, lo, hi, parts
+        self._config, self._group = config, group
+        self._which: Ints = np.arange(len(lo))
+        self._columns: dict[str, Column] = {}
+        self._of_rows: dict[str, object] = {}
+        self._of_windows: dict[str, object] = {}
+
+    def __len__(self) -> int:
+        return len(self.lo)
+
+    def at(self, windows: Ints | Bools) -> Windows:
+        """Some of the windows, in this order."""
+        found = Windows(
+            self.kind, self.ts, self.values, self.lo[windows], self.hi[windows], self.parts, self._config, self._group
+        )
+        found._which = self._which[windows]
+        found._columns, found._of_rows = self._columns, self._of_rows
+        return found
+
+    @staticmethod
+    def of(window: ClientWindow) -> Windows:
+        """One window of readings as an array of one window: row r is `window.readings[r]`."""
+        readings, kind = window.readings, window.client.kind
+        names = _POSITION.get(kind or "", {})
+        return Windows(
+            kind,
+            np.array([reading.ts_ms for reading in readings], np.int64),
+            _matrix([reading.metrics for reading in readings], names),
+            np.zeros(1, np.int64),
+            np.full(1, len(readings), np.int64),
+            _parts(readings),
+            [options(window)],
+            [window.client.group or window.client.client_id],
+        )
+
+    # -- what is kept
+
+    def once_for_rows(self, name: str, make: Callable[[], T]) -> T:
+        """What `make` gives, worked out once for these rows, whichever windows ask."""
+        if name not in self._of_rows:
+            self._of_rows[name] = make()
+        return cast(T, self._of_rows[name])
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """What `make` gives, worked out once for these windows."""
+        if name not in self._of_windows:
+            self._of_windows[name] = make()
+        return cast(T, self._of_windows[name])
+
+    # -- rows
+
+    def column(self, name: str) -> Column:
+        """A metric of the kind's CLIENT_METRICS over all rows; unknown everywhere where the kind does not have it."""
+        found = self._columns.get(name)
+        if found is None:
+            at = _POSITION.get(self.kind or "", {}).get(name)
+            found = self._columns[name] = Column(unknown(len(self.ts))) if at is None else self._metric(at)
+        return found
+
+    def _metric(self, at: int) -> Column:
+        # A sum is NaN if any of its terms is: one look at all columns.
+        whole = self.once_for_rows("whole", lambda: ~np.isnan(self.values.sum(axis=0)))
+        return Column(self.values[:, at], bool(whole[at]))
+
+    def col(self, name: str) -> Floats:
+        """`column`'s values."""
+        return self.column(name).values
+
+    @cached_property
+    def rows(self) -> Ints:
+        """The rows of all windows, window after window."""
+        return spread(self.lo, self.hi)[0]
+
+    @cached_property
+    def _starts(self) -> Ints:
+        """Where each window that is not empty begins in `rows`."""
+        counts = self.samples[self.samples > 0]
+        return np.cumsum(counts) - counts
+
+    @cached_property
+    def window_of_row(self) -> Ints:
+        """The window that each of `rows` belongs to."""
+        return np.repeat(np.arange(len(self.lo)), self.samples)
+
+    def reduced(self, how: np.ufunc, values: Floats) -> Floats:
+        """Each window's part of `values`, which lie as `rows` do, reduced by a ufunc; NaN for an empty window."""
+        if not len(values):
+            return unknown(len(self))
+        found = how.reduceat(values, self._starts)
+        if len(found) == len(self):
+            return cast(Floats, found)
+        whole = unknown(len(self))
+        whole[self.samples > 0] = found
+        return whole
+
+    def total(self, values: Floats, skip_first: bool = False) -> Floats:
+        """The sum over each window of a number per row (never NaN), without that of its first row if so wanted."""
+        mine = values[self.rows]
+        if skip_first:
+            mine[self._starts] = 0.0
+        return np.nan_to_num(self.reduced(np.add, mine))
+
+    # -- one metric over each window
+
+    @cached_property
+    def samples(self) -> Ints:
+        """The number of readings."""
+        return self.hi - self.lo
+
+    @cached_property
+    def _none_empty(self) -> bool:
+        return bool((self.samples > 0).all())
+
+    def first(self, of: str | Column) -> Floats:
+        """The first known value."""
+        column = self._column(of)
+        return column.at(self.lo) if column.whole and self._none_empty else column.first(self.lo, self.hi)
+
+    def last(self, of: str | Column) -> Floats:
+        """The last known value."""
+        column = self._column(of)
+        return column.at(self.last_row) if column.whole and self._none_empty else column.last(self.lo, self.hi)
+
+    def from_last(self, of: str | Column, steps: int) -> Floats:
+        """The known value so many steps before the last one."""
+        return self._column(of).from_last(self.lo, self.hi, steps)
+
+    def min(self, of: str | Column) -> Floats:
+        """The least value."""
+        return self._extreme(np.fmin, self._column(of))
+
+    def max(self, of: str | Column) -> Floats:
+        """The greatest value."""
+        return self._extreme(np.fmax, self._column(of))
+
+    def _extreme(self, how: np.ufunc, column: Column) -> Floats:
+        return self.reduced(how, column.values[self.rows]) if column.told else unknown(len(self))
+
+    def count(self, of: str | Column) -> Ints:
+        """How many readings know it."""
+        column = self._column(of)
+        return self.samples if column.whole else column.count(self.lo, self.hi)
+
+    def known(self, of: str | Column) -> Bools:
+        """Does any reading know it?"""
+        return self.count(of) > 0
+
+    def rises(self, of: str | Column) -> Ints:
+        """How often it rose from one known value to the next."""
+        return self._column(of).rises(self.lo, self.hi)
+
+    def rose(self, of: str | Column) -> Bools:
+        """Did it rise from any known value to the next?"""
+        return self.rises(of) > 0
+
+    def grown(self, of: str | Column) -> Floats:
+        """How much greater the last known value is than the first."""
+        return self.last(of) - self.first(of)
+
+    def _column(self, of: str | Column) -> Column:
+        return self.column(of) if isinstance(of, str) else of
+
+    def still(self, name: str) -> Runs:
+        """The runs of readings over which a metric stands still."""
+        column = self.column(name)
+        begin, end = column.still
+        a, b = column.bounds(self.lo, self.hi)
+        # A run touches a window in two values or more if it ends behind the window's second and begins before its last.
+        behind = np.where(b - a > 1, np.searchsorted(begin, b - 1, "left"), 0)
+        at, window = spread(np.searchsorted(end, a + 1, "right"), behind)
+        first, last = np.maximum(begin[at], a[window]), np.minimum(end[at], b[window]) - 1
+        rows = column.known_rows
+        first, last = rows[first], rows[last]
+        return Runs(window, first, last, (self.ts[last] - self.ts[first]) / 1000)
+
+    # -- other things that are known of each window
+
+    @cached_property
+    def last_row(self) -> Ints:
+        """The row of the last reading, -1 where there is none."""
+        return np.where(self.samples > 0, self.hi - 1, -1)
+
+    def option(self, name: str, windows: Ints | None = None) -> Floats:
+        """A numeric option of the clients' configuration, for all windows or for these; NaN where it is no number."""
+        which = self._which if windows is None else self._which[windows]
+        return np.array([number(self._config[at].get(name)) for at in which.tolist()], np.float64)
+
+    def groups(self, windows: Ints) -> list[str]:
+        """The consumer groups (else the ids of the clients) of these windows."""
+        return [self._group[at] for at in self._which[windows].tolist()]
+
+    @cached_property
+    def has_topics(self) -> Bools:
+        """Does any reading speak of single topics?"""
+        return self.parts.begin[self.hi] > self.parts.begin[self.lo]
+
+    def last_parts(self) -> tuple[Ints, Ints]:
+        """Each window's parts of its last reading, as spans [begin, end) of the parts."""
+        row = np.maximum(self.hi - 1, self.lo)
+        return self.parts.begin[row], np.where(self.samples > 0, self.parts.begin[np.minimum(row + 1, self.hi)], 0)
+
+    def last_knows(self, *names: str) -> Bools:
+        """Does any part of the last reading know one of these metrics of topics?"""
+        counts = self.once_for_rows(
+            f"parts that know {names}",
+            lambda: counted(np.logical_or.reduce([~np.isnan(self.parts.col(n)) for n in names])),
+        )
+        begin, end = self.last_parts()
+        return counts[np.maximum(begin, end)] > counts[begin]
+
+    def apart(self) -> Windows:
+        """Every reading of every window as a window of its own."""
+        found = self.at(self.window_of_row)
+        found.lo, found.hi = self.rows, self.rows + 1
+        return found
+
+
+def options(window: ClientWindow) -> Mapping[str, str]:
+    """The client's options: as reported with its metrics, else as its start was logged in this window.
+
+    A log writes request.timeout.ms as requestTimeoutMs does in its capture.
+    """
+    logged = [event.captures for event in window.logs if event.signature in CONFIG_LOGGED]
+    if not logged:
+        return window.config
+    told = {"".join(f".{c.lower()}" if c.isupper() else c for c in name): text for name, text in logged[-1].items()}
+    return {**told, **window.config}
+
+
+def number(text: str | None) -> float:
+    """The number that the text of an option is; NaN where it is none."""
+    try:
+        return np.nan if text is None else float(text)
+    except ValueError:
+        return np.nan
+
+
+def _matrix(rows: Sequence[Mapping[str, float]], positions: Mapping[str, int]) -> Floats:
+    found = np.full((len(rows), len(positions)), np.nan)
+    for number, row in enumerate(rows):
+        for name, value in row.items():
+            at = positions.get(name)
+            if at is not None:
+                found[number, at] = value
+    return found
+
+
+def _parts(readings: Sequence[Reading]) -> Parts:
+    entries = [topic for reading in readings for topic in reading.topics]
+    if not entries:
+        return Parts.none(len(readings))
+    named: Iterable[str | None] = (name for entry in entries for name in (entry.topic, entry.thread))
+    index = {name: at for at, name in enumerate(dict.fromkeys(name for name in named if name is not None))}
+    return Parts(
+        np.cumsum([0, *(len(reading.topics) for reading in readings)]),
+        np.array([index[entry.topic] for entry in entries], np.int64),
+        np.array([np.nan if entry.partition is None else entry.partition for entry in entries], np.float64),
+        np.array([-1 if entry.thread is None else index[entry.thread] for entry in entries], np.int64),
+        _matrix([entry.metrics for entry in entries], _TOPIC_POSITION),
+        list(index),
+    )
