@@ -1,7 +1,10 @@
 """The documented failure modes: one file each, whose name (with hyphens) is the mode's id everywhere.
 
 The id is the metric label, the name of the runbook, the argument on the command line. The files of this folder are
-found by themselves: there is no list to keep. Nothing here imports pyspark when it is imported.
+found by themselves: there is no list to keep.
+
+Each condition on metrics is stated once, as a function of arrays of windows: the gate asks it of the windows of all
+clients, and what passes goes to the judge, which asks the same function of one window and finds the words.
 """
 
 from __future__ import annotations
@@ -12,23 +15,54 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from clienthealth.records import ClientWindow, EvidenceKind, Kind, Verdict
+from clienthealth.windows.columns import Bools
+from clienthealth.windows.view import MIN_READINGS, Windows
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column
+__all__ = ["FEW", "MIN_READINGS", "FailureMode", "Gate", "Judge", "Texts", "first_reason", "modes", "threshold"]
 
-    from clienthealth.windows import WindowColumns
-
-#: With fewer readings in a window a mode cannot be judged by metrics.
-MIN_READINGS = 3
+FEW = f"fewer than {MIN_READINGS} readings"
+#: One text per window; empty where it does not apply.
+Texts = NDArray[np.object_]
 
 
 class Judge(Protocol):
     """The judgement of a mode: pure, with the clock passed in."""
 
     def __call__(self, window: ClientWindow, now_ms: int, thresholds: Any) -> Verdict: ...
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What the metrics of many windows say of a mode: which must be judged, and which cannot be.
+
+    blind     windows, thresholds → why the mode cannot be judged by metrics, '' where it can; the judge asks it too
+    suspects  windows, thresholds → must it be judged: true wherever `judge` is neither ok nor unknown on metrics alone;
+              None where metrics cannot show the mode at all
+    """
+
+    blind: Callable[[Windows, Any], Texts]
+    suspects: Callable[[Windows, Any], Bools] | None = None
+
+    def reasons(self, w: Windows, thresholds: Any) -> Texts:
+        """Why the mode cannot be judged by metrics: too few readings, or what `blind` says; '' where it can."""
+        found = self.blind(w, thresholds)
+        found[w.samples < MIN_READINGS] = FEW
+        return found
+
+    def reason(self, w: Windows, thresholds: Any) -> str | None:
+        """`reasons` of one window, as a verdict has it."""
+        found: str = self.reasons(w, thresholds)[0]
+        return found or None
+
+    def suspected(self, w: Windows, thresholds: Any) -> Bools:
+        """Which windows a judge must see for their metrics."""
+        return np.zeros(len(w), np.bool_) if self.suspects is None else self.suspects(w, thresholds)
 
 
 @dataclass(frozen=True)
@@ -45,9 +79,10 @@ class FailureMode:
     thresholds     a frozen dataclass instance: every number that the judgement uses, with its reason as field metadata
     confused_with  what only looks like it, and how it is told apart
     judge          window, now_ms, thresholds → Verdict
-    suspects       columns of a window, thresholds → boolean column; true whenever `judge` is neither ok nor unknown
-    blind          columns of a window, thresholds → string column: why the mode cannot be judged, null where it can
-    absence        the mode speaks of clients that are gone: judged when a session ends, not while it lasts
+    gate           the same conditions over many windows; None where the mode speaks of clients that are gone
+    recovered      window, thresholds → does the newest window of a client show that the fault is over? None where
+                   it is enough that nothing speaks of it any more
+    relief         signatures of lines that speak of the mode's end; all others of the mode are symptoms
     """
 
     id: str
@@ -60,9 +95,22 @@ class FailureMode:
     thresholds: Any
     confused_with: tuple[str, ...]
     judge: Judge
-    suspects: Callable[[WindowColumns, Any], Column]
-    blind: Callable[[WindowColumns, Any], Column]
-    absence: bool = False
+    gate: Gate | None
+    recovered: Callable[[ClientWindow, Any], bool] | None = None
+    relief: frozenset[str] = frozenset()
+
+    @property
+    def absence(self) -> bool:
+        """Does it speak of clients that are gone? Then it is judged when a session ends, not while it lasts."""
+        return self.gate is None
+
+
+def first_reason(size: int, *cases: tuple[str, Bools]) -> Texts:
+    """For each of so many windows the first text that applies, '' where none does."""
+    found = np.full(size, "", np.object_)
+    for text, applies in reversed(cases):
+        found[applies] = text
+    return found
 
 
 def threshold(default: Any, reason: str) -> Any:

@@ -7,7 +7,8 @@ indirect facts suspect, and indirect facts of two independent kinds confirm.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from clienthealth.records import (
     ThreadDump,
     Verdict,
 )
+from clienthealth.windows.view import number, options
 
 #: metadata-age counts from 1970 until the first metadata: so old means never.
 NEVER_SECONDS = 1e8
@@ -67,7 +69,7 @@ def conclude(
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Consecutive readings over which a metric did not change."""
+    """Readings in order of time that know a metric, of which something is told."""
 
     readings: tuple[Reading, ...]
 
@@ -81,32 +83,23 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Time from the first reading to the last: the least time that the metric stood still."""
+        """Time from the first reading to the last."""
         return (self.last.ts_ms - self.first.ts_ms) / 1000
 
     def values(self, name: str) -> list[float]:
-        """The known values of another metric over the run."""
+        """The known values of a metric over the run."""
         return [value for reading in self.readings if (value := reading.get(name)) is not None]
 
 
-def runs(window: ClientWindow, name: str) -> Iterator[Run]:
-    """Longest stretches, of two readings at least, over which metric `name` is known and stands still."""
-    known = [reading for reading in window.readings if reading.get(name) is not None]
-    for _, same in itertools.groupby(known, key=lambda reading: reading.get(name)):
-        readings = tuple(same)
-        if len(readings) > 1:
-            yield Run(readings)
+def run(window: ClientWindow, name: str, first: int = 0, last: int | None = None) -> Run:
+    """The readings from row `first` to row `last` (inclusive) of `Windows.of(window)` that know a metric."""
+    end = None if last is None else last + 1
+    return Run(tuple(reading for reading in window.readings[first:end] if reading.get(name) is not None))
 
 
 def values(window: ClientWindow, name: str) -> list[float]:
     """The known values of a metric, in order of time."""
-    return [value for reading in window.readings if (value := reading.get(name)) is not None]
-
-
-def moved(window: ClientWindow, name: str) -> bool:
-    """Did a counter rise within the window?"""
-    known = values(window, name)
-    return any(later > earlier for earlier, later in itertools.pairwise(known))
+    return run(window, name).values(name)
 
 
 def rose_around(window: ClientWindow, name: str, ts_ms: int, before_ms: int = 0) -> bool | None:
@@ -127,30 +120,10 @@ def used_bytes(reading: Reading) -> float | None:
     return None if total is None or available is None else max(0.0, total - available)
 
 
-def used_ratio(reading: Reading) -> float | None:
-    """The used share of a producer's buffer, by bytes or by records, whichever is fuller."""
-    shares = []
-    used, total = used_bytes(reading), reading.get("buffer-total-bytes")
-    if used is not None and total:
-        shares.append(used / total)
-    records, limit = reading.get("queue-records"), reading.get("queue-records-limit")
-    if records is not None and limit:
-        shares.append(min(1.0, records / limit))
-    return max(shares, default=None)
-
-
 def option(window: ClientWindow, name: str) -> float | None:
     """A numeric option of the client: as reported with its metrics, else as its start was logged in this window."""
-    text = window.config.get(name)
-    if text is None:
-        first, *rest = name.split(".")
-        group = first + "".join(part.capitalize() for part in rest)
-        logged = [e.captures.get(group) for e in events(window, "producer-config")]
-        text = logged[-1] if logged else None
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return None
+    found = number(options(window).get(name))
+    return None if math.isnan(found) else found
 
 
 def events(window: ClientWindow, *signatures: str) -> list[LogEvent]:

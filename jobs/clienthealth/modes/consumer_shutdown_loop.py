@@ -19,28 +19,23 @@ per tenth of a second is kept, so rates are lower bounds.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from clienthealth.logs.signatures import LOOP
-from clienthealth.modes import FailureMode, threshold
+from clienthealth.modes import FailureMode, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
     Fact,
     conclude,
     duration,
     events,
     has_frame,
-    moved,
     quoted,
     sightings,
 )
 from clienthealth.records import ClientWindow, LogEvent, Thread, ThreadDump, Verdict
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-    from clienthealth.windows import WindowColumns
+from clienthealth.windows.view import Windows
 
 LOOKUPS = ("offset-manager-lookup-failed", "offset-manager-channel-failed")
 OUTAGE = "broker-out-of-reach"
@@ -57,6 +52,9 @@ class Thresholds:
 
     pause_seconds: float = threshold(
         0.9, "a pause: the look-up waits offsets.channel.backoff.ms, 1 s by default, between rounds"
+    )
+    gap_seconds: float = threshold(
+        5.0, "between two bursts a rate limit took the lines: journald, Docker and shippers let some pass each second"
     )
     min_rate_lines: float = threshold(5.0, "lines kept in a second (10 at most): a restart of the coordinator logs one")
     min_repeats: int = threshold(
@@ -80,8 +78,8 @@ class Thresholds:
 
 
 def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
-    """See the module's docstring for the rules."""
-    looping = _looping(window, thresholds)
+    """See the module's docstring for the rules. A look-up from before a shutdown that completed is over."""
+    looping = _looping(_since_completed(window), thresholds)
     left = _left_behind(window)
     facts = looping or left or _overdue(window, thresholds)
     lines = events(window, *LOOKUPS)
@@ -90,8 +88,17 @@ def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
         "broker": next((e.captures["address"] for e in reversed(lines) if "address" in e.captures), None),
         "thread": next((e.thread for e in reversed(lines) if e.thread), None) or _looking(window),
     }
-    reason = None if facts else _blindness(window)
+    reason = None if facts else _blindness(window, thresholds)
     return conclude(LOOP, facts, detail if facts else None, reason, independent=not looping)
+
+
+def _since_completed(window: ClientWindow) -> ClientWindow:
+    completed = events(window, SHUTDOWN[1])
+    if not completed:
+        return window
+    since = completed[-1].ts_ms
+    logs = tuple(event for event in window.logs if event.ts_ms >= since)
+    return dataclasses.replace(window, logs=logs, dumps=tuple(d for d in window.dumps if d.ts_ms >= since))
 
 
 def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
@@ -119,7 +126,7 @@ def _told(storm: list[LogEvent], name: str, direct: bool) -> list[Fact]:
     seconds = (storm[-1].ts_ms - storm[0].ts_ms) / 1000
     text = (
         f"{name or 'a thread'} logged {quoted(storm[0].text)} without a pause for {duration(seconds)}: "
-        f"{len(storm)} times at least, as only one line in 0.1 s is kept"
+        f"{sum(event.repeats for event in storm):,} times at least"
     )
     return [Fact("log", storm[0].ts_ms, storm[0].ts_ms, text, direct, storm[0].source)]
 
@@ -142,10 +149,16 @@ def _shutdown_before(window: ClientWindow, event: LogEvent) -> bool:
     return bool(marks) and marks[-1].signature == "connector-shutting-down"
 
 
-def _stretches(lines: list[LogEvent], pause_ms: float) -> list[list[LogEvent]]:
-    """Lines of one thread, cut where nothing came for `pause_ms`."""
+def _stretches(lines: list[LogEvent], limits: Thresholds) -> list[list[LogEvent]]:
+    """Lines of one thread, cut where it paused.
+
+    A log that is rate-limited on its way has gaps that the thread did not make: where both sides of a gap are bursts,
+    in which it looked one broker up again and again, it spun in between.
+    """
     found: list[list[LogEvent]] = []
     for line in lines:
+        bursts = bool(found) and min(line.repeats, found[-1][-1].repeats) >= limits.min_repeats
+        pause_ms = 1000 * (limits.gap_seconds if bursts else limits.pause_seconds)
         if found and line.ts_ms - found[-1][-1].ts_ms < pause_ms:
             found[-1].append(line)
         else:
@@ -156,12 +169,14 @@ def _stretches(lines: list[LogEvent], pause_ms: float) -> list[list[LogEvent]]:
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
     """The longest row of a thread's failed look-ups that has no pause in it and is dense."""
     lines = [e for e in events(window, *LOOKUPS) if (e.thread or "") == thread]
-    storm = max(_stretches(lines, 1000 * limits.pause_seconds), key=len, default=[])
-    repeats = max(Counter(e.captures.get("address") for e in storm).values(), default=0)
-    if repeats < limits.min_repeats:
+    storm = max(_stretches(lines, limits), key=len, default=[])
+    by_address: Counter[str | None] = Counter()
+    for event in storm:
+        by_address[event.captures.get("address")] += event.repeats
+    if max(by_address.values(), default=0) < limits.min_repeats:
         return []
     seconds = (storm[-1].ts_ms - storm[0].ts_ms) / 1000
-    return storm if len(storm) >= limits.min_rate_lines * max(seconds, 0.5) else []
+    return storm if sum(e.repeats for e in storm) >= limits.min_rate_lines * max(seconds, 0.5) else []
 
 
 def _spinning(window: ClientWindow, name: str, limits: Thresholds) -> list[tuple[ThreadDump, Thread]]:
@@ -171,7 +186,10 @@ def _spinning(window: ClientWindow, name: str, limits: Thresholds) -> list[tuple
         (first, before), (last, after) = seen[0], seen[-1]
         if before.cpu_ms is not None and after.cpu_ms is not None:
             used_ms = after.cpu_ms - before.cpu_ms
-            return seen if used_ms >= limits.spin_cpu_share * (last.ts_ms - first.ts_ms) else []
+            enough = used_ms >= limits.spin_cpu_share * (last.ts_ms - first.ts_ms)
+            # A thread that others starve spins as well, if it is elsewhere in the look-up each time.
+            moves = used_ms > 0 and len(seen) >= limits.min_repeats and len({t.frames for _, t in seen}) > 1
+            return seen if enough or moves else []
     return seen
 
 
@@ -222,26 +240,33 @@ def _overdue(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     return []
 
 
-def _blindness(window: ClientWindow) -> str | None:
-    if window.dumps or events(window, *LOOKUPS, *SHUTDOWN, OUTAGE) or moved(window, "fetch-requests-total"):
+def _blindness(window: ClientWindow, limits: Thresholds) -> str | None:
+    marks = events(window, *SHUTDOWN)
+    if marks and marks[-1].signature == "connector-shutting-down" and not window.dumps:
+        return UNDER_WAY
+    if window.dumps or marks or events(window, *LOOKUPS, OUTAGE):
         return None
-    return BLIND
+    return GATE.reason(Windows.of(window), limits)
 
 
+UNDER_WAY = "its shutdown had begun, and what was read ends before it completed"
 BLIND = "nothing is fetched, and neither a log line nor a thread dump tells why; metrics cannot show this fault"
 
 
-def suspects(w: WindowColumns, thresholds: Thresholds) -> Column:
-    """A failed look-up, a shutdown, or a thread that is looking."""
-    return w.has_event(*LOOKUPS, *SHUTDOWN) | w.has_frame(LOOKUP_FRAME, "DestroyJavaVM")
+def blind(w: Windows, thresholds: Thresholds) -> Texts:
+    """Nothing is fetched."""
+    return first_reason(len(w), (BLIND, ~w.rose("fetch-requests-total")))
 
 
-def blind(w: WindowColumns, thresholds: Thresholds) -> Column:
-    """Nothing is fetched, and nothing tells why."""
-    from pyspark.sql import functions as F
+GATE = Gate(blind)
 
-    fetched = F.coalesce(w.last("fetch-requests-total") > w.first("fetch-requests-total"), F.lit(False))
-    return F.when(~w.has_dump() & ~w.has_event(OUTAGE) & ~fetched, F.lit(BLIND))
+
+def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
+    """The shutdown completed after the last look-up, or the consumer fetches and looks nothing up."""
+    lookups, ends = events(window, *LOOKUPS), events(window, SHUTDOWN[1])
+    if ends:
+        return not events(window, SHUTDOWN[2]) and (not lookups or ends[-1].ts_ms >= lookups[-1].ts_ms)
+    return bool(Windows.of(window).rose("fetch-requests-total")[0]) and not lookups
 
 
 MODE = FailureMode(
@@ -267,6 +292,7 @@ MODE = FailureMode(
         "A clean shutdown: 'ZKConsumerConnector shutdown completed' follows within a second.",
     ),
     judge=judge,
-    suspects=suspects,
-    blind=blind,
+    gate=GATE,
+    recovered=recovered,
+    relief=frozenset({"connector-shutdown-completed"}),
 )

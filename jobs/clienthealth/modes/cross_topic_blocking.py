@@ -22,13 +22,14 @@ and updates the lag of a partition only when it returns records of it.
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from clienthealth.indicators.queue import CHUNKS, Queues, queues
 from clienthealth.logs.signatures import BLOCKING
-from clienthealth.modes import MIN_READINGS, FailureMode, threshold
+from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
     Fact,
     conclude,
@@ -38,22 +39,16 @@ from clienthealth.modes._evidence import (
     has_frame,
     listing,
     option,
-    runs,
+    run,
     values,
 )
 from clienthealth.records import ClientWindow, Reading, Thread, ThreadDump, TopicReading, Verdict
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-    from clienthealth.windows import WindowColumns
+from clienthealth.windows.columns import Bools, Floats
+from clienthealth.windows.view import Runs, Windows
 
 FETCHER = "ConsumerFetcherThread-"
 PUT, ENQUEUE, NEXT = "LinkedBlockingQueue.put", "PartitionTopicInfo.enqueue", "ConsumerIterator.makeNext"
 POLL_EXPIRED = ("poll-timeout-expired", "librdkafka-poll-interval-exceeded")
-DEFAULT_CHUNKS = 2.0
-DEFAULT_MIN_MESSAGES = 100_000.0
-DEFAULT_MAX_KBYTES = 65_536.0
 
 
 @dataclass(frozen=True)
@@ -80,9 +75,74 @@ class Thresholds:
 
 def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules."""
+    w = Windows.of(window)
     if window.client.kind == "legacy-consumer":
-        return _legacy(window, thresholds)
-    return _modern(window, thresholds)
+        return _legacy(window, w, thresholds)
+    return _modern(window, w, thresholds)
+
+
+# -- what the metrics show, over any number of windows ---------------------------------------------------------------
+
+
+def without_fetches(w: Windows, limits: Thresholds) -> Runs:
+    """Old Scala consumer: runs over which nothing was fetched for long enough to be a blockade."""
+    runs = w.still("fetch-requests-total")
+    return runs.at(runs.seconds >= limits.suspect_blocked_seconds)
+
+
+def full(found: Queues, limits: Thresholds) -> Bools:
+    """librdkafka: is the prefetch queue at its limit?"""
+    return found.share >= limits.librdkafka_full_ratio
+
+
+def starving(found: Queues) -> Bools:
+    """librdkafka: is the prefetch queue empty although there is something to fetch?"""
+    empty: Bools = found.share == 0
+    return empty & (found.lag > 0)
+
+
+def held_up(w: Windows, limits: Thresholds) -> Bools:
+    """librdkafka: does the last reading show one topic at its limit and another that starves?"""
+    found = queues(w)
+    culprit, victim = (np.zeros(len(w), np.bool_) for _ in range(2))
+    culprit[found.window[full(found, limits)]] = True
+    victim[found.window[starving(found)]] = True
+    return culprit & victim & (w.samples >= MIN_READINGS)
+
+
+def seconds_away(w: Windows) -> Floats:
+    """Java: how long the application has stayed away from poll(), NaN where it is not told."""
+    return np.fmax(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
+
+
+def stays_away(w: Windows, limits: Thresholds) -> Bools:
+    """Java: has the application stayed away from poll() for long?"""
+    long: Bools = seconds_away(w) >= limits.slow_poll_seconds
+    return long & (w.samples >= MIN_READINGS)
+
+
+def suspects(w: Windows, thresholds: Thresholds) -> Bools:
+    """Any of these; the judge looks at the topics."""
+    if w.kind != "legacy-consumer":
+        return held_up(w, thresholds) | stays_away(w, thresholds)
+    found = np.zeros(len(w), np.bool_)
+    found[without_fetches(w, thresholds).window] = True
+    return found
+
+
+BLIND_QUEUES = "the consumer does not report the queue of each topic (FetchQueueSize)"
+BLIND_POLLS = "the consumer reports neither the time of its polls (Java clients from 2.4 on) nor a queue per topic"
+
+
+def blind(w: Windows, thresholds: Thresholds) -> Texts:
+    """No queue per topic, and no time of the polls."""
+    if w.kind == "legacy-consumer":
+        return first_reason(len(w), (BLIND_QUEUES, ~w.has_topics))
+    polls = w.known("last-poll-seconds-ago") | w.known("time-between-poll-max")
+    return first_reason(len(w), (BLIND_POLLS, ~polls & ~w.last_knows("queue-records")))
+
+
+GATE = Gate(blind, suspects)
 
 
 def _topics(reading: Reading, name: str) -> dict[str, float]:
@@ -98,33 +158,34 @@ def _topics(reading: Reading, name: str) -> dict[str, float]:
 # --- the old Scala consumer -------------------------------------------------------------------------------------
 
 
-def _legacy(window: ClientWindow, limits: Thresholds) -> Verdict:
-    blockade = _blockade(window, limits)
+def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
+    blockade = _blockade(window, w, limits)
     facts, detail = blockade if blockade else ([], {})
-    several = len({t.topic for r in window.readings for t in r.topics}) > 1
+    # Without readings the dumps alone must tell: who waits beside a parked fetcher has something to wait for.
+    several = not window.readings or len({t.topic for r in window.readings for t in r.topics}) > 1
     facts = facts + _parked(window, several, bool(facts), limits)
-    return conclude(BLOCKING, facts, detail, None if facts else _blindness(window))
+    return conclude(BLOCKING, facts, detail, None if facts else GATE.reason(w, limits))
 
 
-def _blockade(window: ClientWindow, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
+def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
     """The longest stretch over which nothing was fetched while one topic's queue was full and others were empty."""
-    limit = option(window, "queued.max.message.chunks") or DEFAULT_CHUNKS
-    for run in sorted(runs(window, "fetch-requests-total"), key=lambda run: -run.seconds):
-        if run.seconds < limits.suspect_blocked_seconds:
-            break
-        queues = [_topics(reading, "queue-chunks") for reading in run.readings[1:]]
-        full = [t for t in queues[-1] if all(q.get(t, 0) >= limit for q in queues)]
-        empty = [t for t in queues[-1] if all(q.get(t) == 0 for q in queues)]
-        for culprit in full:
-            victims = [topic for topic in empty if _is_victim(window, run.first, topic, culprit, limits)]
+    limit = option(window, CHUNKS[0]) or CHUNKS[1]
+    runs = without_fetches(w, limits)
+    for at in np.argsort(-runs.seconds, kind="stable"):
+        stood = run(window, "fetch-requests-total", runs.first[at], runs.last[at])
+        chunks_of = [_topics(reading, "queue-chunks") for reading in stood.readings[1:]]
+        at_limit = [t for t in chunks_of[-1] if all(q.get(t, 0) >= limit for q in chunks_of)]
+        empty = [t for t in chunks_of[-1] if all(q.get(t) == 0 for q in chunks_of)]
+        for culprit in at_limit:
+            victims = [topic for topic in empty if _is_victim(window, stood.first, topic, culprit, limits)]
             if victims:
                 text = (
-                    f"the queue of topic {culprit} stood at {queues[-1][culprit]:.0f} chunks for "
-                    f"{duration(run.seconds)}, nothing was fetched, and {listing(victims)} had nothing in the queue"
+                    f"the queue of topic {culprit} stood at {chunks_of[-1][culprit]:.0f} chunks for "
+                    f"{duration(stood.seconds)}, nothing was fetched, and {listing(victims)} had nothing in the queue"
                 )
-                direct = run.seconds >= limits.confirm_blocked_seconds and len(run.readings) >= MIN_READINGS
-                fact = Fact("metric", run.first.ts_ms, run.last.ts_ms, text, direct, run.last.source)
-                shares = {topic: round(min(1.0, chunks / limit), 3) for topic, chunks in queues[-1].items()}
+                direct = stood.seconds >= limits.confirm_blocked_seconds and len(stood.readings) >= MIN_READINGS
+                fact = Fact("metric", stood.first.ts_ms, stood.last.ts_ms, text, direct, stood.last.source)
+                shares = {topic: round(min(1.0, chunks / limit), 3) for topic, chunks in chunks_of[-1].items()}
                 return [fact], {"culprit": culprit, "victims": victims, "queues": shares}
     return None
 
@@ -174,58 +235,52 @@ def _connector(fetcher: Thread) -> str:
 # --- librdkafka and the Java consumer ---------------------------------------------------------------------------
 
 
-def _modern(window: ClientWindow, limits: Thresholds) -> Verdict:
-    found = _prefetched(window, limits) or _slow_poll(window, limits)
+def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
+    found = _prefetched(window, w, limits) or _slow_poll(window, w, limits)
     facts, detail = found if found else ([], {})
     if facts:
         for event in events(window, *POLL_EXPIRED)[:1]:
             text = "the client logged that its application had not called poll() in time"
             facts = [*facts, Fact("log", event.ts_ms, event.ts_ms, text, source=event.source)]
-    return conclude(BLOCKING, facts, detail, None if facts else _blindness(window))
+    return conclude(BLOCKING, facts, detail, None if facts else GATE.reason(w, limits))
 
 
-def _prefetched(window: ClientWindow, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
+def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
     """librdkafka: one topic's prefetch queue full, another topic's empty although it has lag, none being consumed."""
-    records = option(window, "queued.min.messages") or DEFAULT_MIN_MESSAGES
-    kbytes = option(window, "queued.max.messages.kbytes") or DEFAULT_MAX_KBYTES
-    readings = [r for r in window.readings if any("queue-records" in t.metrics for t in r.topics)]
-    if len(readings) < MIN_READINGS or readings[-1] is not window.readings[-1]:
+    if not held_up(w, limits)[0]:
         return None
-    used = [_summed(r, {"queue-records": records, "queue-bytes": kbytes * 1024}) for r in readings]
-    full = [t for t in used[-1] if all(u.get(t, 0) >= limits.librdkafka_full_ratio for u in used)]
-    lag = _topics(readings[-1], "records-lag")
-    victims = [t for t in used[-1] if all(u.get(t) == 0 for u in used) and lag.get(t, 0) > 0]
-    if not full or not victims:
+    over_time, now = queues(w.apart()), queues(w)
+    rows = list(dict.fromkeys(over_time.window.tolist()))
+    if len(rows) < MIN_READINGS:
         return None
-    first, last = readings[0], readings[-1]
+
+    def always(topics: Any, where: Bools) -> list[int]:
+        return [t for t in topics.tolist() if np.count_nonzero(where & (over_time.topic == t)) == len(rows)]
+
+    at_limit = always(now.topic[full(now, limits)], full(over_time, limits))
+    victims = always(now.topic[starving(now)], over_time.share == 0)
+    if not at_limit or not victims:
+        return None
+    first, last = window.readings[rows[0]], window.readings[-1]
+    names, lag = w.parts.names, dict(zip(now.topic.tolist(), now.lag.tolist(), strict=True))
     text = (
-        f"the prefetch queue of topic {full[0]} was at its limit for {duration((last.ts_ms - first.ts_ms) / 1000)}, "
-        f"while {listing(victims)} got nothing with {count(sum(lag[t] for t in victims), 'record')} waiting"
+        f"the prefetch queue of topic {names[at_limit[0]]} was at its limit for "
+        f"{duration((last.ts_ms - first.ts_ms) / 1000)}, while {listing(names[t] for t in victims)} got nothing with "
+        f"{count(sum(lag[t] for t in victims), 'record')} waiting"
     )
-    shares = {topic: round(min(1.0, share), 3) for topic, share in used[-1].items()}
-    detail = {"culprit": full[0], "victims": victims, "queues": shares}
+    shares = {
+        names[t]: round(min(1.0, share), 3) for t, share in zip(now.topic.tolist(), now.share.tolist(), strict=True)
+    }
+    detail = {"culprit": names[at_limit[0]], "victims": [names[t] for t in victims], "queues": shares}
     return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source)], detail
 
 
-def _summed(reading: Reading, limits: Mapping[str, float]) -> dict[str, float]:
-    """By topic, how full its queue is: records by partition, bytes over all partitions."""
-    shares: dict[str, float] = defaultdict(float)
-    size: dict[str, float] = defaultdict(float)
-    for topic in reading.topics:
-        if "queue-records" in topic.metrics:
-            share = topic.metrics["queue-records"] / limits["queue-records"]
-            shares[topic.topic] = max(shares[topic.topic], share)
-            size[topic.topic] += topic.metrics.get("queue-bytes", 0.0)
-    return {topic: max(share, size[topic] / limits["queue-bytes"]) for topic, share in shares.items()}
-
-
-def _slow_poll(window: ClientWindow, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
+def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
     """Java: the application stays away from poll(), and what it has of two topics or more piles up."""
-    away = max(values(window, "last-poll-seconds-ago"), default=0.0)
-    away = max(away, max(values(window, "time-between-poll-max"), default=0.0) / 1000)
     lags = [(reading, lag) for reading in window.readings if (lag := _lag(reading)) is not None]
-    if len(window.readings) < MIN_READINGS or not lags or away < limits.slow_poll_seconds:
+    if not lags or not stays_away(w, limits)[0]:
         return None
+    away = float(seconds_away(w)[0])
     topics = sorted({t.topic for r in window.readings for t in r.topics if _has_data(t)})
     counts = values(window, "records-consumed-total")
     consumed = max(0.0, counts[-1] - counts[0]) if counts else 0.0
@@ -252,43 +307,11 @@ def _lag(reading: Reading) -> float | None:
     return max([*told, *([] if worst is None else [worst])], default=None)
 
 
-# --- what cannot be judged --------------------------------------------------------------------------------------
-
-
-def _blindness(window: ClientWindow) -> str | None:
-    if len(window.readings) < MIN_READINGS:
-        return f"fewer than {MIN_READINGS} readings"
-    if window.client.kind == "legacy-consumer":
-        return None if any(r.topics for r in window.readings) else BLIND_QUEUES
-    polls = any(values(window, name) for name in ("last-poll-seconds-ago", "time-between-poll-max"))
-    queues = any("queue-records" in topic.metrics for topic in window.readings[-1].topics)
-    return None if polls or queues else BLIND_POLLS
-
-
-BLIND_QUEUES = "the consumer does not report the queue of each topic (FetchQueueSize)"
-BLIND_POLLS = "the consumer reports neither the time of its polls (Java clients from 2.4 on) nor a queue per topic"
-
-
-def suspects(w: WindowColumns, thresholds: Thresholds) -> Column:
-    """Fetches that stood still, a fetcher in `put`, a full prefetch queue, or a poll that stays away."""
-    from pyspark.sql import functions as F
-
-    legacy = w.stood_still("fetch-requests-total") | w.has_frame(PUT)
-    away = F.greatest(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
-    slow = F.coalesce(away >= thresholds.slow_poll_seconds, F.lit(False))
-    queued = F.coalesce((w.topic_max("queue-records") > 0) | (w.topic_max("queue-bytes") > 0), F.lit(False))
-    return F.when(w.kind == "legacy-consumer", legacy).otherwise(slow | queued)
-
-
-def blind(w: WindowColumns, thresholds: Thresholds) -> Column:
-    """No queue per topic, and no time of the polls."""
-    from pyspark.sql import functions as F
-
-    polls = w.known("last-poll-seconds-ago") | w.known("time-between-poll-max")
-    records = w.topic_max("queue-records").isNotNull()
-    return F.when((w.kind == "legacy-consumer") & ~w.has_topics(), F.lit(BLIND_QUEUES)).when(
-        (w.kind == "consumer") & ~polls & ~records, F.lit(BLIND_POLLS)
-    )
+def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
+    """Something is fetched or consumed again."""
+    counters = ("fetch-requests-total", "records-consumed-total", "fetch-total")
+    w = Windows.of(window)
+    return any(w.rose(name)[0] for name in counters)
 
 
 MODE = FailureMode(
@@ -311,6 +334,6 @@ MODE = FailureMode(
         "A broker outage: fetches stand still, but no queue is full.",
     ),
     judge=judge,
-    suspects=suspects,
-    blind=blind,
+    gate=GATE,
+    recovered=recovered,
 )

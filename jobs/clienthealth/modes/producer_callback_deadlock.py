@@ -21,39 +21,37 @@ counts no selects at all. A client that pushes its metrics itself (KIP-714) fall
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
+import numpy as np
+
+from clienthealth.indicators.buffer import used_ratios
 from clienthealth.logs.signatures import DEADLOCK
-from clienthealth.modes import MIN_READINGS, FailureMode, threshold
+from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
     Fact,
-    Run,
     conclude,
     count,
     duration,
     events,
     has_frame,
-    moved,
     option,
     percent,
     quoted,
     rose_around,
-    runs,
-    used_ratio,
+    run,
     values,
 )
-from clienthealth.records import ClientWindow, Reading, Thread, ThreadDump, Verdict
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-    from clienthealth.windows import WindowColumns
+from clienthealth.records import ClientWindow, Thread, ThreadDump, Verdict
+from clienthealth.windows.columns import Bools, Column, Floats, Ints
+from clienthealth.windows.view import Runs, Windows
 
 NETWORK_THREAD = "kafka-producer-network-thread"
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
+WAITING = ("WAITING", "TIMED_WAITING", "BLOCKED")
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
 
 
@@ -80,6 +78,9 @@ class Thresholds:
     min_overdue_seconds: float = threshold(
         20.0, "with a short request.timeout.ms, a run of slow callbacks can outlast it: never judge sooner"
     )
+    still_cpu_share: float = threshold(
+        0.01, "share of a CPU used between two dumps at the same place: a thread that waits for a lock uses 0.003 %"
+    )
     zero_rate_seconds: float = threshold(
         10.0, "select-rate 0 for so long besides the 30 s that the rate looks back: 40 s without a select"
     )
@@ -90,9 +91,9 @@ class Thresholds:
 
 def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules."""
-    limits = thresholds
-    dumped = list(_dumped(window))
-    facts = [fact for fact, _ in dumped] + _measured(window, limits)
+    w = Windows.of(window)
+    dumped = list(_dumped(window, thresholds))
+    facts = [fact for fact, _ in dumped] + _measured(window, w, thresholds)
     if facts and any(fact.kind == "metric" for fact in facts):
         facts += _logged(window)
     cause = next((cause for _, cause in dumped), None)
@@ -102,9 +103,9 @@ def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
         "cause": cause,
         "bounded": True if cause == "send-in-callback" else None,
         "waiting_threads": max((int(v) for v in values(window, "waiting-threads")), default=None),
-        "buffer_used_ratio": max((r for x in window.readings if (r := used_ratio(x)) is not None), default=None),
+        "buffer_used_ratio": _known(w.max(used_ratios(w))[0]),
     }
-    return conclude(DEADLOCK, facts, detail, _blindness(window))
+    return conclude(DEADLOCK, facts, detail, _blindness(window, w, thresholds))
 
 
 def _network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]]:
@@ -117,7 +118,7 @@ def _network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]
                 yield dump, thread
 
 
-def _dumped(window: ClientWindow) -> Iterator[tuple[Fact, str]]:
+def _dumped(window: ClientWindow, limits: Thresholds) -> Iterator[tuple[Fact, str]]:
     """Network threads that wait inside a callback, each with the cause that its frames tell."""
     earlier: dict[str, tuple[ThreadDump, Thread]] = {}
     for dump, thread in _network_threads(window):
@@ -132,7 +133,7 @@ def _dumped(window: ClientWindow) -> Iterator[tuple[Fact, str]]:
             r.metrics["select-total"] for r in window.readings if r.ts_ms > dump.ts_ms and "select-total" in r.metrics
         ]
         came_back = bool(later) and later[-1] > later[0]
-        where = f"the I/O thread '{thread.name}' is {thread.state} in {_wait_frame(thread)}"
+        where = f"the I/O thread '{thread.name}' is {thread.state or 'found'} in {_wait_frame(thread)}"
         if cause == "send-in-callback":
             yield (
                 Fact(
@@ -157,21 +158,62 @@ def _dumped(window: ClientWindow) -> Iterator[tuple[Fact, str]]:
                 ),
                 cause,
             )
-        elif inside and thread.name in earlier and not came_back:
-            before, same = earlier[thread.name]
-            if same.frames == thread.frames and same.cpu_ms == thread.cpu_ms is not None:
-                yield (
-                    Fact(
-                        "thread-dump",
-                        before.ts_ms,
-                        dump.ts_ms,
-                        f"the I/O thread '{thread.name}' is {thread.state} inside a callback at the same place as "
-                        f"{duration((dump.ts_ms - before.ts_ms) / 1000)} before and used no CPU in between",
-                        source=dump.source,
-                    ),
-                    cause,
-                )
+        elif inside and not came_back:
+            first, same = earlier.get(thread.name, (dump, thread))
+            if not _held(window, first, same, dump, thread, limits):
+                first = dump
+            if first is dump:
+                earlier[thread.name] = (dump, thread)
+                # A sleep ends; a lock, a queue or an answer need not.
+                waits = thread.state in WAITING and not has_frame(thread, "Thread.sleep")
+                if waits and (len(later) >= MIN_READINGS or not values(window, "select-total")):
+                    text = (
+                        f"the I/O thread '{thread.name}' is {thread.state} inside a callback, in {_innermost(thread)}"
+                    )
+                    yield Fact("thread-dump", dump.ts_ms, dump.ts_ms, text, source=dump.source), cause
+            else:
+                yield _held_fact(first, dump, thread, limits, option(window, "request.timeout.ms")), cause
+            continue
         earlier[thread.name] = (dump, thread)
+
+
+def _held(
+    window: ClientWindow, first: ThreadDump, before: Thread, last: ThreadDump, after: Thread, limits: Thresholds
+) -> bool:
+    """Is the thread at the same place as in an earlier dump, and has it been there all the time, as far as is known?"""
+    if first is last or before.frames != after.frames:
+        return False
+    selects = [r.get("select-total") for r in window.readings if r.ts_ms >= first.ts_ms]
+    known = [value for value in selects if value is not None]
+    if known and known[-1] > known[0]:
+        return False
+    if before.cpu_ms is None or after.cpu_ms is None:  # JVM 8 does not tell
+        return True
+    return after.cpu_ms - before.cpu_ms <= limits.still_cpu_share * (last.ts_ms - first.ts_ms)
+
+
+def _held_fact(
+    first: ThreadDump, last: ThreadDump, thread: Thread, limits: Thresholds, timeout_ms: float | None
+) -> Fact:
+    """Held beyond request.timeout.ms by a lock or a queue, without a time limit: it does not end by itself."""
+    apart = (last.ts_ms - first.ts_ms) / 1000
+    timeout = limits.assumed_request_timeout_seconds if timeout_ms is None else timeout_ms / 1000
+    long = apart > max(limits.min_overdue_seconds, timeout * limits.timeout_margin)
+    return Fact(
+        "thread-dump",
+        first.ts_ms,
+        last.ts_ms,
+        f"the I/O thread '{thread.name}' is {thread.state or 'found'} inside a callback at the same place as "
+        f"{duration(apart)} before and used no CPU in between, in {_innermost(thread)}",
+        direct=long and thread.state in ("WAITING", "BLOCKED"),
+        source=last.source,
+    )
+
+
+def _innermost(thread: Thread) -> str:
+    """The innermost frame that is not the JVM's own."""
+    own = (f for f in thread.frames if not f.startswith(("java.", "jdk.", "sun.")))
+    return ".".join(next(own, thread.frames[0]).split(".")[-2:])
 
 
 def _wait_frame(thread: Thread) -> str:
@@ -179,108 +221,198 @@ def _wait_frame(thread: Thread) -> str:
     return ".".join(frame.split(".")[-2:])
 
 
-def _measured(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    facts = []
-    for run in runs(window, "select-total"):
-        fact = _filling(run, limits) or _overdue(window, run, limits)
-        if fact:
-            facts.append(fact)
-    if not values(window, "select-total"):
-        for run in runs(window, "select-rate"):
-            fact = _no_rate(window, run, limits)
-            if fact:
-                facts.append(fact)
-    unserved = _unserved(window, limits)
-    return facts + ([unserved] if unserved else [])
+# -- what the metrics show, over any number of windows ---------------------------------------------------------------
 
 
-def _filling(run: Run, limits: Thresholds) -> Fact | None:
-    free = run.values("buffer-available-bytes")
-    fills = sum(later < earlier for earlier, later in itertools.pairwise(free))
-    if fills < limits.min_fills or run.seconds < limits.suspect_frozen_seconds:
-        return None
-    before, after = used_ratio(run.first), used_ratio(run.last)
+class Frozen(NamedTuple):
+    """Runs over which `select-total` stood still and the thread should have gone back to its selector.
+
+    filling     the buffer filled meanwhile
+    overdue     work waited for longer than request.timeout.ms allows, from row `busy_from` to the end of the run
+    timeout     request.timeout.ms in seconds, NaN where it is not known
+    """
+
+    runs: Runs
+    filling: Bools
+    overdue: Bools
+    busy_from: Ints
+    timeout: Floats
+
+
+def frozen(w: Windows, limits: Thresholds) -> Frozen:
+    """Direct evidence: a selector that stands still while the buffer fills, or for too long with work waiting."""
+    runs = w.still("select-total")
+    if not len(runs):
+        return Frozen(runs, runs.window > 0, runs.window > 0, runs.first, runs.seconds)
+    free, busy, idle = _while_counted(w)
+    lo, hi = runs.first, runs.last + 1
+    filling = (free.falls(lo, hi) >= limits.min_fills) & (runs.seconds >= limits.suspect_frozen_seconds)
+    busy_from = busy.first_row(lo, hi)
+    to_the_end = (busy.count(lo, hi) >= MIN_READINGS) & (idle.last_row(lo, hi) < busy_from)
+    stood = np.where(to_the_end, (w.ts[runs.last] - w.ts[busy_from]) / 1000, 0.0)
+    long = np.flatnonzero(to_the_end & (stood >= limits.min_overdue_seconds))
+    timeout = np.full(len(runs), np.nan)
+    timeout[long] = w.option("request.timeout.ms", runs.window[long]) / 1000
+    assumed = np.where(np.isnan(timeout), limits.assumed_request_timeout_seconds, timeout)
+    overdue = np.zeros(len(runs), np.bool_)
+    overdue[long] = (stood >= assumed * limits.timeout_margin)[long]
+    found = filling | overdue
+    return Frozen(runs.at(found), filling[found], overdue[found], busy_from[found], timeout[found])
+
+
+def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
+    """Over the readings that know `select-total`: free bytes of the buffer, and which had work waiting or had none."""
+
+    def made() -> tuple[Column, Column, Column]:
+        counted, works = ~np.isnan(w.col("select-total")), _work_waits(w)
+        return (
+            Column(np.where(counted, w.col("buffer-available-bytes"), np.nan)),
+            Column(np.where(counted & works, 1.0, np.nan)),
+            Column(np.where(counted & ~works, 1.0, np.nan)),
+        )
+
+    return w.once_for_rows("deadlock: while counted", made)
+
+
+def _work_waits(w: Windows) -> Bools:
+    works: Bools = (used_ratios(w).values > 0) | (w.col("waiting-threads") > 0)
+    return works
+
+
+def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
+    """For clients without `select-total`: runs of `select-rate` with rows at 0 and work waiting, and those rows' times.
+
+    The rates look back: their ratios must be 0 too.
+    """
+    uncounted = np.flatnonzero(~w.known("select-total"))
+    runs = w.at(uncounted).still("select-rate")
+    runs = dataclasses.replace(runs, window=uncounted[runs.window])
+    stuck = w.once_for_rows("deadlock: stuck", lambda: Column(np.where(_no_rate(w), w.ts, np.nan)))
+    lo, hi = runs.first, runs.last + 1
+    seconds = (stuck.last(lo, hi) - stuck.first(lo, hi)) / 1000
+    return runs.at((stuck.count(lo, hi) >= 2) & (seconds >= limits.zero_rate_seconds)), stuck
+
+
+def _no_rate(w: Windows) -> Bools:
+    rates_gone = ~(w.col("io-wait-ratio") > 0) & ~(w.col("io-ratio") > 0)
+    at_zero: Bools = w.col("select-rate") == 0
+    return at_zero & rates_gone & _work_waits(w)
+
+
+def unserved(w: Windows, limits: Thresholds) -> Bools:
+    """librdkafka: delivery reports that the application does not fetch, more at every reading, and none delivered."""
+    replies = w.count("reply-queue")
+    rising: Bools = (replies >= MIN_READINGS) & (w.rises("reply-queue") == replies - 1)
+    return rising & ~w.rose("record-ack-total") & (w.grown("reply-queue") >= limits.min_reply_growth)
+
+
+def suspects(w: Windows, thresholds: Thresholds) -> Bools:
+    """Any of these."""
+    found = unserved(w, thresholds)
+    found[frozen(w, thresholds).runs.window] = True
+    if not w.known("select-total").all():
+        found[without_rate(w, thresholds)[0].window] = True
+    return found
+
+
+BLIND_SELECTOR = "the client counts no selects of its I/O thread (neither select-total nor select-rate)"
+BLIND_BUFFER = "the client does not tell how full its buffer is"
+
+
+def blind(w: Windows, thresholds: Thresholds) -> Texts:
+    """No count of selects, or no word of the buffer."""
+    selector = w.known("select-total") | w.known("select-rate") | w.known("reply-queue")
+    load = w.known(used_ratios(w)) | w.known("waiting-threads")
+    return first_reason(len(w), (BLIND_SELECTOR, ~selector), (BLIND_BUFFER, ~load))
+
+
+GATE = Gate(blind, suspects)
+
+
+# -- the same in words -----------------------------------------------------------------------------------------------
+
+
+def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
+    found = frozen(w, limits)
+    facts = [
+        _filling(window, w, found, at, limits) if found.filling[at] else _overdue(window, w, found, at, limits)
+        for at in range(len(found.runs))
+    ]
+    runs, stuck = without_rate(w, limits)
+    facts += [_without_rate(window, w, runs, stuck, at, limits) for at in range(len(runs))]
+    return facts + ([_unserved(window)] if unserved(w, limits)[0] else [])
+
+
+def _filling(window: ClientWindow, w: Windows, found: Frozen, at: int, limits: Thresholds) -> Fact:
+    stood = run(window, "select-total", found.runs.first[at], found.runs.last[at])
+    before, after = (_known(used_ratios(w).values[row]) for row in (found.runs.first[at], found.runs.last[at]))
     filled = f"from {percent(before)} to {percent(after)}" if before is not None and after is not None else "up"
     return Fact(
         "metric",
-        run.first.ts_ms,
-        run.last.ts_ms,
-        f"select-total stood at {run.first.metrics['select-total']:.0f} for {duration(run.seconds)} "
+        stood.first.ts_ms,
+        stood.last.ts_ms,
+        f"select-total stood at {stood.first.metrics['select-total']:.0f} for {duration(stood.seconds)} "
         f"while the buffer filled {filled}",
-        direct=run.seconds >= limits.confirm_frozen_seconds,
-        source=run.last.source,
+        direct=stood.seconds >= limits.confirm_frozen_seconds,
+        source=stood.last.source,
     )
 
 
-def _work_waits(reading: Reading) -> bool:
-    return (used_ratio(reading) or 0.0) > 0 or (reading.get("waiting-threads") or 0) > 0
-
-
-def _overdue(window: ClientWindow, run: Run, limits: Thresholds) -> Fact | None:
-    configured = option(window, "request.timeout.ms")
-    timeout = limits.assumed_request_timeout_seconds if configured is None else configured / 1000
-    busy = [reading for reading in run.readings if _work_waits(reading)]
-    if len(busy) < MIN_READINGS or busy != list(run.readings[-len(busy) :]):
-        return None
-    stood = (busy[-1].ts_ms - busy[0].ts_ms) / 1000
-    if stood < max(timeout * limits.timeout_margin, limits.min_overdue_seconds):
-        return None
-    waiting = max(run.values("waiting-threads"), default=0)
-    used = used_ratio(run.last)
+def _overdue(window: ClientWindow, w: Windows, found: Frozen, at: int, limits: Thresholds) -> Fact:
+    stood = run(window, "select-total", found.runs.first[at], found.runs.last[at])
+    since = window.readings[found.busy_from[at]]
+    configured = _known(found.timeout[at])
+    timeout = limits.assumed_request_timeout_seconds if configured is None else configured
+    waiting = max(stood.values("waiting-threads"), default=0)
+    used = _known(used_ratios(w).values[found.runs.last[at]])
     load = [f"{percent(used)} of the buffer in use"] if used is not None else []
     load += [f"{count(waiting, 'thread')} waiting for memory"] if waiting else []
     return Fact(
         "metric",
-        busy[0].ts_ms,
-        run.last.ts_ms,
-        f"select-total stood at {run.first.metrics['select-total']:.0f} for {duration(stood)} with "
+        since.ts_ms,
+        stood.last.ts_ms,
+        f"select-total stood at {stood.first.metrics['select-total']:.0f} for "
+        f"{duration((stood.last.ts_ms - since.ts_ms) / 1000)} with "
         f"{' and '.join(load)}; request.timeout.ms is {duration(timeout)}{'' if configured else ' by default'}",
         direct=configured is not None,
-        source=run.last.source,
+        source=stood.last.source,
     )
 
 
-def _no_rate(window: ClientWindow, run: Run, limits: Thresholds) -> Fact | None:
-    stuck = [
-        r
-        for r in run.readings
-        if r.get("select-rate") == 0 and not r.get("io-wait-ratio") and not r.get("io-ratio") and _work_waits(r)
-    ]
-    if len(stuck) < 2 or (stuck[-1].ts_ms - stuck[0].ts_ms) / 1000 < limits.zero_rate_seconds:
-        return None
-    configured = option(window, "request.timeout.ms")
+def _without_rate(window: ClientWindow, w: Windows, runs: Runs, stuck: Column, at: int, limits: Thresholds) -> Fact:
+    lo, hi = runs.first[at : at + 1], runs.last[at : at + 1] + 1
+    first, last = (window.readings[row[0]] for row in (stuck.first_row(lo, hi), stuck.last_row(lo, hi)))
+    configured = _known(w.option("request.timeout.ms")[0])
     short = configured is not None and configured / 1000 <= limits.assumed_request_timeout_seconds
-    used, waiting = used_ratio(stuck[-1]), max(run.values("waiting-threads"), default=0)
+    used = _known(used_ratios(w).values[stuck.last_row(lo, hi)[0]])
+    waiting = max(run(window, "select-rate", runs.first[at], runs.last[at]).values("waiting-threads"), default=0)
     full = f"{percent(used)} of the buffer in use" if used is not None else "work in the buffer"
     return Fact(
         "metric",
-        stuck[0].ts_ms - 30_000,
-        stuck[-1].ts_ms,
-        f"select-rate and io-wait-ratio are 0 for {duration((stuck[-1].ts_ms - stuck[0].ts_ms) / 1000)} "
+        first.ts_ms - 30_000,
+        last.ts_ms,
+        f"select-rate and io-wait-ratio are 0 for {duration((last.ts_ms - first.ts_ms) / 1000)} "
         f"with {full} and {count(waiting, 'thread')} waiting for memory",
         direct=short,
-        source=stuck[-1].source,
+        source=last.source,
     )
 
 
-def _unserved(window: ClientWindow, limits: Thresholds) -> Fact | None:
-    replies = [r for r in window.readings if r.get("reply-queue") is not None]
-    if len(replies) < MIN_READINGS or moved(window, "record-ack-total"):
-        return None
-    counts = [r.metrics["reply-queue"] for r in replies]
-    if any(b <= a for a, b in itertools.pairwise(counts)):
-        return None
-    if counts[-1] - counts[0] < limits.min_reply_growth:
-        return None
-    seconds = (replies[-1].ts_ms - replies[0].ts_ms) / 1000
+def _unserved(window: ClientWindow) -> Fact:
+    told = run(window, "reply-queue")
+    before, *_, after = told.values("reply-queue")
     return Fact(
         "metric",
-        replies[0].ts_ms,
-        replies[-1].ts_ms,
-        f"delivery reports that the application has not served rose from {counts[0]:,.0f} to {counts[-1]:,.0f} "
-        f"in {duration(seconds)}",
-        source=replies[-1].source,
+        told.first.ts_ms,
+        told.last.ts_ms,
+        f"delivery reports that the application has not served rose from {before:,.0f} to {after:,.0f} "
+        f"in {duration(told.seconds)}",
+        source=told.last.source,
     )
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
 def _logged(window: ClientWindow) -> list[Fact]:
@@ -298,49 +430,20 @@ def _sentence(text: str) -> str:
     return text[start:]
 
 
-def _blindness(window: ClientWindow) -> str | None:
-    if len(window.readings) < MIN_READINGS:
-        return None if any(_network_threads(window)) else f"fewer than {MIN_READINGS} readings"
-    if not any(values(window, name) for name in ("select-total", "select-rate", "reply-queue")):
-        return None if any(_network_threads(window)) else BLIND_SELECTOR
-    if not any(used_ratio(r) is not None or r.get("waiting-threads") is not None for r in window.readings):
-        return BLIND_BUFFER
-    return None
+def _blindness(window: ClientWindow, w: Windows, limits: Thresholds) -> str | None:
+    reason = GATE.reason(w, limits)
+    return None if reason != BLIND_BUFFER and any(_network_threads(window)) else reason
 
 
-BLIND_SELECTOR = "the client counts no selects of its I/O thread (neither select-total nor select-rate)"
-BLIND_BUFFER = "the client does not tell how full its buffer is"
-
-
-def suspects(w: WindowColumns, thresholds: Thresholds) -> Column:
-    """A selector that stood still over three readings with work waiting, rates at 0, unserved reports, or a wait."""
-    from pyspark.sql import functions as F
-
-    free = w.min("buffer-available-bytes")
-    work = (free < w.max("buffer-total-bytes")) | (free < w.max("buffer-available-bytes"))
-    work = work | (w.max("waiting-threads") > 0) | (w.max("queue-records") > 0)
-    selects = w.known_values("select-total")
-    thrice = F.zip_with(F.slice(selects, 3, 1_000_000), selects, lambda later, earlier: later == earlier)
-    idle = ~w.known("select-total") & (w.min("select-rate") == 0)
-    still = F.exists(thrice, lambda same: F.coalesce(same, F.lit(False))) | idle
-    unserved = w.last("reply-queue") - w.first("reply-queue") >= thresholds.min_reply_growth
-    return (
-        F.coalesce(still & work, F.lit(False))
-        | F.coalesce(unserved, F.lit(False))
-        | w.has_frame(*CALLBACK_FRAMES, *WAITS)
-    )
-
-
-def blind(w: WindowColumns, thresholds: Thresholds) -> Column:
-    """No count of selects, or no word of the buffer."""
-    from pyspark.sql import functions as F
-
-    selector = w.known("select-total") | w.known("select-rate") | w.known("reply-queue")
-    by_bytes = w.known("buffer-available-bytes") & w.known("buffer-total-bytes")
-    by_records = w.known("queue-records") & w.known("queue-records-limit")
-    load = by_bytes | by_records | w.known("waiting-threads")
-    seen = w.has_frame(NETWORK_THREAD)
-    return F.when(~selector & ~seen, F.lit(BLIND_SELECTOR)).when(~load & selector, F.lit(BLIND_BUFFER))
+def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
+    """The selector moves again over two readings, and the newest dump finds the I/O thread outside callbacks."""
+    selects = values(window, "select-total") or values(window, "record-ack-total")
+    rates = values(window, "select-rate")
+    moves = len(selects) > 2 and selects[-3] < selects[-2] < selects[-1]
+    turns = not selects and len(rates) > 1 and min(rates[-2:]) > 0
+    newest = list(_network_threads(window))[-1:]
+    inside = any(part in frame for _, thread in newest for frame in thread.frames for part in CALLBACK_FRAMES)
+    return (moves or turns) and not inside
 
 
 MODE = FailureMode(
@@ -366,6 +469,6 @@ MODE = FailureMode(
         "A long garbage collection: all threads stand still, and the readings stop with them.",
     ),
     judge=judge,
-    suspects=suspects,
-    blind=blind,
+    gate=GATE,
+    recovered=recovered,
 )

@@ -20,8 +20,9 @@ to an upper bound, exact only where the client counts. A `kill -9` looks like an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clienthealth.logs.signatures import NOT_CLOSED
 from clienthealth.modes import FailureMode, threshold
@@ -38,15 +39,10 @@ from clienthealth.modes._evidence import (
 )
 from clienthealth.records import ClientWindow, LogEvent, Reading, Verdict
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-    from clienthealth.windows import WindowColumns
-
 STARTED = ("producer-started", "producer-config")
 CLOSED = ("producer-closing", "producer-closed", "producer-unregistered")
 FORCED = ("producer-force-close", "records-aborted")
-DIED = ("process-out-of-memory", "process-crashed")
+DIED = ("process-out-of-memory", "process-crashed", "process-killed-for-memory", "container-killed", "process-killed")
 TERMINATING = "librdkafka-terminating"
 #: From this version on the Java client's log lines begin with its id.
 NAMED_SINCE = (1,)
@@ -93,7 +89,8 @@ def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules. Without `departed_ms` the client is still there: unknown."""
     if window.departed_ms is None:
         return Verdict(NOT_CLOSED, "unknown", reason="the client still reports")
-    pending = _pending(window.readings[-1]) if window.readings else None
+    readings = _before_the_end(window)
+    pending = _pending(readings[-1]) if readings else None
     said = events(window, TERMINATING)
     if said:
         return conclude(NOT_CLOSED, [_told(said[-1])], _terminated(said[-1]))
@@ -144,7 +141,7 @@ def _pending(reading: Reading) -> _Pending | None:
 def _left(window: ClientWindow, pending: _Pending | None) -> list[Fact]:
     if pending is None or pending.nothing:
         return []
-    last = window.readings[-1]
+    last = _before_the_end(window)[-1]
     text = f"when last heard of it still had to deliver {pending}"
     return [Fact("metric", last.ts_ms, last.ts_ms, text, source=last.source)]
 
@@ -178,7 +175,16 @@ def _terminated(event: LogEvent) -> dict[str, Any]:
 
 
 def _forced(window: ClientWindow) -> LogEvent | None:
-    return next(iter(events(window, *FORCED)), None)
+    """The line that tells most: of records given up, else that the close was forced."""
+    aborted = events(window, "records-aborted")
+    return next(iter(aborted or events(window, *FORCED)), None)
+
+
+def _before_the_end(window: ClientWindow) -> Sequence[Reading]:
+    """The readings from before the client began to close: a forced close empties the buffer by throwing it away."""
+    ends = events(window, "producer-closing", *FORCED) if events(window, *FORCED) else []
+    before = [reading for reading in window.readings if not ends or reading.ts_ms <= ends[0].ts_ms]
+    return before or window.readings
 
 
 def _waited(window: ClientWindow) -> bool:
@@ -190,25 +196,6 @@ def _waited(window: ClientWindow) -> bool:
 BLIND = "the client did not tell what it still had to deliver"
 NAMELESS = "it had a little to deliver when last heard of, and clients before 1.0 do not name themselves at their close"
 UNREAD = "it had a little to deliver when last heard of, and no line of its log was read that would tell of a close"
-
-
-def suspects(w: WindowColumns, thresholds: Thresholds) -> Column:
-    """Something left to deliver, or a line that says so."""
-    from pyspark.sql import functions as F
-
-    used = w.last("buffer-total-bytes") > w.last("buffer-available-bytes")
-    unacknowledged = w.last("record-send-total") > w.last("record-ack-total")
-    left = F.coalesce(used, F.lit(False)) | F.coalesce(unacknowledged, F.lit(False))
-    return left | F.coalesce(w.last("queue-records") > 0, F.lit(False)) | w.has_event(TERMINATING, *FORCED)
-
-
-def blind(w: WindowColumns, thresholds: Thresholds) -> Column:
-    """No word of what was left to deliver."""
-    from pyspark.sql import functions as F
-
-    by_bytes = w.known("buffer-total-bytes") & w.known("buffer-available-bytes")
-    by_records = w.known("queue-records") | (w.known("record-send-total") & w.known("record-ack-total"))
-    return F.when(~by_bytes & ~by_records & ~w.has_event(*CLOSED), F.lit(BLIND))
 
 
 MODE = FailureMode(
@@ -231,7 +218,5 @@ MODE = FailureMode(
         "A scale-down of healthy pods: each logs its close.",
     ),
     judge=judge,
-    suspects=suspects,
-    blind=blind,
-    absence=True,
+    gate=None,
 )

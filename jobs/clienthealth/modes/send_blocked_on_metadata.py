@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from clienthealth.logs.signatures import METADATA
-from clienthealth.modes import MIN_READINGS, FailureMode, threshold
+from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
     NEVER_SECONDS,
     Fact,
@@ -30,21 +32,18 @@ from clienthealth.modes._evidence import (
     events,
     has_frame,
     listing,
-    moved,
     quoted,
     rose_around,
-    used_bytes,
+    run,
     values,
 )
-from clienthealth.records import ClientWindow, LogEvent, Reading, Thread, ThreadDump, Verdict
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-    from clienthealth.windows import WindowColumns
+from clienthealth.records import ClientWindow, LogEvent, Thread, ThreadDump, Verdict
+from clienthealth.windows.columns import Bools, Column, Floats
+from clienthealth.windows.view import Windows
 
 NETWORK_THREAD = "kafka-producer-network-thread"
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
+DENIED = "TOPIC_AUTHORIZATION_FAILED"
 FAILURES = ("topic-not-in-metadata", "partition-not-in-metadata", "metadata-not-updated")
 UNREACHABLE = (
     "bootstrap-disconnected",
@@ -77,13 +76,14 @@ class Thresholds:
 
 def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules."""
+    w = Windows.of(window)
     failures = _failures(window)
-    waits = _waits(window)
+    waits = _waits(window, w)
     topics = _missing_topics(window, thresholds)
     facts = _logged(failures, thresholds) + _dumped(waits, thresholds)
-    if waits or failures:
+    if waits or failures or not w.rose("record-send-total")[0]:
         facts += _answered(window, topics)
-    facts += _measured(window, thresholds)
+    facts += _measured(window, w, thresholds)
     cause, named = _cause(window, failures, topics)
     blocked = Counter(dump.ts_ms for dump, _ in waits)
     detail = {
@@ -93,7 +93,7 @@ def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
         "longest_block_seconds": _longest_block(failures, waits),
         "failed_sends": len(failures) or None,
     }
-    return conclude(METADATA, facts, detail, None if facts else _blindness(window))
+    return conclude(METADATA, facts, detail, None if facts else _blindness(window, w, thresholds))
 
 
 def _failures(window: ClientWindow) -> list[LogEvent]:
@@ -102,19 +102,19 @@ def _failures(window: ClientWindow) -> list[LogEvent]:
     return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
 
 
-def _waits(window: ClientWindow) -> list[tuple[ThreadDump, Thread]]:
+def _waits(window: ClientWindow, w: Windows) -> list[tuple[ThreadDump, Thread]]:
     """Callers found waiting, by dump; none while this client was sending (then they wait for another producer)."""
     return [
         (dump, thread)
         for dump in window.dumps
-        if not _sending(window, dump.ts_ms)
+        if not _sending(window, w, dump.ts_ms)
         for thread in dump.threads
         if has_frame(thread, WAIT_FRAME) and not thread.name.startswith(NETWORK_THREAD)
     ]
 
 
-def _sending(window: ClientWindow, ts_ms: int) -> bool:
-    return bool(rose_around(window, "record-send-total", ts_ms)) and not moved(window, "record-error-total")
+def _sending(window: ClientWindow, w: Windows, ts_ms: int) -> bool:
+    return bool(rose_around(window, "record-send-total", ts_ms)) and not w.rose("record-error-total")[0]
 
 
 def _waited_ms(event: LogEvent) -> float:
@@ -201,34 +201,106 @@ def _answered(window: ClientWindow, topics: dict[str, list[LogEvent]]) -> list[F
     ]
 
 
-def _measured(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Sends that fail although nothing goes out, the buffer has room and metadata is missing or asked for again."""
-    known = [r for r in window.readings if r.get("record-error-total") is not None]
-    if len(known) < MIN_READINGS or moved(window, "record-send-total"):
-        return []
-    first, last = known[0], known[-1]
-    failed = last.metrics["record-error-total"] - first.metrics["record-error-total"]
-    used = {used_bytes(r) for r in known}
-    if failed < limits.min_failed_sends or len(used) != 1 or any(r.get("waiting-threads") for r in known):
-        return []
-    why = _metadata_state(known, limits)
-    if why is None:
-        return []
-    seconds = (last.ts_ms - first.ts_ms) / 1000
-    text = f"{count(failed, 'send')} failed and none went out in {duration(seconds)}, with the buffer unchanged; {why}"
-    return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source)]
+# -- what the metrics show, over any number of windows ---------------------------------------------------------------
+
+#: What the metrics say of the metadata where sends fail; 0: nothing that would explain it.
+NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 
-def _metadata_state(readings: list[Reading], limits: Thresholds) -> str | None:
-    ages = [r.get("metadata-age") for r in readings]
-    known = [age for age in ages if age is not None and age < NEVER_SECONDS]
-    if not known:
+def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
+    """Why sends fail (NEVER, RENEWED, DISCONNECTED) although nothing goes out and the buffer has room; 0: they do not.
+
+    Seen over the readings that count failed sends: what is in the buffer stays the same and no thread waits for it.
+    """
+    found = np.zeros(len(w), np.int8)
+    told = w.count("record-error-total") >= MIN_READINGS
+    failed = told & (w.grown("record-error-total") >= limits.min_failed_sends) & ~w.rose("record-send-total")
+    some = np.flatnonzero(failed)
+    if len(some):
+        sub = w.at(some)
+        why = _metadata(sub, limits)
+        # Fresh metadata and records in the buffer: they wait for their broker, see delivery-stalled.
+        why[(why == RENEWED) & (sub.max(_used(sub)) > 0)] = 0
+        found[some] = np.where(_buffer_unchanged(sub), why, 0)
+    return found
+
+
+def _while_counted(w: Windows, values: Floats) -> Column:
+    """Values over the rows that count failed sends."""
+    return Column(np.where(np.isnan(w.col("record-error-total")), np.nan, values))
+
+
+def _used(w: Windows) -> Column:
+    return _while_counted(w, np.maximum(0.0, w.col("buffer-total-bytes") - w.col("buffer-available-bytes")))
+
+
+def _buffer_unchanged(w: Windows) -> Bools:
+    used = _used(w)
+    known = w.count(used)
+    same = (known == w.count("record-error-total")) & (w.min(used) == w.max(used))
+    waiting = w.max(_while_counted(w, w.col("waiting-threads"))) > 0
+    unchanged: Bools = ((known == 0) | same) & ~waiting
+    return unchanged
+
+
+def _metadata(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
+    readings = w.count("record-error-total")
+    age, connections = w.col("metadata-age"), w.col("connection-count")
+    ages = _while_counted(w, _young(age).values)
+    told = w.count(ages)
+    renewed = (told == readings) & (w.max(ages) <= limits.fresh_metadata_seconds)
+    disconnected = w.count(_while_counted(w, np.where(connections == 0, 0.0, np.nan))) == readings
+    return np.select([told == 0, renewed, disconnected], [NEVER, RENEWED, DISCONNECTED], 0).astype(np.int8)
+
+
+def suspects(w: Windows, thresholds: Thresholds) -> Bools:
+    """Sends that fail while none goes out."""
+    return failing(w, thresholds) > 0
+
+
+BLIND_SENDS = "the client does not count what it sent, and neither a log line nor a thread dump tells"
+BLIND_METADATA = "nothing was sent, the client has no metadata yet, and neither a log line nor a thread dump tells why"
+
+
+def blind(w: Windows, thresholds: Thresholds) -> Texts:
+    """Nothing was sent, and nothing tells why."""
+    silent = ~w.rose("record-send-total")
+    age = w.once_for_rows("metadata known", lambda: _young(w.col("metadata-age")))
+    return first_reason(
+        len(w), (BLIND_SENDS, silent & ~w.known("record-send-total")), (BLIND_METADATA, silent & ~w.known(age))
+    )
+
+
+def _young(age: Floats) -> Column:
+    return Column(np.where(age < NEVER_SECONDS, age, np.nan))
+
+
+GATE = Gate(blind, suspects)
+
+
+# -- the same in words -----------------------------------------------------------------------------------------------
+
+
+def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
+    why = failing(w, limits)[0]
+    if not why:
+        return []
+    told = run(window, "record-error-total")
+    before, *_, after = told.values("record-error-total")
+    text = (
+        f"{count(after - before, 'send')} failed and none went out in {duration(told.seconds)}, "
+        f"with the buffer unchanged; {_metadata_words(why, told.values('metadata-age'))}"
+    )
+    return [Fact("metric", told.first.ts_ms, told.last.ts_ms, text, source=told.last.source)]
+
+
+def _metadata_words(why: int, ages: list[float]) -> str:
+    if why == NEVER:
         return "the producer has never received metadata"
-    if len(known) == len(ages) and max(known) <= limits.fresh_metadata_seconds:
-        return f"metadata was renewed before every reading (never older than {duration(max(known))})"
-    if all(r.get("connection-count") == 0 for r in readings):
-        return f"no connection is open and metadata is {duration(known[-1])} old"
-    return None
+    if why == RENEWED:
+        return f"metadata was renewed before every reading (never older than {duration(max(ages))})"
+    known = [age for age in ages if age < NEVER_SECONDS]
+    return f"no connection is open and metadata is {duration(known[-1])} old"
 
 
 def _cause(
@@ -242,18 +314,21 @@ def _cause(
     unknown = [e.captures.get("topic", "") for e in events(window, "topic-error-in-metadata")]
     named = [e.captures["topic"] for e in failures if "topic" in e.captures]
     if topics or set(unknown) & set(named):
-        return "topic-missing", {"topic": max(topics, key=lambda t: len(topics[t])) if topics else named[-1]}
+        topic = max(topics, key=lambda t: len(topics[t])) if topics else named[-1]
+        lines = [e for e in events(window, "topic-error-in-metadata") if e.captures.get("topic") == topic]
+        denied = bool(lines) and lines[-1].captures.get("error") == DENIED
+        return "topic-denied" if denied else "topic-missing", {"topic": topic}
     if events(window, *UNREACHABLE):
         told = [*events(window, "producer-config"), *events(window, *UNREACHABLE)]
         known = next((a for e in reversed(told) if (a := e.captures.get("address"))), None)
         return "cluster-unreachable", {"bootstrap": known.strip("[]/")} if known else {}
     ages = values(window, "metadata-age")
-    topic = {"topic": named[-1]} if named else {}
+    known_topic = {"topic": named[-1]} if named else {}
     if ages and ages[-1] < NEVER_SECONDS and max(ages) <= 60:
-        return "topic-missing", topic
+        return "topic-missing", known_topic
     if window.readings and (not ages or ages[-1] >= NEVER_SECONDS):
-        return "cluster-unreachable", topic
-    return "unknown", topic
+        return "cluster-unreachable", known_topic
+    return "unknown", known_topic
 
 
 def _longest_block(failures: list[LogEvent], waits: list[tuple[ThreadDump, Thread]]) -> float | None:
@@ -264,38 +339,14 @@ def _longest_block(failures: list[LogEvent], waits: list[tuple[ThreadDump, Threa
     return max(seconds, default=0.0) or None
 
 
-def _blindness(window: ClientWindow) -> str | None:
-    if window.dumps or moved(window, "record-send-total"):
-        return None
-    if len(window.readings) < MIN_READINGS:
-        return f"fewer than {MIN_READINGS} readings"
-    if not values(window, "record-send-total"):
-        return BLIND_SENDS
-    if not any(age < NEVER_SECONDS for age in values(window, "metadata-age")):
-        return BLIND_METADATA
-    return None
+def _blindness(window: ClientWindow, w: Windows, limits: Thresholds) -> str | None:
+    return None if window.dumps else GATE.reason(w, limits)
 
 
-BLIND_SENDS = "the client does not count what it sent, and neither a log line nor a thread dump tells"
-BLIND_METADATA = "nothing was sent, the client has no metadata yet, and neither a log line nor a thread dump tells why"
-
-
-def suspects(w: WindowColumns, thresholds: Thresholds) -> Column:
-    """A send that gave up, a caller found waiting, or sends that fail while none goes out."""
-    from pyspark.sql import functions as F
-
-    failing = w.last("record-error-total") - w.first("record-error-total") >= thresholds.min_failed_sends
-    return w.has_event(*FAILURES) | w.has_frame(WAIT_FRAME) | F.coalesce(failing, F.lit(False))
-
-
-def blind(w: WindowColumns, thresholds: Thresholds) -> Column:
-    """Nothing was sent, and nothing tells why."""
-    from pyspark.sql import functions as F
-
-    sent = F.coalesce(w.last("record-send-total") > w.first("record-send-total"), F.lit(False))
-    known = F.coalesce(w.min("metadata-age") < NEVER_SECONDS, F.lit(False))
-    counted = w.known("record-send-total")
-    return F.when(~w.has_dump() & ~sent, F.when(~counted, BLIND_SENDS).when(~known, BLIND_METADATA))
+def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
+    """Sends succeed, and no line of the window speaks of one that waited or of a topic that is not known."""
+    sends = Windows.of(window).rose("record-send-total")[0]
+    return bool(sends) and not events(window, *FAILURES, "topic-error-in-metadata")
 
 
 MODE = FailureMode(
@@ -307,8 +358,8 @@ MODE = FailureMode(
         "threads pile up and the records are lost."
     ),
     action=(
-        "Look at the cause: create the topic or correct its name, or restore the way to the bootstrap address; until "
-        "then lower max.block.ms, so that callers fail fast instead of piling up."
+        "Look at the cause: create the topic or correct its name, let the client write to it, or restore the way to "
+        "the bootstrap address; until then lower max.block.ms, so that callers fail fast instead of piling up."
     ),
     kinds=frozenset({"producer"}),
     evidence=("log", "thread-dump", "metric"),
@@ -321,6 +372,7 @@ MODE = FailureMode(
         "producer-callback-deadlock.",
     ),
     judge=judge,
-    suspects=suspects,
-    blind=blind,
+    gate=GATE,
+    recovered=recovered,
+    relief=frozenset({"cluster-known"}),
 )

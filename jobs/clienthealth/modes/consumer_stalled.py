@@ -1,0 +1,305 @@
+"""A consumer holds partitions, and its poll loop does not come back.
+
+Mechanism. A handler hangs, or needs longer than `max.poll.interval.ms` (5 min by default). The client then leaves its
+group by itself; when the handler does return, it joins again, reads the same records and is thrown out again.
+
+What proves it. The client logs that its poll interval has passed, or says so by its metrics: `last-poll-seconds-ago`
+or `time-between-poll-max` beyond `max.poll.interval.ms`. Where that option is not known, its default only
+suspects, but heartbeats that have stopped while nobody polls prove that the client has left its group. A
+thread in `KafkaConsumer.close` in dumps further apart than any close may take proves a close that hangs; a consuming
+thread of a known framework at the same frames outside `poll()` suspects a handler that hangs.
+
+Known gaps. The client's own lag stands still with its polls: a frozen lag is no healthy lag, so it is asked only
+whether there ever was something to handle. Threads of an application that no framework runs do not show in a dump
+which of them polls. librdkafka gives its statistics inside poll(): such a client falls silent, its log tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from clienthealth.logs.signatures import CONSUMER_STALLED
+from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
+from clienthealth.modes._evidence import Fact, conclude, count, duration, events, has_frame, quoted
+from clienthealth.records import ClientWindow, LogEvent, Thread, ThreadDump, Verdict
+from clienthealth.windows.columns import Bools, Column, Floats
+from clienthealth.windows.view import Windows
+
+EXPIRED = ("poll-timeout-expired", "librdkafka-poll-interval-exceeded")
+#: Lines about one expiry come so close together.
+SAME_MOMENT_MS = 1000
+CLOSE, POLL = "KafkaConsumer.close", "KafkaConsumer.poll"
+#: Frames of frameworks whose threads poll and call the application's handler in between.
+CONTAINERS = (
+    "KafkaMessageListenerContainer$ListenerConsumer.run",
+    "org.apache.camel.component.kafka.KafkaFetchRecords.run",
+    "org.apache.kafka.connect.runtime.WorkerSinkTask.execute",
+    "org.apache.kafka.streams.processor.internals.StreamThread.run",
+)
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """When a poll loop is stalled."""
+
+    assumed_poll_interval_seconds: float = threshold(
+        300.0, "max.poll.interval.ms of a client that does not tell it: the default of all libraries"
+    )
+    suspect_share: float = threshold(
+        0.8, "of max.poll.interval.ms away from poll(), and not back yet: slow handlers that return stay well below"
+    )
+    heartbeats_gone_seconds: float = threshold(
+        15.0, "no heartbeat for so long (one is due every 3 s) while nobody polls: the client has left its group"
+    )
+    min_rebalances_repeats: int = threshold(
+        2, "rebalances within a window of a consumer that is too slow: it is thrown out and joins again in circles"
+    )
+    same_frames_seconds: float = threshold(
+        30.0, "a consuming thread at the same frames in dumps so far apart: work on one batch moves on"
+    )
+    close_hangs_seconds: float = threshold(
+        40.0, "inside close() in dumps so far apart: close() waits for 30 s by default"
+    )
+
+
+def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
+    """See the module's docstring for the rules."""
+    w = Windows.of(window)
+    facts = _measured(window, w, thresholds) + _logged(window, w, thresholds)
+    stuck, threads = _dumped(window, thresholds)
+    facts += threads
+    if facts:
+        facts += _refused_commits(window)
+    detail = {
+        "cause": _cause(window, w, stuck, thresholds),
+        **{name: value for name, value in stuck.items() if name != "cause"},
+        "partitions": _known(w.last("assigned-partitions")[0]),
+        "lag": _known(_lag(w)[0]),
+        "seconds_since_poll": _known(w.last("last-poll-seconds-ago")[0]),
+        "times_expired": len(_expiries(window)) or None,
+    }
+    return conclude(CONSUMER_STALLED, facts, detail, None if facts else GATE.reason(w, thresholds))
+
+
+# -- what the metrics show, over any number of windows ---------------------------------------------------------------
+
+
+def interval(w: Windows) -> Floats:
+    """The seconds within which these clients must come back to poll(): as configured, else NaN."""
+    seconds: Floats = w.option("max.poll.interval.ms") / 1000
+    return seconds
+
+
+def idle(w: Windows) -> Bools:
+    """Is it known that there is nothing to handle: no partitions, or nothing ever consumed and no lag?"""
+    consumed, lag = w.last("records-consumed-total"), _lag(w)
+    nothing: Bools = ((consumed == 0) & ~(lag > 0)) | (w.last("assigned-partitions") == 0)
+    return nothing
+
+
+def _lag(w: Windows) -> Floats:
+    """What the client says of its lag: the greatest of all partitions over the window, NaN where it says nothing."""
+
+    def made() -> Column:
+        told = w.parts.col("records-lag")
+        known = np.concatenate([[0], np.cumsum(~np.isnan(told))])
+        begin, end = w.parts.begin[:-1], w.parts.begin[1:]
+        sums = np.concatenate([[0.0], np.cumsum(np.nan_to_num(told))])
+        of_rows = np.where(known[end] > known[begin], sums[end] - sums[begin], np.nan)
+        return Column(np.fmax(of_rows, w.col("records-lag-max")))
+
+    return w.max(w.once_for_rows("consumer: lag", made))
+
+
+def away(w: Windows) -> Floats:
+    """How long the application stayed away from poll() at the longest, in seconds; NaN where it is not told."""
+    return np.fmax(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
+
+
+def too_long(w: Windows, limits: Thresholds) -> Bools:
+    """Has it stayed away for longer than its group allows (or than it does by default)?"""
+    seconds = away(w)
+    found: Bools = (w.samples >= MIN_READINGS) & ~np.isnan(seconds)
+    some = np.flatnonzero(found)
+    if len(some):
+        sub = w.at(some)
+        told = interval(sub)
+        most = np.where(np.isnan(told), limits.assumed_poll_interval_seconds, told)
+        hanging = sub.last("last-poll-seconds-ago") >= limits.suspect_share * most
+        found[some] = ((seconds[some] >= most) | hanging | left(sub, limits)) & ~idle(sub)
+    return found
+
+
+def left(w: Windows, limits: Thresholds) -> Bools:
+    """Has the client stopped its heartbeats because nobody polls?
+
+    It does so when the poll interval has passed. In an outage of the coordinator heartbeats fail too, but polls go on.
+    """
+    polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
+    gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled >= beat)
+    standing = w.grown("last-poll-seconds-ago") > 0
+    return gone & standing & (w.grown("last-heartbeat-seconds-ago") > 0)
+
+
+def suspects(w: Windows, thresholds: Thresholds) -> Bools:
+    """Away from poll() for too long."""
+    return too_long(w, thresholds)
+
+
+BLIND_POLLS = "the consumer does not tell when it polls (Java clients do from 2.4 on)"
+
+
+def blind(w: Windows, thresholds: Thresholds) -> Texts:
+    """No time of the polls."""
+    return first_reason(len(w), (BLIND_POLLS, ~w.known("last-poll-seconds-ago") & ~w.known("time-between-poll-max")))
+
+
+GATE = Gate(blind, suspects)
+
+
+# -- the same in words -----------------------------------------------------------------------------------------------
+
+
+def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
+    if not suspects(w, limits)[0]:
+        return []
+    configured = _known(interval(w)[0])
+    most = limits.assumed_poll_interval_seconds if configured is None else configured
+    seconds, last = float(away(w)[0]), window.readings[-1]
+    hanging = _known(w.last("last-poll-seconds-ago")[0])
+    gone = bool(left(w, limits)[0])
+    if hanging is not None and (gone or hanging >= limits.suspect_share * most):
+        text = f"the application has not called poll() for {duration(hanging)}"
+        since = round(last.ts_ms - 1000 * hanging)
+    else:
+        text = f"the application came back to poll() only after {duration(seconds)}"
+        since = round(last.ts_ms - 1000 * seconds)
+    if gone:
+        text += f", and it sent no heartbeat for {duration(w.last('last-heartbeat-seconds-ago')[0])}"
+    else:
+        text += f"; max.poll.interval.ms is {duration(most)}{'' if configured is not None else ' by default'}"
+    beyond = seconds >= most and configured is not None
+    return [Fact("metric", since, last.ts_ms, text, beyond or gone, last.source)]
+
+
+def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
+    expired = _expiries(window)
+    if not expired:
+        return []
+    first, last = expired[0], expired[-1]
+    most = _known(interval(w)[0]) or _told_interval(first) or limits.assumed_poll_interval_seconds
+    text = f"the client left its group, as its application had not called poll() in time: {quoted(last.text)}"
+    if expired[1:]:
+        text = f"{len(expired)} times {text}"
+    since = round(first.ts_ms - 1000 * most)
+    return [Fact("log", since, last.ts_ms, text, direct=not idle(w)[0], source=last.source)]
+
+
+def _expiries(window: ClientWindow) -> list[LogEvent]:
+    """How often its poll interval passed: the client says it in two lines at once."""
+    found: list[LogEvent] = []
+    for event in events(window, *EXPIRED):
+        if not found or event.ts_ms - found[-1].ts_ms > SAME_MOMENT_MS:
+            found.append(event)
+    return found
+
+
+def _told_interval(event: LogEvent) -> float | None:
+    return float(event.captures["limitMs"]) / 1000 if "limitMs" in event.captures else None
+
+
+def _refused_commits(window: ClientWindow) -> list[Fact]:
+    refused = events(window, "commit-refused")
+    if not refused:
+        return []
+    text = f"{count(len(refused), 'commit')} refused: {quoted(refused[-1].text)}"
+    return [Fact("log", refused[0].ts_ms, refused[-1].ts_ms, text, source=refused[-1].source)]
+
+
+def _dumped(window: ClientWindow, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
+    """Threads inside close(), or of a framework outside poll(), at the same place in dumps far apart."""
+    earlier: dict[str, tuple[ThreadDump, Thread]] = {}
+    found: dict[str, str] = {}
+    facts: list[Fact] = []
+    for dump in window.dumps:
+        for thread in dump.threads:
+            closing = has_frame(thread, CLOSE)
+            handling = any(has_frame(thread, frame) for frame in CONTAINERS) and not has_frame(thread, POLL)
+            before, same = earlier.get(thread.name, (dump, thread))
+            if not (closing and has_frame(same, CLOSE)) and not (handling and same.frames == thread.frames):
+                earlier[thread.name] = (dump, thread)
+                continue
+            earlier.setdefault(thread.name, (dump, thread))
+            apart = (dump.ts_ms - before.ts_ms) / 1000
+            where = _where(thread)
+            if closing and apart >= limits.close_hangs_seconds:
+                text = f"'{thread.name}' has been inside close() for at least {duration(apart)}, in {where}"
+                facts.append(Fact("thread-dump", before.ts_ms, dump.ts_ms, text, True, dump.source))
+                found = {"cause": "close-hangs", "thread": thread.name, "frame": where}
+            elif handling and apart >= limits.same_frames_seconds:
+                text = f"'{thread.name}' is in {where}, outside poll(), at the same place as {duration(apart)} before"
+                facts.append(Fact("thread-dump", before.ts_ms, dump.ts_ms, text, source=dump.source))
+                found = {"cause": "handler-hangs", "thread": thread.name, "frame": where}
+    return found, facts
+
+
+def _where(thread: Thread) -> str:
+    """The innermost frame that is not the JVM's own."""
+    own = (f for f in thread.frames if not f.startswith(("java.", "jdk.", "sun.", "javax.")))
+    return ".".join(next(own, thread.frames[0]).split(".")[-2:])
+
+
+def _cause(window: ClientWindow, w: Windows, stuck: Mapping[str, str], limits: Thresholds) -> str | None:
+    if "cause" in stuck:
+        return stuck["cause"]
+    still_away = w.last("last-poll-seconds-ago")[0]
+    most = _known(interval(w)[0]) or limits.assumed_poll_interval_seconds
+    if left(w, limits)[0] or still_away >= limits.suspect_share * most:
+        return "handler-hangs"
+    again = w.grown("rebalance-total")[0] >= limits.min_rebalances_repeats
+    if again or len(_expiries(window)) >= limits.min_rebalances_repeats:
+        return "rejoins"
+    return "poll-interval-exceeded"
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
+    """The application polls, and stayed away for no longer than its group allows over a whole window."""
+    w = Windows.of(window)
+    polled = w.last("last-poll-seconds-ago")[0]
+    told = _known(interval(w)[0]) or thresholds.assumed_poll_interval_seconds
+    return bool(polled < thresholds.suspect_share * told and not suspects(w, thresholds)[0]) and not _expiries(window)
+
+
+MODE = FailureMode(
+    id=CONSUMER_STALLED,
+    title="Consumer does not come back to poll()",
+    summary="The consumer holds partitions, but its application does not come back for more records.",
+    impact=(
+        "Its partitions are not consumed and their lag grows; beyond max.poll.interval.ms it is thrown out of its "
+        "group, and the records that it was handling go to another member, which can hang on them too."
+    ),
+    action=(
+        "Take two thread dumps and look at what the consuming thread waits for; restart the process once that is "
+        "known, and give the call in the handler a timeout."
+    ),
+    kinds=frozenset({"consumer"}),
+    evidence=("metric", "log", "thread-dump"),
+    thresholds=Thresholds(),
+    confused_with=(
+        "An idle topic: the consumer polls, there is nothing to get.",
+        "Partitions paused on purpose: the application goes on calling poll().",
+        "A handler that is slow but returns: polls are rare, yet within max.poll.interval.ms.",
+        "A rebalance that ends: the consumer polls all the while.",
+        "One slow topic among several of one consumer: see cross-topic-blocking, both can be true.",
+    ),
+    judge=judge,
+    gate=GATE,
+    recovered=recovered,
+)

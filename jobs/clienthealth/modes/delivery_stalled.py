@@ -1,0 +1,350 @@
+"""Records wait and nothing is acknowledged, although the producer knows its topic.
+
+Mechanism. Metadata is known, so `send()` returns at once; but the way to the partition's leader is shut: an advertised
+listener out of reach, a broker that died after its metadata was cached, too few in-sync replicas, a network that
+drops. The producer tries again until `delivery.timeout.ms` (2 min by default) has passed, and then gives the record up.
+
+What proves it. What has been sent and not taken back for another try comes to no new high while work waits, and there
+is a sign of trouble: connections that are lost or fail, requests without an answer, retries, failed records. Once
+records expire (the client logs it, `record-error-total` rises) it is no outage that ends in time any more: confirmed.
+Before that it is suspected, at half of `delivery.timeout.ms` or after 40 s.
+
+Known gaps. Clients before 1.0 do not count. With acks=0 nothing is ever acknowledged: what counts then is that records
+go out. A stall of one partition among several that go on shows in the log alone. librdkafka counts a record that is
+sent again as sent, so that answers that are refusals look like progress: its log tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from clienthealth.logs.signatures import DELIVERY_STALLED
+from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
+from clienthealth.modes._evidence import Fact, conclude, count, duration, events, option, percent, quoted
+from clienthealth.records import ClientWindow, LogEvent, Verdict
+from clienthealth.windows.columns import Bools, Column, Floats, Ints
+from clienthealth.windows.view import Windows
+
+EXPIRED = ("records-expired", "librdkafka-message-timed-out")
+TIMED_OUT = ("request-timed-out", "librdkafka-requests-timed-out")
+#: Connections lost per second that are refused at once, rather than given up after request.timeout.ms.
+REFUSED_PER_SECOND = 0.2
+REPLICAS = "NOT_ENOUGH_REPLICAS"
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """When records wait too long."""
+
+    suspect_stalled_seconds: float = threshold(
+        40.0, "nothing delivered for so long with work waiting: broker outages of 31 s lost nothing"
+    )
+    delivery_timeout_share: float = threshold(
+        0.5, "or for so much of delivery.timeout.ms, where that is sooner: there is time left to act"
+    )
+    min_stalled_seconds: float = threshold(
+        15.0, "but not sooner: a broker that is restarted in order is away for 5 to 15 s"
+    )
+    confirm_stalled_seconds: float = threshold(
+        25.0, "stalled for so long with records given up: a deadlock in a callback freezes the selector before that"
+    )
+    frozen_seconds: float = threshold(
+        8.0, "a selector that stands still for so long with work waiting points to producer-callback-deadlock"
+    )
+    min_select_growth: int = threshold(
+        3, "selects within that time: a living I/O thread tries to connect again at least once a second"
+    )
+    expiries_apart_seconds: float = threshold(
+        20.0, "expiries so far apart in the log: those of one outage that ended come within a moment"
+    )
+    min_failed_lines: int = threshold(3, "refused or failed attempts in the log: one or two belong to any election")
+
+
+def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
+    """See the module's docstring for the rules."""
+    w = Windows.of(window)
+    reason = GATE.reason(w, thresholds)
+    facts = _measured(window, w, thresholds)
+    stands_still = reason == BLIND_FROZEN
+    delivers = reason is None and not facts and bool(stalls(w).seconds[0] < thresholds.min_stalled_seconds)
+    if not stands_still:
+        facts += _logged(window, bool(facts), delivers, thresholds)
+    detail = _detail(window, w) if facts else None
+    return conclude(DELIVERY_STALLED, facts, detail, None if facts else reason, independent=False)
+
+
+# -- what the metrics show, over any number of windows ---------------------------------------------------------------
+
+
+class Stalls(NamedTuple):
+    """Of each window: since which row nothing new was delivered (-1: nothing known), and for how many seconds."""
+
+    since: Ints
+    seconds: Floats
+
+
+def delivered(w: Windows) -> Column:
+    """What was delivered, or sent and not taken back: acknowledged records, else those sent less those sent again."""
+
+    def made() -> Column:
+        acknowledged, sent, retried = map(w.col, ("record-ack-total", "record-send-total", "record-retry-total"))
+        went = np.where(np.isnan(retried), sent, sent - retried)
+        return Column(np.where(np.isnan(acknowledged), went, acknowledged))
+
+    return w.once_for_rows("delivery: delivered", made)
+
+
+def waiting(w: Windows) -> Bools:
+    """Over all rows: does the producer hold records that are not delivered, as far as is known?"""
+
+    def made() -> Bools:
+        used = w.col("buffer-total-bytes") - w.col("buffer-available-bytes")
+        held: Bools = (used > 0) | (w.col("queue-records") > 0) | (w.col("waiting-threads") > 0)
+        return held
+
+    return w.once_for_rows("delivery: waiting", made)
+
+
+def stalls(w: Windows) -> Stalls:
+    """Since when what was delivered has come to no new high, while records waited at every reading since."""
+
+    def made() -> Stalls:
+        column = delivered(w)
+        highest = w.max(column)
+        # NaN compares false: such a row is not where the highest value was reached.
+        reached = np.where(column.values[w.rows] >= highest[w.window_of_row], w.rows.astype(np.float64), np.nan)
+        first = w.reduced(np.fmin, reached)
+        known = ~np.isnan(first)
+        since = np.where(known, np.nan_to_num(first), -1).astype(np.int64)
+        calm = Column(np.where(waiting(w), np.nan, 1.0))
+        # After the last high: with records in hand at every reading.
+        held = known & (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) & (w.hi - since > MIN_READINGS - 1)
+        seconds = np.where(held, (w.ts[w.last_row] - w.ts[since]) / 1000, 0.0) if len(w.ts) else np.zeros(len(w))
+        return Stalls(since, seconds)
+
+    return w.once("delivery: stalls", made)
+
+
+def grown_since(w: Windows, name: str, since: Ints) -> Floats:
+    """How much a counter has risen from such rows to the ends of the windows; 0 where it is not known."""
+    column = w.column(name)
+    lo = np.clip(since, w.lo, w.hi)
+    grown: Floats = np.nan_to_num(column.last(lo, w.hi) - column.first(lo, w.hi))
+    return grown
+
+
+def troubled(w: Windows, since: Ints) -> Bools:
+    """Has anything gone wrong since then: lost or missing connections, no answers, retries, failures?"""
+    counters = ("connection-close-total", "record-retry-total", "record-error-total")
+    found: Bools = (w.last("requests-in-flight") > 0) | (w.last("connection-count") == 0)
+    for name in counters:
+        found |= grown_since(w, name, since) > 0
+    return found
+
+
+def patience(w: Windows, windows: Ints, limits: Thresholds) -> Floats:
+    """How long these windows' records may wait before it is suspected."""
+    share = limits.delivery_timeout_share * w.option("delivery.timeout.ms", windows) / 1000
+    return np.maximum(limits.min_stalled_seconds, np.fmin(limits.suspect_stalled_seconds, share))
+
+
+def stalled(w: Windows, limits: Thresholds) -> Bools:
+    """Do records wait for too long, with a sign of trouble?"""
+    since, seconds = stalls(w)
+    found: Bools = (w.samples >= MIN_READINGS) & (seconds >= limits.min_stalled_seconds)
+    some = np.flatnonzero(found)
+    if len(some):
+        long = seconds[some] >= patience(w, some, limits)
+        found[some] = long & troubled(w.at(some), since[some])
+    return found
+
+
+def frozen(w: Windows, limits: Thresholds) -> Bools:
+    """Does the selector stand still at the end of the window, or as good as?"""
+    recent = w.ts[w.rows] > (w.ts[w.last_row] - 1000 * limits.frozen_seconds)[w.window_of_row]
+    before = w.reduced(np.fmax, np.where(recent, np.nan, w.col("select-total")[w.rows]))
+    still: Bools = w.last("select-total") - before < limits.min_select_growth
+    return still
+
+
+def living(w: Windows, limits: Thresholds) -> tuple[Bools, Bools]:
+    """Where records wait for too long: with an I/O thread that goes on, and with one that stands still."""
+
+    def made() -> tuple[Bools, Bools]:
+        goes_on, stands = stalled(w, limits), np.zeros(len(w), np.bool_)
+        some = np.flatnonzero(goes_on)
+        if len(some):
+            stands[some] = frozen(w.at(some), limits)
+        return goes_on & ~stands, stands
+
+    return w.once(f"delivery: living {limits}", made)
+
+
+def suspects(w: Windows, thresholds: Thresholds) -> Bools:
+    """Records wait for too long while the I/O thread goes on."""
+    return living(w, thresholds)[0]
+
+
+BLIND_COUNTS = "the client does not count what it sent"
+BLIND_WAITING = "the client does not tell whether records wait"
+BLIND_FROZEN = "nothing is delivered, but the I/O thread stands still: see producer-callback-deadlock"
+
+
+def blind(w: Windows, thresholds: Thresholds) -> Texts:
+    """Nothing is counted, or the I/O thread itself stands still."""
+    load = w.known("buffer-available-bytes") | w.known("queue-records") | w.known("waiting-threads")
+    return first_reason(
+        len(w), (BLIND_COUNTS, ~w.known(delivered(w))), (BLIND_WAITING, ~load), (BLIND_FROZEN, living(w, thresholds)[1])
+    )
+
+
+GATE = Gate(blind, suspects)
+
+
+# -- the same in words -----------------------------------------------------------------------------------------------
+
+
+def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
+    if not suspects(w, limits)[0]:
+        return []
+    since, seconds = stalls(w)
+    first, last = window.readings[since[0]], window.readings[-1]
+    signs = [
+        f"{name} rose by {grown:,.0f}"
+        for name in ("connection-close-total", "record-retry-total", "record-error-total")
+        if (grown := grown_since(w, name, since)[0]) > 0
+    ]
+    in_flight = w.last("requests-in-flight")[0]
+    if in_flight > 0:
+        signs.append(f"{count(in_flight, 'request')} without an answer")
+    if w.last("connection-count")[0] == 0:
+        signs.append("no connection is open")
+    text = f"nothing was delivered for {duration(seconds[0])} while records waited{_load(w)}: {', '.join(signs)}"
+    lost = grown_since(w, "record-error-total", since)[0] > 0
+    direct = bool(lost and seconds[0] >= limits.confirm_stalled_seconds)
+    return [Fact("metric", first.ts_ms, last.ts_ms, text, direct, last.source)]
+
+
+def _load(w: Windows) -> str:
+    total, free, queued = (w.last(n)[0] for n in ("buffer-total-bytes", "buffer-available-bytes", "queue-records"))
+    if not np.isnan(queued):
+        return f" ({count(queued, 'record')})"
+    return f" ({percent((total - free) / total)} of the buffer)" if total > 0 else ""
+
+
+def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limits: Thresholds) -> list[Fact]:
+    """What the log says: expiries far apart prove it; what merely fails is the reason of a stall, or suspects one."""
+    facts = []
+    expired = events(window, *EXPIRED)
+    if expired:
+        apart = (expired[-1].ts_ms - expired[0].ts_ms) / 1000
+        if apart >= limits.expiries_apart_seconds or stalls_by_metrics or not delivers:
+            facts.append(_expiries(expired, apart >= limits.expiries_apart_seconds and not delivers))
+    failed = _refused(window) or _unreachable(window) or events(window, *TIMED_OUT)
+    span = (failed[-1].ts_ms - failed[0].ts_ms) / 1000 if failed else 0.0
+    lasting = len(failed) >= limits.min_failed_lines and span >= limits.suspect_stalled_seconds
+    if failed and (facts or stalls_by_metrics or (lasting and not delivers)):
+        text = f"{count(len(failed), 'line')} in {duration(span)} as {quoted(failed[-1].text)}"
+        facts.append(Fact("log", failed[0].ts_ms, failed[-1].ts_ms, text, source=failed[-1].source))
+    return facts
+
+
+def _expiries(expired: Sequence[LogEvent], lasting: bool) -> Fact:
+    told = [_number(event, "records") or 1 for event in expired]
+    waited = max((_number(event, "waitMs") for event in expired), default=0)
+    text = f"{'at least ' if expired[1:] else ''}{count(sum(told), 'record')} expired"
+    if waited:
+        text += f" after waiting for {duration(waited / 1000)}"
+    return Fact(
+        "log",
+        expired[0].ts_ms - round(waited),
+        expired[-1].ts_ms,
+        f"{text}: {quoted(expired[-1].text)}",
+        direct=lasting,
+        source=expired[-1].source,
+    )
+
+
+def _number(event: LogEvent, name: str) -> float:
+    return float(event.captures.get(name) or 0)
+
+
+def _refused(window: ClientWindow) -> list[LogEvent]:
+    return [e for e in events(window, "produce-refused") if REPLICAS in e.captures.get("error", "")]
+
+
+def _unreachable(window: ClientWindow) -> list[LogEvent]:
+    """Connections that failed to brokers that metadata named: bootstrap addresses have negative ids."""
+    failed = [e for e in events(window, "connection-failed") if not e.captures.get("node", "-").startswith("-")]
+    return failed or events(window, "librdkafka-connect-failed")
+
+
+def _detail(window: ClientWindow, w: Windows) -> dict[str, object]:
+    since, seconds = stalls(w)
+    waits = float(seconds[0])
+    timeout = option(window, "delivery.timeout.ms")
+    expired = events(window, *EXPIRED)
+    counted = float(grown_since(w, "record-error-total", since)[0]) if waits else 0.0
+    lost = max(counted, sum(_number(event, "records") or 1 for event in expired))
+    left = None if timeout is None or not waits or lost else max(0.0, timeout / 1000 - waits)
+    return {
+        **_cause(window, w, since),
+        "records_expired": round(lost) or None,
+        "stalled_seconds": round(waits, 1) or None,
+        "first_expiry_in_seconds": None if left is None else round(left, 1),
+    }
+
+
+def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
+    """Why nothing is acknowledged, and what to look at."""
+    refused, unreachable = _refused(window), _unreachable(window)
+    if refused:
+        return {"cause": "not-enough-replicas", "partition": refused[-1].captures.get("partition")}
+    if unreachable:
+        captures = unreachable[-1].captures
+        return {"cause": "unreachable-node", "address": captures.get("address"), "node": captures.get("node")}
+    if events(window, *TIMED_OUT):
+        return {"cause": "timeouts", "node": events(window, *TIMED_OUT)[-1].captures.get("node")}
+    closed, retried = (grown_since(w, n, since)[0] for n in ("connection-close-total", "record-retry-total"))
+    if closed >= REFUSED_PER_SECOND * max(1.0, stalls(w).seconds[0]):
+        return {"cause": "unreachable-node"}
+    return {"cause": "refused" if retried > 0 and not closed > 0 else "timeouts"}
+
+
+def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
+    """Something is delivered again and again, and nothing waits that was there before."""
+    w = Windows.of(window)
+    return bool(w.rises(delivered(w))[0] > 1 and stalls(w).seconds[0] < thresholds.min_stalled_seconds)
+
+
+MODE = FailureMode(
+    id=DELIVERY_STALLED,
+    title="Records wait and nothing is delivered",
+    summary="The producer takes records, but no broker acknowledges any of them.",
+    impact=(
+        "Records pile up in the producer's memory and are given up after delivery.timeout.ms (2 min by default), each "
+        "of them lost unless the application sends it again."
+    ),
+    action=(
+        "Open the way to the brokers that the cause names: the advertised address, the missing replicas or the "
+        "network; records that have not expired are then delivered by themselves."
+    ),
+    kinds=frozenset({"producer"}),
+    evidence=("metric", "log"),
+    thresholds=Thresholds(),
+    confused_with=(
+        "Back-pressure and quotas: the buffer is full, but records go on being acknowledged.",
+        "A broker that is restarted, or an outage that ends: suspected at most, and nothing expires.",
+        "A callback deadlock: the selector stands still, here it goes on; a thread dump is innocent.",
+        "send() blocked on metadata: nothing gets into the buffer at all.",
+        "A long linger.ms: batches wait, but no connection is lost and nothing is tried again.",
+        "A producer with acks=0: nothing is acknowledged by design, and records go out.",
+    ),
+    judge=judge,
+    gate=GATE,
+    recovered=recovered,
+)
