@@ -3,7 +3,9 @@
 HealthError
 ├── SettingsError      a setting is unknown, missing or has a wrong value
 ├── InputError         something that the user gave cannot be read
-│   └── RecordError    a record of the topic client-health is no state of a client (exporters)
+│   ├── RecordError      a record of the topic client-health is no state of a client (exporters)
+│   └── UnreadableError  a part of what was given to diagnose cannot be read, in words
+├── StateError         the checkpoint was written by a program with which this one does not agree
 ├── DependencyError    a program, jar or Python extra is missing; the text says how to get it
 └── ServiceError       a broker, Prometheus, Grafana or mail server did not do what was asked
     └── JolokiaError   an agent in a JVM did not (exporters)
@@ -24,6 +26,10 @@ class SettingsError(HealthError):
 
 class InputError(HealthError):
     """Something that the user gave cannot be read."""
+
+
+class StateError(HealthError):
+    """The checkpoint was written by a program with which this one does not agree."""
 
 
 class DependencyError(HealthError):

@@ -1,13 +1,13 @@
 """From verdicts on windows to incidents: when a fault opened, what it rests on, when it was over.
 
-A window sees a minute; an incident lasts. The book of open incidents is small (healthy clients have none), lives in
-the driver and is read back from the history at start, so a restart repeats nothing and forgets nothing.
+A window sees a minute; an incident lasts. Open incidents are part of the state of a bucket of processes, so a restart
+repeats nothing and forgets nothing.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,11 +19,15 @@ Change = Literal["opened", "escalated", "closed", "withdrawn"]
 
 @dataclass(frozen=True, slots=True)
 class OpenIncident:
-    """An open incident. `seen_ms`: end of the last window that showed it, in event time."""
+    """An open incident. `seen_ms`: end of the last window that showed it, by the client's own clock.
+
+    `offset_ms`: how much the clock of all is ahead of the client's own.
+    """
 
     client: Client
     verdict: Verdict
     seen_ms: int
+    offset_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,47 +41,61 @@ class Transition:
     ts_ms: int
 
 
-Key = tuple[str, str]
-
-
 class Incidents:
     """The book of open incidents, by client key and mode.
 
-    While an incident is open its status never eases: a window may lack the dump that confirmed it. It closes when all
-    live windows of the client are fine, when its client has gone, or when nothing was heard of it for `expiry_ms` of
-    event time. A fault that can only be seen in a client's absence is withdrawn when the client comes back.
+    While an incident is open its status never eases: a window may lack the dump that confirmed it. It closes on
+    evidence of recovery, or when its process has gone (`step/recovery.py` decides), never for want of proof. A fault
+    that can only be seen in a client's absence is withdrawn when the client comes back.
     """
 
-    def __init__(self, opened: Iterable[OpenIncident] = (), expiry_ms: int = 240_000) -> None:
-        self._open: dict[Key, OpenIncident] = {(i.client.key, i.verdict.mode): i for i in opened}
-        self._expiry_ms = expiry_ms
+    def __init__(self, opened: Iterable[OpenIncident] = ()) -> None:
+        self._open: dict[str, dict[str, OpenIncident]] = {}
+        self.reopen(opened)
+
+    def reopen(self, opened: Iterable[OpenIncident]) -> None:
+        """Take in incidents that are open already."""
+        for incident in opened:
+            self._open.setdefault(incident.client.key, {})[incident.verdict.mode] = incident
 
     @property
-    def clients(self) -> frozenset[str]:
-        """The keys of the clients that have an open incident."""
-        return frozenset(key for key, _ in self._open)
+    def all(self) -> Iterator[OpenIncident]:
+        """All open incidents."""
+        return (incident for of_client in self._open.values() for incident in of_client.values())
 
     def of(self, key: str) -> Mapping[str, OpenIncident]:
         """The open incidents of a client, by mode."""
-        return {mode: incident for (client, mode), incident in self._open.items() if client == key}
+        return self._open.get(key, {})
 
-    def judged(self, client: Client, verdicts: Iterable[Verdict], end_ms: int) -> list[Transition]:
-        """Take in the verdicts on the windows of a client that end at `end_ms`; tell what changed."""
+    def judged(
+        self,
+        client: Client,
+        verdicts: Iterable[Verdict],
+        end_ms: int,
+        offset_ms: int = 0,
+        recovered: Callable[[str], bool] | None = None,
+    ) -> list[Transition]:
+        """Take in the verdicts on the windows of a client that end at `end_ms`; tell what changed.
+
+        `offset_ms`: how much the clock of all is ahead of the client's own. `recovered`: is there evidence that the
+        fault of this mode is over? It is asked where the verdict is ok, also of a window that showed the fault while it
+        was not full yet. Without it a later window that is ok is enough.
+        """
         changes = []
         for verdict in verdicts:
-            key = (client.key, verdict.mode)
-            known = self._open.get(key)
+            known = self.of(client.key).get(verdict.mode)
             if verdict.unhealthy:
-                changes += self._found(key, client, verdict, known, end_ms)
-            elif known and verdict.status == "ok" and end_ms > known.seen_ms:
-                changes.append(self._close(key, "closed", end_ms))
+                changes += self._found(client, verdict, known, end_ms, offset_ms)
+            elif known and verdict.status == "ok" and _is_over(known, end_ms, recovered):
+                changes.append(self._close(known, "closed", end_ms))
         return changes
 
     def _found(
-        self, key: Key, client: Client, verdict: Verdict, known: OpenIncident | None, end_ms: int
+        self, client: Client, verdict: Verdict, known: OpenIncident | None, end_ms: int, offset_ms: int
     ) -> list[Transition]:
+        of_client = self._open.setdefault(client.key, {})
         if known is None:
-            self._open[key] = OpenIncident(client, verdict, end_ms)
+            of_client[verdict.mode] = OpenIncident(client, verdict, end_ms, offset_ms)
             return [Transition(client, verdict, "ok", "opened", verdict.since_ms or end_ms)]
         before = known.verdict
         escalates = before.status == "suspected" and verdict.status == "confirmed"
@@ -89,24 +107,54 @@ class Incidents:
             detail={**before.detail, **newest.detail},
             evidence=evidence_of((*before.evidence, *verdict.evidence)),
         )
-        self._open[key] = OpenIncident(client, now, max(known.seen_ms, end_ms))
+        of_client[verdict.mode] = OpenIncident(client, now, max(known.seen_ms, end_ms), offset_ms)
         return [Transition(client, now, before.status, "escalated", end_ms)] if escalates else []
 
     def returned(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
         """A client that was thought gone reported again at `ts_ms`: what its absence seemed to say is withdrawn."""
-        known = self._open.get((key, mode))
-        return [self._close((key, mode), "withdrawn", ts_ms)] if known and ts_ms > known.seen_ms else []
+        known = self.of(key).get(mode)
+        return [self._close(known, "withdrawn", ts_ms)] if known and ts_ms > known.seen_ms else []
 
-    def departed(self, key: str, ts_ms: int, except_mode: str) -> list[Transition]:
+    def ended(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
         """A client has gone: what it suffered from is over."""
-        return [self._close((key, mode), "closed", ts_ms) for mode in self.of(key) if mode != except_mode]
+        known = self.of(key).get(mode)
+        return [self._close(known, "closed", ts_ms)] if known else []
 
-    def expired(self, now_ms: int) -> list[Transition]:
-        """Close what nothing has been heard of for `expiry_ms` (`now_ms`: event time)."""
-        old = [key for key, incident in self._open.items() if now_ms - incident.seen_ms > self._expiry_ms]
-        return [self._close(key, "closed", now_ms) for key in old]
+    def moved(self, incident: OpenIncident, client: Client) -> list[Transition]:
+        """An incident of a nameless process turns out to be of a client; what is known of both becomes one."""
+        withdrawn = self._close(incident, "withdrawn", incident.seen_ms)
+        return [
+            withdrawn,
+            *self._found(
+                client,
+                incident.verdict,
+                self.of(client.key).get(incident.verdict.mode),
+                incident.seen_ms,
+                incident.offset_ms,
+            ),
+        ]
 
-    def _close(self, key: Key, change: Change, ts_ms: int) -> Transition:
-        incident = self._open.pop(key)
+    def seen(self, key: str, mode: str, ts_ms: int) -> None:
+        """A symptom of an open incident showed at `ts_ms`, whatever it proves."""
+        known = self.of(key).get(mode)
+        if known and ts_ms > known.seen_ms:
+            self._open[key][mode] = dataclasses.replace(known, seen_ms=ts_ms)
+
+    def expired(self, is_over: Callable[[OpenIncident], bool], now_ms: int) -> list[Transition]:
+        """Close what `is_over` says so of. `now_ms`: the clock of all."""
+        old = [incident for incident in self.all if is_over(incident)]
+        return [self._close(incident, "closed", now_ms - incident.offset_ms) for incident in old]
+
+    def _close(self, incident: OpenIncident, change: Change, ts_ms: int) -> Transition:
+        key = incident.client.key
+        del self._open[key][incident.verdict.mode]
+        if not self._open[key]:
+            del self._open[key]
         over = dataclasses.replace(incident.verdict, status="ok")
         return Transition(incident.client, over, incident.verdict.status, change, ts_ms)
+
+
+def _is_over(known: OpenIncident, end_ms: int, recovered: Callable[[str], bool] | None) -> bool:
+    if recovered is None:
+        return end_ms > known.seen_ms
+    return end_ms >= known.seen_ms and recovered(known.verdict.mode)

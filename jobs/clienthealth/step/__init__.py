@@ -1,0 +1,97 @@
+"""One bucket of processes, one batch: what it remembers and what was decoded → what it says, and what it remembers.
+
+Plain Python: the streaming query runs it with Spark's state, `diagnose` and `replay` without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from clienthealth.incidents import Transition
+from clienthealth.settings import Settings
+from clienthealth.step import departures, groups, judgement, minutes, readings, recovery, said
+from clienthealth.step.bucket import Bucket, client_of
+from clienthealth.step.faults import Fault
+from clienthealth.step.judgement import Record
+from clienthealth.step.minutes import Row
+from clienthealth.step.state import BucketState
+from clienthealth.windows.packed import FRESH, Chunk
+
+
+@dataclass
+class Published:
+    """What a step gives: records of `client-health`, changes of incidents, final minutes, clients it failed for."""
+
+    records: list[Record] = field(default_factory=list)
+    changes: list[Transition] = field(default_factory=list)
+    minutes: list[Row] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    late: int = 0
+
+
+def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms: int) -> Published:
+    """Take in what was decoded for a bucket; the state is changed in place.
+
+    `now_ms`: the clock of this machine (epoch ms). The clock of all, which measures silence, is never ahead of it.
+    """
+    found = Published()
+    closed = readings.horizons(state, settings.monitor)
+    state.time_ms = clock(state, chunks, now_ms)
+    found.late = readings.take(state, chunks, settings.monitor)
+    new, late = said.take(state, chunks, settings.monitor)
+    found.late += late
+    readings.renew_clients(state)
+    grid = readings.grid_of(state, settings.monitor)
+    bucket = Bucket(state, settings, grid)
+    _name(state, found)
+    if new or (len(state.rows) and state.rows[:, FRESH].any()):
+        records, changes = judgement.judge(bucket, new, closed, now_ms)
+        found.records += records
+        found.changes += changes
+    gone = departures.departed(state, settings)
+    records, changes = departures.judge(bucket, gone, now_ms)
+    found.records += records
+    found.changes += changes
+    expired = state.incidents.expired(recovery.gone(state, settings), state.time_ms)
+    found.records += [(change.client.key, None) for change in expired]
+    found.changes += expired
+    minutes.remember(state, found.changes)
+    found.minutes = minutes.finished(bucket, gone)
+    of_groups, rows = groups.take(state, chunks, settings, bucket.faults)
+    found.records += of_groups
+    found.minutes += rows
+    longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
+    said.evict(state, settings.monitor, longest)
+    readings.evict(state, settings.monitor, grid)
+    readings.forget(state, [*gone.tolist(), *bucket.faults.numbers])
+    found.faults = bucket.faults.all
+    state.former = [who for who in state.former if state.incidents.of(client_of(who).key)]
+    readings.compact(state)
+    return found
+
+
+def _name(state: BucketState, found: Published) -> None:
+    """Give incidents of a nameless process to its client, where that is known by now: same incident, not a second."""
+    for incident in [i for i in state.incidents.all if not i.client.client_id]:
+        place = incident.client.service, incident.client.host or incident.client.instance
+        mine = [who for who in state.whos if who.process == place and who.kind == incident.client.kind]
+        if len(mine) == 1:
+            found.changes += state.incidents.moved(incident, client_of(mine[0]))
+            found.records.append((incident.client.key, None))
+
+
+def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
+    """The clock of all (epoch ms): how far the topics are read, as most of the clients tell it.
+
+    Each task says how far it got (`Packer`); the median of the tasks by clients counts, so that a partition which
+    holds only one client with a wrong clock moves nothing. It never goes back and is never ahead of `now_ms`.
+    """
+    told = sorted(clock for chunk in chunks for clock in chunk.clocks)
+    if not told:
+        return state.time_ms
+    weights = np.cumsum([max(1, clients) for _, clients in told])
+    middle = told[int(np.searchsorted(weights, weights[-1] / 2))][0]
+    return max(state.time_ms, min(now_ms, middle))

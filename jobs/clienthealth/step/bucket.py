@@ -1,0 +1,167 @@
+"""A bucket while it is stepped: its readings as windows, as the gates and as the judges see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+import msgspec
+import numpy as np
+
+from clienthealth.health import client_json
+from clienthealth.records import (
+    CLIENT_METRICS,
+    TOPIC_METRICS,
+    Client,
+    ClientWindow,
+    Kind,
+    LogEvent,
+    Reading,
+    Source,
+    ThreadDump,
+    TopicReading,
+)
+from clienthealth.settings import Settings
+from clienthealth.step.faults import Faults
+from clienthealth.step.readings import SHIFT, Grid, Ints, keys, totals_added_up
+from clienthealth.step.state import OPTIONS, BucketState
+from clienthealth.windows.packed import (
+    HEAD,
+    OFFSET,
+    PART_HEAD,
+    PART_PARTITION,
+    PART_THREAD,
+    PART_TOPIC,
+    PARTITION,
+    ROW,
+    TOPIC,
+    TS,
+    WHO,
+    Matrix,
+    Who,
+)
+from clienthealth.windows.view import Parts, Windows
+
+#: What was said of a client in a window.
+Attended = tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]
+
+_json = msgspec.json.Encoder().encode
+
+
+class Card:
+    """A client as the judges know it, its key, and its JSON."""
+
+    __slots__ = ("client", "json", "key")
+
+    def __init__(self, who: Who) -> None:
+        kind: Kind = who.kind  # type: ignore[assignment]
+        names = (who.service, who.host, who.instance, who.client_id)
+        self.client = Client(*names, kind, who.library, who.version, who.group)
+        self.key = self.client.key
+        self.json = msgspec.Raw(_json(client_json(self.client)))
+
+
+card = lru_cache(maxsize=100_000)(Card)
+
+
+def client_of(who: Who) -> Client:
+    """The client as the judges know it."""
+    return card(who).client
+
+
+@dataclass
+class Bucket:
+    """The readings of a bucket, and what is worked out of them once for all that asks."""
+
+    state: BucketState
+    settings: Settings
+    grid: Grid
+
+    @cached_property
+    def faults(self) -> Faults:
+        """The clients for which the step failed."""
+        return Faults(self.state, client_of)
+
+    @cached_property
+    def rows(self) -> Matrix:
+        """The readings, totals cumulative."""
+        return totals_added_up(self.state.rows, self.state.whos)
+
+    @cached_property
+    def keys(self) -> Ints:
+        """Client and time of each reading as one number."""
+        return keys(self.state.rows)
+
+    @cached_property
+    def part_begin(self) -> Ints:
+        """Where the parts of each reading begin; one number more than there are readings."""
+        return np.searchsorted(self.state.parts[:, ROW], np.arange(len(self.state.rows) + 1))
+
+    def span(self, client: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+        """The rows of windows [start, end) of clients, as spans."""
+        base = client << SHIFT
+        return np.searchsorted(self.keys, base | np.maximum(start, 0)), np.searchsorted(self.keys, base | end)
+
+    def windows(self, kind: str, client: Ints, lo: Ints, hi: Ints) -> Windows:
+        """Spans of rows of clients of one kind, to be asked."""
+        state, metrics = self.state, len(CLIENT_METRICS[kind])
+        begin, end = (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)
+        parts = state.parts[self.part_begin[begin] : self.part_begin[end]]
+        options = state.clients[client, OPTIONS].astype(np.int64).tolist()
+        return Windows(
+            kind,  # type: ignore[arg-type]
+            self.rows[begin:end, TS].astype(np.int64),
+            self.rows[begin:end, HEAD : HEAD + metrics],
+            lo - begin,
+            hi - begin,
+            Parts(
+                self.part_begin[begin : end + 1] - self.part_begin[begin],
+                parts[:, PART_TOPIC].astype(np.int64),
+                parts[:, PART_PARTITION],
+                parts[:, PART_THREAD].astype(np.int64),
+                parts[:, PART_HEAD:],
+                state.names,
+            ),
+            [state.configs[at] if at >= 0 else {} for at in options],
+            [who.group or who.client_id for who in map(state.whos.__getitem__, client.tolist())],
+        )
+
+    def reading(self, row: int) -> Reading:
+        """A row as a reading."""
+        found = self._readings.get(row)
+        if found is None:
+            found = self._readings[row] = self._reading(row)
+        return found
+
+    _readings: dict[int, Reading] = field(default_factory=dict)
+
+    def _reading(self, row: int) -> Reading:
+        state, values = self.state, self.rows[row]
+        names = CLIENT_METRICS[state.whos[int(values[WHO])].kind]
+        known = {name: v for name, v in zip(names, values[HEAD:].tolist(), strict=False) if v == v}
+        parts = state.parts[self.part_begin[row] : self.part_begin[row + 1]]
+        source = Source(state.names[int(values[TOPIC])], int(values[PARTITION]), int(values[OFFSET]))
+        return Reading(int(values[TS]), known, tuple(map(self._part, parts.tolist())), source)
+
+    def _part(self, values: list[float]) -> TopicReading:
+        partition, thread = values[PART_PARTITION], int(values[PART_THREAD])
+        return TopicReading(
+            self.state.names[int(values[PART_TOPIC])],
+            int(partition) if partition == partition else None,
+            self.state.names[thread] if thread >= 0 else None,
+            {name: v for name, v in zip(TOPIC_METRICS, values[PART_HEAD:], strict=True) if v == v},
+        )
+
+    def window(
+        self, who: Who, number: int | None, start: int, end: int, lo: int, hi: int, said: Attended
+    ) -> ClientWindow:
+        """A window of a client as the judges see it. `number`: its number, None where it does not report."""
+        options = -1 if number is None else int(self.state.clients[number, OPTIONS])
+        return ClientWindow(
+            client_of(who),
+            start,
+            end,
+            tuple(map(self.reading, range(lo, hi))),
+            *said,
+            config=self.state.configs[options] if options >= 0 else {},
+        )

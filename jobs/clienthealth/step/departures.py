@@ -1,0 +1,118 @@
+"""Clients that stopped reporting: what their silence means.
+
+A client has departed when it was not heard of for three of its reporting intervals, `[absence] min_gap_seconds` at
+least, by the clock of all. It is judged by its last reading and by what was logged of its end; then it is forgotten.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clienthealth.health import SCHEMA, client_json, verdict_json, worst
+from clienthealth.incidents import Transition
+from clienthealth.judging import judge_windows
+from clienthealth.records import CLIENT_METRICS, ClientWindow, Reading
+from clienthealth.settings import Settings
+from clienthealth.step import recovery
+from clienthealth.step.bucket import Bucket, client_of
+from clienthealth.step.judgement import Record, _json, with_incidents
+from clienthealth.step.readings import Ints
+from clienthealth.step.state import EVERY, FIRST, HEARD, LAST, LEFT, OPTIONS, UNDELIVERED, BucketState
+from clienthealth.windows.packed import WHO
+
+INTERVALS = 3
+
+
+def gaps(state: BucketState, settings: Settings) -> NDArray[np.float64]:
+    """How long each client may be silent, in ms."""
+    every: NDArray[np.float64] = np.ceil(INTERVALS * state.clients[:, EVERY] / 1000) * 1000
+    return np.maximum(every, 1000.0 * settings.absence.min_gap_seconds)
+
+
+def departed(state: BucketState, settings: Settings) -> Ints:
+    """The numbers of the clients that have departed."""
+    if not len(state.clients):
+        return np.empty(0, np.int64)
+    silent = state.time_ms - state.clients[:, HEARD]
+    return np.flatnonzero(silent >= gaps(state, settings) + 1000 * settings.absence.watermark_seconds)
+
+
+def judge(bucket: Bucket, gone: Ints, now_ms: int) -> tuple[list[Record], list[Transition]]:
+    """The records of clients that have departed, and how incidents changed. What else they suffered from is over."""
+    records: list[Record] = []
+    changes: list[Transition] = []
+    for number in bucket.faults.spared(gone).tolist():
+        try:
+            record, changed = _judged(bucket, number, now_ms)
+        except Exception as mistake:  # noqa: BLE001 - a fault for one client does not cost the bucket
+            bucket.faults.add(number, mistake)
+            continue
+        records.append(record)
+        changes += changed
+    return records, changes
+
+
+def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Transition]]:
+    state, settings = bucket.state, bucket.settings
+    seen = departure(bucket, number)
+    departed_ms = int(state.clients[number, LAST])
+    key = seen.client.key
+    verdicts = judge_windows([seen], settings.modes, now_ms, absence=True)
+    absent = {v.mode for v in verdicts}
+    changes: list[Transition] = []
+    who = state.whos[number]
+    suffers = [mode for mode in state.incidents.of(key) if mode not in absent]
+    if suffers and recovery.still_speaks(state, who.process, departed_ms):
+        # It reports no metrics any more, but its process lives: what that says goes on to be of this client.
+        state.former = [other for other in state.former if other.identity != who.identity] + [who]
+    else:
+        for mode in suffers:
+            changes += state.incidents.ended(key, mode, departed_ms)
+    offset = int(state.clients[number, HEARD]) - departed_ms
+    changes += state.incidents.judged(seen.client, verdicts, departed_ms, offset)
+    shown = with_incidents(verdicts, state.incidents, key)
+    record = {
+        "schema": SCHEMA,
+        "window_start": seen.start_ms,
+        # Not before the last window in which the client was still there.
+        "window_end": departed_ms + settings.monitor.window_seconds * 1000,
+        "client": client_json(seen.client),
+        "samples": 1,
+        "indicators": {},
+        "departed": True,
+        "last_seen": departed_ms,
+        "verdicts": [verdict_json(v) for v in shown],
+        "worst": worst(shown),
+    }
+    state.farewells.pop((*who.process, seen.client.client_id), None)
+    return (key, _json(record)), changes
+
+
+def departure(bucket: Bucket, number: int) -> ClientWindow:
+    """The window of a client's end: its last reading, whole, and the lines that speak of its beginning and end."""
+    state = bucket.state
+    who, row = state.whos[number], state.clients[number]
+    last = int(np.searchsorted(state.rows[:, WHO], number, "right")) - 1
+    reading = bucket.reading(last)
+    options = int(row[OPTIONS])
+    gap = gaps(state, bucket.settings)[number]
+    # What an earlier client of the same name said of its end is not of this one.
+    lines = [e for e in state.farewells.get((*who.process, who.client_id), []) if e.ts_ms >= row[FIRST] - gap]
+    return ClientWindow(
+        client_of(who),
+        start_ms=int(row[FIRST]),
+        end_ms=int(row[LAST] + gap),
+        readings=(_completed(reading, row[LEFT:].tolist()) if who.kind == "producer" else reading,),
+        logs=tuple(sorted(lines, key=lambda event: event.ts_ms)),
+        config=state.configs[options] if options >= 0 else {},
+        departed_ms=int(row[LAST]),
+    )
+
+
+def _completed(reading: Reading, left: list[float]) -> Reading:
+    """A producer's last reading with what it does not say of the undelivered, as it was said last."""
+    said = {name: value for name, value in zip(UNDELIVERED, left, strict=True) if value == value}
+    names = CLIENT_METRICS["producer"]
+    whole = {**said, **reading.metrics}
+    return Reading(reading.ts_ms, {n: whole[n] for n in names if n in whole}, reading.topics, reading.source)

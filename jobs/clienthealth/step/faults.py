@@ -1,0 +1,98 @@
+"""A fault in the step for one client: it is told, the client is forgotten, and its bucket goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clienthealth.records import Client, Source
+from clienthealth.step.state import BucketState
+from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, WHO, Said, Who
+
+T = TypeVar("T")
+Ints = NDArray[np.int64]
+
+REASON = "step-failed"
+MAX_REASON = 300
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A client for which the step failed. `source`: its newest input record, None where none is known."""
+
+    client: Client
+    reason: str
+    source: Source | None
+
+
+class Faults:
+    """What failed in a step. Clients are named by their number in the state."""
+
+    def __init__(self, state: BucketState, client_of: Callable[[Who], Client]) -> None:
+        self._state, self._client_of = state, client_of
+        self._by_number: dict[int, Fault] = {}
+        self._others: list[Fault] = []
+
+    @property
+    def all(self) -> list[Fault]:
+        """Each client once."""
+        return [*self._by_number.values(), *self._others]
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the clients that failed."""
+        return list(self._by_number)
+
+    def spared(self, clients: Ints) -> Ints:
+        """Those of the clients that have not failed."""
+        return clients[~np.isin(clients, self.numbers)] if self._by_number else clients
+
+    def add(self, number: int, mistake: Exception) -> None:
+        """Enter a client; the first mistake counts."""
+        client = self._client_of(self._state.whos[number])
+        self._by_number.setdefault(number, Fault(client, reason(mistake), self._newest(number)))
+
+    def of_process(self, things: Sequence[Said], mistake: Exception) -> None:
+        """Enter a process whose new lines or dumps nobody can judge, and forget all that it said."""
+        last = things[-1]
+        source = (last.event or last.dump).source  # type: ignore[union-attr]
+        client = Client(last.service, last.place, last.instance or last.place, "", None)
+        self.other(client, mistake, source)
+        self._state.said = [said for said in self._state.said if said.process != last.process]
+
+    def other(self, client: Client, mistake: Exception, source: Source | None) -> None:
+        """Enter one that has no number: a process, a consumer group."""
+        self._others.append(Fault(client, reason(mistake), source))
+
+    def apart(self, clients: Ints, work: Callable[[Ints], T]) -> Iterator[T]:
+        """What `work` gives for all of these clients at once; where it fails, for each half, down to those at fault.
+
+        `work` changes nothing that lasts.
+        """
+        try:
+            found = work(clients)
+        except Exception as mistake:  # noqa: BLE001 - whatever it is, it costs the client and not the bucket
+            if len(clients) == 1:
+                self.add(int(clients[0]), mistake)
+                return
+            half = len(clients) // 2
+            yield from self.apart(clients[:half], work)
+            yield from self.apart(clients[half:], work)
+            return
+        yield found
+
+    def _newest(self, number: int) -> Source | None:
+        rows = np.flatnonzero(self._state.rows[:, WHO] == number)
+        if not len(rows):
+            return None
+        row = self._state.rows[rows[-1]]
+        return Source(self._state.names[int(row[TOPIC])], int(row[PARTITION]), int(row[OFFSET]))
+
+
+def reason(mistake: Exception) -> str:
+    """Why a client went to the rejects."""
+    return f"{REASON}: {type(mistake).__name__}: {mistake}"[:MAX_REASON]

@@ -1,0 +1,166 @@
+"""Consumer groups of a bucket: what they committed over the lag window → their lag, their records and minutes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from clienthealth.health import SCHEMA, client_json, worst
+from clienthealth.indicators.lag import Observation, Partition, group_lag
+from clienthealth.settings import LagSettings, Settings
+from clienthealth.step.bucket import client_of
+from clienthealth.step.faults import Faults
+from clienthealth.step.judgement import Record
+from clienthealth.step.minutes import MINUTE_MS, Row
+from clienthealth.step.state import BucketState, GroupState
+from clienthealth.windows.packed import Chunk, GroupReading, Who
+
+_json = msgspec.json.Encoder().encode
+Matrix = NDArray[np.int64]
+COLUMNS = 6
+
+
+def take(
+    state: BucketState, chunks: Sequence[Chunk], settings: Settings, faults: Faults
+) -> tuple[list[Record], list[Row]]:
+    """Enter the readings of groups; the records of those that are new, and the minutes that are over."""
+    new: dict[tuple[str, str, str, str], list[GroupReading]] = defaultdict(list)
+    for chunk in chunks:
+        for reading in chunk.groups:
+            new[reading.who.identity].append(reading)
+    known = {group.who.identity: group for group in state.groups}
+    records: list[Record] = []
+    minutes: list[Row] = []
+    for identity, readings in new.items():
+        group = known.get(identity)
+        if group is None:
+            group = GroupState(readings[0].who)
+            state.groups.append(group)
+        try:
+            _enter(group, readings, settings.lag)
+            group.heard_ms = max(group.newest_ms if group.newest_ms < state.time_ms else 0, state.time_ms)
+            records.append(_record(group, settings, minutes))
+        except Exception as mistake:  # noqa: BLE001 - a fault for one group does not cost the bucket
+            faults.other(client_of(readings[-1].who), mistake, readings[-1].source)
+            state.groups = [other for other in state.groups if other is not group]
+    return records, minutes + _silent(state, settings)
+
+
+def _silent(state: BucketState, settings: Settings) -> list[Row]:
+    """Groups of which nothing was heard for a whole lag window are forgotten; their last minutes are over."""
+    limit = state.time_ms - 1000 * settings.lag.window_seconds
+    gone = [group for group in state.groups if group.heard_ms < limit]
+    if gone:
+        state.groups = [group for group in state.groups if group.heard_ms >= limit]
+    return [group.minute for group in gone if group.minute is not None]
+
+
+def _enter(group: GroupState, readings: Sequence[GroupReading], limits: LagSettings) -> None:
+    """Add readings to the observations, and drop those that the lag window does not reach."""
+    at = {(topic, number): place for place, (topic, number, _) in enumerate(group.partitions)}
+    rows = []
+    for reading in sorted(readings, key=lambda r: r.ts_ms):
+        for p in reading.partitions:
+            place = at.get((p.topic, p.partition))
+            if place is None:
+                place = at[p.topic, p.partition] = len(group.partitions)
+                group.partitions.append((p.topic, p.partition, p.member))
+            elif reading.ts_ms >= group.newest_ms:
+                group.partitions[place] = (p.topic, p.partition, p.member)
+            numbers = (p.committed, p.end, p.start, p.commit_ms)
+            rows.append((reading.ts_ms, place, *(-1 if n is None else n for n in numbers)))
+        if reading.ts_ms >= group.newest_ms:
+            group.newest_ms, group.members, group.who = reading.ts_ms, reading.members, reading.who
+    data = np.concatenate([_observations(group), np.array(rows, np.int64).reshape(-1, COLUMNS)])
+    data = data[np.argsort(data[:, 0], kind="stable")]
+    begins = window_start(group.newest_ms, limits)
+    group.data = data[data[:, 0] >= begins].tobytes()
+
+
+def _observations(group: GroupState) -> Matrix:
+    return np.frombuffer(group.data, np.int64).reshape(-1, COLUMNS)
+
+
+def window_start(ts_ms: int, limits: LagSettings) -> int:
+    """Where the lag window begins that holds this time and ends next: the one that reaches back farthest."""
+    slide, window = 1000 * limits.slide_seconds, 1000 * limits.window_seconds
+    return ts_ms // slide * slide + slide - window
+
+
+def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record:
+    """The group's record; rows of minutes that are over by it are added to `minutes`.
+
+    A batch that works off a backlog holds readings of many minutes: each is judged at its last reading.
+    """
+    data = _observations(group)
+    times = np.unique(data[:, 0])
+    running = group.minute["minute"] if group.minute else 0
+    state: dict[str, Any] = {}
+    lasts = times[np.append(np.diff(times // MINUTE_MS) > 0, True)] if len(times) else times
+    for last in [int(t) for t in lasts.tolist() if t // MINUTE_MS * MINUTE_MS >= running] or [group.newest_ms]:
+        state = _state(group, data[data[:, 0] <= last], last, settings)
+        row = _minute(group.who, state)
+        if group.minute is not None and group.minute["minute"] < row["minute"]:
+            minutes.append(group.minute)
+        group.minute = row
+    return client_of(group.who).key, _json(state)
+
+
+def _state(group: GroupState, data: Matrix, last_ms: int, settings: Settings) -> dict[str, Any]:
+    histories, owners = _histories(group, data, last_ms)
+    who = client_of(group.who)
+    return {
+        "schema": SCHEMA,
+        "window_start": window_start(last_ms, settings.lag),
+        "window_end": last_ms,
+        "client": client_json(dataclasses.replace(who, kind="group")),
+        "samples": len(np.unique(data[:, 0])),
+        "indicators": group_lag(who.group or who.client_id, histories, owners, group.members, settings.lag),
+        "last_seen": last_ms,
+        "verdicts": [],
+        "worst": worst([]),
+    }
+
+
+def _histories(
+    group: GroupState, data: Matrix, last_ms: int
+) -> tuple[dict[Partition, list[Observation]], dict[Partition, dict[str, Any] | None]]:
+    """What was seen of each partition of the last reading, in order of time, and the member that owns it."""
+    begins = data[:, 0]
+    present = np.unique(data[begins == last_ms, 1]).tolist()
+    by_place: dict[int, list[Observation]] = {place: [] for place in present}
+    for ts_ms, place, *numbers in data.tolist():
+        history = by_place.get(place)
+        if history is not None:
+            committed, end, start, commit = (None if n < 0 else n for n in numbers)
+            history.append((ts_ms, committed, end, start, commit))
+    named = sorted((group.partitions[place][:2], place) for place in present)
+    owners: dict[Partition, dict[str, Any] | None] = {}
+    for where, place in named:
+        member = group.partitions[place][2]
+        owners[where] = None if member is None else msgspec.structs.asdict(member)
+    return {where: by_place[place] for where, place in named}, owners
+
+
+def _minute(who: Who, state: dict[str, Any]) -> Row:
+    lags = state["indicators"]["lag"]
+    behind = max(lags, key=lambda lag: (lag["records"] or -1, lag["seconds"] or -1.0, lag["topic"]), default=None)
+    row: Row = {
+        "minute": state["window_end"] // MINUTE_MS * MINUTE_MS,
+        **{name: getattr(who, name) for name in ("service", "host", "instance", "client_id", "library", "version")},
+        "kind": "group",
+        "group": who.group,
+        "samples": state["samples"],
+        "status": state["worst"],
+        "modes": [],
+        "lag_state": state["indicators"]["group"]["status"],
+    }
+    if behind is not None:
+        row |= {f"lag_{name}": behind[name] for name in ("records", "seconds", "topic") if behind[name] is not None}
+    return row

@@ -1,0 +1,128 @@
+"""The history's minutes: of every client and minute one row, final, written once.
+
+A minute is written when no window that touches it is open any more, or when its client has departed. What it says of
+failures is what the incidents say that lasted in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clienthealth.incidents import Transition
+from clienthealth.indicators.client import minute_figures
+from clienthealth.judging import gate, thresholds
+from clienthealth.modes import modes
+from clienthealth.records import STATUS_ORDER, Status
+from clienthealth.step.bucket import Bucket, client_of
+from clienthealth.step.judgement import live_modes
+from clienthealth.step.readings import SHIFT, Ints, horizons
+from clienthealth.step.state import LAST, MINUTE, BucketState
+from clienthealth.windows.packed import TS, WHO
+
+MINUTE_MS = 60_000
+#: A closed incident is remembered so long for the minutes in which it lasted.
+REMEMBERED_MS = 900_000
+
+Row = dict[str, Any]
+
+
+def finished(bucket: Bucket, gone: Ints) -> list[Row]:
+    """The rows of the minutes that are over. `gone`: clients of which all minutes are."""
+    state = bucket.state
+    if not len(state.whos):
+        return []
+    over = np.maximum(horizons(state, bucket.settings.monitor), 0) // MINUTE_MS * MINUTE_MS
+    over[gone] = state.clients[gone, LAST] // MINUTE_MS * MINUTE_MS + MINUTE_MS
+    rows = _rows(bucket, over) if len(state.rows) else []
+    state.clients[:, MINUTE] = np.maximum(state.clients[:, MINUTE], over)
+    return rows
+
+
+def _rows(bucket: Bucket, over: NDArray[np.float64]) -> list[Row]:
+    state = bucket.state
+    number = state.rows[:, WHO].astype(np.int64)
+    minute = (state.rows[:, TS] // MINUTE_MS * MINUTE_MS).astype(np.int64)
+    due = (minute >= state.clients[number, MINUTE]) & (minute + MINUTE_MS <= over[number])
+    if failed := bucket.faults.numbers:
+        due &= ~np.isin(number, failed)
+    if not due.any():
+        return []
+    keys = np.unique((number[due] << SHIFT) | minute[due])
+    client, begin = keys >> SHIFT, keys & ((1 << SHIFT) - 1)
+    kinds = np.array([who.kind for who in state.whos])[client]
+    found: list[Row] = []
+    for kind in np.unique(kinds).tolist():
+        mine = np.flatnonzero(kinds == kind)
+        for rows in bucket.faults.apart(np.unique(client[mine]), partial(_of_clients, bucket, kind, client, begin)):
+            found += rows
+    return found
+
+
+def _of_clients(bucket: Bucket, kind: str, client: Ints, begin: Ints, clients: Ints) -> list[Row]:
+    mine = np.flatnonzero(np.isin(client, clients))
+    return _of_kind(bucket, kind, client[mine], begin[mine], begin[mine] + MINUTE_MS)
+
+
+def _of_kind(bucket: Bucket, kind: str, client: Ints, begin: Ints, end: Ints) -> list[Row]:
+    length = bucket.grid.length[client]
+    w = bucket.windows(kind, client, *bucket.span(client, end - np.maximum(length, MINUTE_MS), end))
+    live = live_modes(kind)
+    reasons = [gate(mode, w, thresholds(mode, bucket.settings.modes))[1] for mode in live]
+    inside = np.subtract(*reversed(bucket.span(client, begin, end))).tolist()
+    figures = {name: values.tolist() for name, values in minute_figures(w).items()}
+    rows = []
+    for at, (number, start) in enumerate(zip(client.tolist(), begin.tolist(), strict=True)):
+        who = bucket.state.whos[number]
+        failures = lasting(bucket.state, client_of(who).key, start, start + MINUTE_MS)
+        statuses: list[Status] = [*failures.values()]
+        statuses += [
+            "unknown" if reason[at] else "ok"
+            for mode, reason in zip(live, reasons, strict=True)
+            if mode.id not in failures
+        ]
+        row: Row = {
+            "minute": start,
+            "service": who.service,
+            "host": who.host,
+            "instance": who.instance,
+            "client_id": who.client_id,
+            "kind": who.kind,
+            "group": who.group,
+            "library": who.library,
+            "version": who.version,
+            "samples": inside[at],
+            "status": max(statuses, key=STATUS_ORDER.index, default="unknown"),
+            "modes": [{"mode": mode, "status": status} for mode, status in sorted(failures.items())],
+        }
+        for name, values in figures.items():
+            if values[at] is not None and values[at] == values[at]:
+                row[name] = values[at]
+        rows.append(row)
+    return rows
+
+
+def lasting(state: BucketState, key: str, start_ms: int, end_ms: int) -> Mapping[str, Status]:
+    """The failures of a client that lasted in [start, end), by mode. What shows in absence alone is none of these."""
+    found: dict[str, Status] = {}
+    live = {mode.id for mode in modes().values() if not mode.absence}
+    for mode, incident in state.incidents.of(key).items():
+        since = incident.verdict.since_ms
+        if mode in live and since is not None and since < end_ms:
+            found[mode] = incident.verdict.status
+    for change in state.over:
+        since = change.verdict.since_ms
+        mine = change.client.key == key and change.verdict.mode in live
+        if mine and since is not None and since < end_ms and change.ts_ms > start_ms:
+            found.setdefault(change.verdict.mode, change.previous)
+    return found
+
+
+def remember(state: BucketState, changes: list[Transition]) -> None:
+    """Keep what was closed until the minutes in which it lasted are written."""
+    state.over += [change for change in changes if change.change in ("closed", "withdrawn")]
+    state.over = [change for change in state.over if state.time_ms - change.ts_ms < REMEMBERED_MS]

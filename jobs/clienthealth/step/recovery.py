@@ -1,0 +1,88 @@
+"""When an incident is over: on evidence of recovery, or because its process has gone; never for want of proof.
+
+A client that reports is asked (`FailureMode.recovered`). Of a client that does not, its process is: while that says
+anything at all, what it suffered from goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from clienthealth.incidents import Incidents, OpenIncident
+from clienthealth.logs.signatures import SIGNATURES
+from clienthealth.modes import FailureMode, modes
+from clienthealth.records import ClientWindow, Verdict
+from clienthealth.settings import Settings
+from clienthealth.step.state import BucketState
+
+#: Where a mode cannot see recovery in what a client reports, being ok for so long without any symptom is one.
+QUIET_MS = 600_000
+#: A process that says nothing for so long, and of which no client reports, has gone.
+GONE_MS = 180_000
+
+
+@cache
+def _symptoms() -> Mapping[str, frozenset[str]]:
+    """By mode the lines that speak of it and not of its end."""
+    return {
+        mode.id: frozenset(s.id for s in SIGNATURES if s.mode == mode.id) - mode.relief for mode in modes().values()
+    }
+
+
+def shows(mode: FailureMode, window: ClientWindow) -> bool:
+    """Is there a line that speaks of the mode, in whatever strength?"""
+    return any(event.signature in _symptoms()[mode.id] for event in window.logs)
+
+
+def is_over(
+    incidents: Incidents, key: str, window: Callable[[], ClientWindow], limits: Mapping[str, Any], end_ms: int
+) -> Callable[[str], bool]:
+    """Whether an open incident of a client is over, by mode. `window`: the client's newest, which ends at `end_ms`."""
+
+    def over(mode_id: str) -> bool:
+        mode, known = modes()[mode_id], incidents.of(key)[mode_id]
+        seen = window()
+        if mode.recovered is not None and mode.recovered(seen, limits[mode_id]):
+            return True
+        symptom = shows(mode, seen)
+        if mode.recovered is None:
+            return not symptom
+        return not symptom and end_ms - known.seen_ms > QUIET_MS
+
+    return over
+
+
+def refresh(
+    incidents: Incidents, key: str, verdicts: list[Verdict], window: Callable[[], ClientWindow], end_ms: int
+) -> None:
+    """Enter the symptoms that a window shows of open incidents, where its verdict does not."""
+    for verdict in verdicts:
+        if verdict.mode in incidents.of(key) and not verdict.unhealthy and shows(modes()[verdict.mode], window()):
+            incidents.seen(key, verdict.mode, end_ms)
+
+
+def gone(state: BucketState, settings: Settings) -> Callable[[OpenIncident], bool]:
+    """Whether an open incident is over because its client and its process have gone."""
+    living = {(who.service, who.instance, who.client_id) for who in state.whos}
+    spoke: dict[tuple[str, str], int] = {}
+    for said in state.said:
+        spoke[said.process] = max(spoke.get(said.process, 0), said.ts_ms)
+
+    def over(incident: OpenIncident) -> bool:
+        client = incident.client
+        silent = state.time_ms - incident.seen_ms - incident.offset_ms
+        if modes()[incident.verdict.mode].absence:
+            return silent > 1000 * settings.absence.shown_seconds
+        if (client.service, client.instance, client.client_id) in living:
+            return False
+        heard = spoke.get((client.service, client.host or client.instance), 0)
+        return min(silent, state.time_ms - heard) > GONE_MS
+
+    return over
+
+
+def still_speaks(state: BucketState, process: tuple[str, str], since_ms: int) -> bool:
+    """Did a process say anything after its client was heard of last? (Both by its own clock, epoch ms.)"""
+    return any(said.process == process and said.ts_ms > since_ms for said in state.said)

@@ -1,0 +1,208 @@
+"""Log events and thread dumps of a bucket: what is kept of them, whose they are, and which windows they touch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from clienthealth.logs.dump_clients import clients_of
+from clienthealth.logs.dumps import DUMP_LINE, rejoin
+from clienthealth.logs.sampling import sample_key
+from clienthealth.logs.signatures import SIGNATURES
+from clienthealth.modes import modes
+from clienthealth.records import Kind, LogEvent, ThreadDump
+from clienthealth.settings import MonitorSettings
+from clienthealth.step.state import BucketState
+from clienthealth.windows.packed import Chunk, Said, Who
+
+Process = tuple[str, str]
+
+#: Lines that speak of a client's beginning and end are kept as long as it reports, and so long before it does.
+FAREWELL_MS = 900_000
+
+
+@cache
+def _kinds() -> Mapping[str, Kind]:
+    return {s.id: s.kind for s in SIGNATURES if s.kind}
+
+
+@cache
+def _farewells() -> frozenset[str]:
+    absent = {mode.id for mode in modes().values() if mode.absence}
+    return frozenset(s.id for s in SIGNATURES if s.mode in absent)
+
+
+def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings) -> tuple[list[Said], int]:
+    """Enter events and dumps into the state, each sample of a storm once; what is new, and how many came too late."""
+    told = [said for chunk in chunks for said in chunk.said]
+    if not told:
+        return [], 0
+    closed = {process: horizon(state, process, settings) for process in {said.process for said in told}}
+    window, slide = 1000 * settings.window_seconds, 1000 * settings.slide_seconds
+    known = {_sample(said): said for said in state.said}
+    new, late = [], 0
+    for said in told:
+        sample = _sample(said)
+        if said.ts_ms // slide * slide + window <= closed[said.process]:
+            late += 1
+        elif sample in known:
+            known[sample].repeats += said.repeats
+        else:
+            known[sample] = said
+            new.append(said)
+    state.said = sorted([*state.said, *new], key=lambda said: said.ts_ms)
+    for said in new:
+        _remember(state, said)
+    return new, late
+
+
+def _sample(said: Said) -> tuple[object, ...]:
+    if said.event is not None:
+        return (*said.process, sample_key(said.event))
+    assert said.dump is not None
+    return (*said.process, said.dump.ts_ms, said.dump.source)
+
+
+def _remember(state: BucketState, said: Said) -> None:
+    """Keep a line that speaks of the beginning or the end of a client: of each signature the first and the last."""
+    event = said.event
+    if event is None or event.signature not in _farewells():
+        return
+    client_id = event.client_id or event.captures.get("client")
+    if not client_id:
+        return
+    kept = state.farewells.setdefault((*said.process, client_id), [])
+    same = [position for position, other in enumerate(kept) if other.signature == event.signature]
+    if len(same) > 1:
+        del kept[same[-1]]
+    kept.append(event)
+
+
+def newest(state: BucketState, process: Process) -> int:
+    """The newest time that anything of a process has, by its own clock; 0 where nothing is known of it."""
+    times = [said.ts_ms for said in state.said if said.process == process]
+    return max(times, default=0)
+
+
+def horizon(state: BucketState, process: Process, settings: MonitorSettings) -> float:
+    """The time up to which the windows of what a process says are closed."""
+    last = newest(state, process)
+    if not last:
+        return float("-inf")
+    return min(last, state.time_ms or last) - 1000.0 * settings.watermark_seconds
+
+
+def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> None:
+    """Drop what no window needs any more. `length_ms`: of the longest window."""
+    by_process: dict[Process, list[Said]] = defaultdict(list)
+    for said in state.said:
+        by_process[said.process].append(said)
+    kept = []
+    for things in by_process.values():
+        closed = _passed(state, things, settings)
+        kept += [said for said in things if said.ts_ms + length_ms > closed]
+    state.said = sorted(kept, key=lambda said: said.ts_ms)
+    reporting = {(*who.process, who.client_id) for who in state.whos}
+    for key, events in list(state.farewells.items()):
+        if key not in reporting and state.time_ms - events[-1].ts_ms > FAREWELL_MS:
+            del state.farewells[key]
+
+
+def _passed(state: BucketState, things: Sequence[Said], settings: MonitorSettings) -> float:
+    # A process that says nothing more still grows older by the clock of all.
+    last = max(said.ts_ms for said in things)
+    silent = state.time_ms - last - 1000 * settings.watermark_seconds
+    clock = state.time_ms if silent > 0 else min(last, state.time_ms or last)
+    return clock - 1000.0 * settings.watermark_seconds
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a process said, in order of time, the clients of it that report, and those that did.
+
+    `former`: clients with an open incident that report no more.
+    """
+
+    process: Process
+    things: Sequence[Said]
+    reporting: Sequence[Who]
+    former: Sequence[Who] = ()
+
+    def within(self, start_ms: int, end_ms: int) -> Heard:
+        """What it said in a window [start, end), dumps that came line by line joined again."""
+        inside = [said for said in self.things if start_ms <= said.ts_ms < end_ms]
+        lines = [said.event for said in inside if said.event is not None and said.event.signature == DUMP_LINE]
+        if lines:
+            first = next(said for said in inside if said.event is lines[0])
+            inside = [said for said in inside if said.event is None or said.event.signature != DUMP_LINE]
+            inside += [Said(*self.process, first.instance, dump=dump) for dump in rejoin(lines)]
+        return Heard(self.process, sorted(inside, key=lambda said: said.ts_ms), self.reporting, self.former)
+
+    def about(self, who: Who) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
+        """Events that speak of a client, or of no client and of its kind, and the dumps of its process."""
+        instances = {client.instance for client in self.reporting}
+        events, dumps = [], []
+        for said in self.things:
+            if said.instance is not None and said.instance != who.instance and said.instance in instances:
+                continue  # it is of another process at the same place
+            if said.dump is not None:
+                dumps.append(said.dump)
+            elif said.event is not None and _speaks_of(said.event, who):
+                events.append(said.event if said.repeats == 1 else replace(said.event, repeats=said.repeats))
+        return tuple(events), tuple(dumps)
+
+    def spoken_of(self) -> list[Who]:
+        """Clients that do not report but are spoken of; the process itself stands for one that nobody knows."""
+        found: dict[Who, None] = {}
+        for instance, client_id, kind in self._named():
+            if _named_by(client_id, kind, self.reporting):
+                continue
+            known = _named_by(client_id, kind, self.former)
+            found.update(dict.fromkeys(known))
+            if not known:
+                service, place = self.process
+                found[Who(service, place, instance or place, client_id or "", kind)] = None
+        return list(found)
+
+    def _named(self) -> Iterator[tuple[str | None, str | None, Kind]]:
+        for said in self.things:
+            if said.event is not None:
+                kind = _kinds().get(said.event.signature)
+                if kind:
+                    yield said.instance, said.event.client_id, kind
+            elif said.dump is not None:
+                for client_id, of_kind in clients_of(said.dump):
+                    yield said.instance, client_id, of_kind
+
+
+def _named_by(client_id: str | None, kind: Kind, clients: Iterable[Who]) -> list[Who]:
+    """The clients that such a name can mean."""
+    return [client for client in clients if client_id in (None, client.client_id) and client.kind == kind]
+
+
+def _speaks_of(event: LogEvent, who: Who) -> bool:
+    """Does an event name the client, or no client and its kind?"""
+    return event.client_id in (None, who.client_id) and _kinds().get(event.signature, who.kind) == who.kind
+
+
+def heard(state: BucketState) -> dict[Process, Heard]:
+    """What each process of the bucket said."""
+    things: dict[Process, list[Said]] = defaultdict(list)
+    for said in state.said:
+        things[said.process].append(said)
+    reporting: dict[Process, list[Who]] = defaultdict(list)
+    if things:
+        for who in state.whos:
+            if who.process in things:
+                reporting[who.process].append(who)
+    return {
+        process: Heard(process, said, reporting[process], [who for who in state.former if who.process == process])
+        for process, said in things.items()
+    }
+
+
+def starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[int]:
+    """The begins of all windows that hold one of these times."""
+    return {time // slide_ms * slide_ms - back * slide_ms for time in times for back in range(length_ms // slide_ms)}

@@ -1,0 +1,231 @@
+"""What a bucket of processes remembers between two batches, and the versioned bytes that it is kept as.
+
+Everything is bounded: readings, events and dumps last as long as a window can still be judged; of clients that have
+gone only open incidents stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from clienthealth.errors import StateError
+from clienthealth.formats import Member
+from clienthealth.incidents import Incidents, OpenIncident, Transition
+from clienthealth.records import CLIENT_METRICS, TOPIC_METRICS, LogEvent
+from clienthealth.windows.packed import (
+    HEAD,
+    PART_HEAD,
+    PART_WIDTH,
+    WHO,
+    WIDTH,
+    Chunk,
+    Matrix,
+    Said,
+    Who,
+)
+
+VERSION = 1
+_MAGIC = b"KCH"
+
+#: What tells how much a producer still had to deliver: its newest known values outlive the readings.
+UNDELIVERED = (
+    "buffer-total-bytes",
+    "buffer-available-bytes",
+    "queue-records",
+    "record-send-total",
+    "record-ack-total",
+    "record-error-total",
+)
+#: The columns of the table of clients: first and newest reading (its own clock, epoch ms), when it was last heard of
+#: by the clock of all (`step.clock`), reporting interval (ms), the first minute that is not in the history yet
+#: (epoch ms), configuration (position, -1: none); then the newest known values of UNDELIVERED.
+FIRST, LAST, HEARD, EVERY, MINUTE, OPTIONS = range(6)
+LEFT = 6
+CLIENT_WIDTH = LEFT + len(UNDELIVERED)
+
+
+class GroupState(msgspec.Struct):
+    """What is remembered of a consumer group.
+
+    who, members    as its newest reading says
+    partitions      topic, number and owner (None: nobody known) of each partition that `data` speaks of
+    data            int64 matrix [observations, 6]: time (epoch ms), partition (position), committed, end and start
+                    offset, time of the commit (-1: not known), in order of time
+    newest_ms       the newest reading
+    heard_ms        when it was heard of, by the clock of all
+    minute          the history's row of the minute that is not over yet
+    """
+
+    who: Who
+    members: float | None = None
+    partitions: list[tuple[str, int, Member | None]] = []
+    data: bytes = b""
+    newest_ms: int = 0
+    heard_ms: int = 0
+    minute: dict[str, Any] | None = None
+
+
+@dataclass
+class BucketState:
+    """The state of a bucket in memory.
+
+    time_ms   the clock of all, by which silence is measured
+    whos      the clients that report; `clients`: a row of CLIENT_WIDTH for each
+    rows      readings, WHO being the position in `whos`, by client and time; `parts`: what they say of topics
+    configs, names  texts that rows point to
+    said      log events and dumps of processes, in order of time
+    farewells lines that speak of the beginning and the end of a client, by process and client id
+    former    clients that report no more but have an open incident: their processes still speak
+    incidents the open ones; `over`: those that were closed lately, for the minutes that are not written yet
+    """
+
+    time_ms: int = 0
+    whos: list[Who] = field(default_factory=list)
+    clients: Matrix = field(default_factory=lambda: np.empty((0, CLIENT_WIDTH)))
+    rows: Matrix = field(default_factory=lambda: np.empty((0, WIDTH)))
+    parts: Matrix = field(default_factory=lambda: np.empty((0, PART_WIDTH)))
+    configs: list[dict[str, str]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)
+    farewells: dict[tuple[str, str, str], list[LogEvent]] = field(default_factory=dict)
+    incidents: Incidents = field(default_factory=Incidents)
+    over: list[Transition] = field(default_factory=list)
+    former: list[Who] = field(default_factory=list)
+    groups: list[GroupState] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        """Is there nothing to remember?"""
+        return not (self.whos or self.said or self.groups or self.farewells or self.over or any(self.incidents.all))
+
+
+class _Saved(msgspec.Struct):
+    """The form on disk. Names of metrics are kept with the matrices, so that a later vocabulary can read them."""
+
+    buckets: int
+    vocabulary: dict[str, tuple[str, ...]]
+    topic_metrics: tuple[str, ...]
+    undelivered: tuple[str, ...]
+    heads: tuple[int, int, int]
+    time_ms: int
+    whos: list[Who]
+    clients: bytes
+    readings: Chunk
+    farewells: list[tuple[str, str, str, list[LogEvent]]]
+    incidents: list[OpenIncident]
+    over: list[Transition]
+    groups: list[GroupState]
+    former: list[Who] = []
+
+
+_VOCABULARY = {kind: tuple(names) for kind, names in CLIENT_METRICS.items()}
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Saved)
+
+
+def save(state: BucketState, buckets: int) -> bytes:
+    """The state as bytes. `buckets`: over how many buckets processes are spread."""
+    saved = _Saved(
+        buckets=buckets,
+        vocabulary=_VOCABULARY,
+        topic_metrics=tuple(TOPIC_METRICS),
+        undelivered=UNDELIVERED,
+        heads=(HEAD, PART_HEAD, LEFT),
+        time_ms=state.time_ms,
+        whos=state.whos,
+        clients=state.clients.tobytes(),
+        readings=Chunk([], [], state.configs, state.names, state.rows.tobytes(), state.parts.tobytes(), state.said),
+        farewells=[(*key, events) for key, events in state.farewells.items()],
+        incidents=list(state.incidents.all),
+        over=state.over,
+        groups=state.groups,
+        former=state.former,
+    )
+    return _MAGIC + bytes([VERSION]) + _encoder.encode(saved)
+
+
+def load(data: bytes, buckets: int) -> BucketState:
+    """The inverse of `save`, for states that any released version wrote. Raises StateError."""
+    if data[:3] != _MAGIC:
+        raise StateError("the checkpoint holds no state of this monitor; name another folder in [monitor] checkpoint")
+    if data[3] != VERSION:
+        raise StateError(
+            f"the checkpoint was written in form {data[3]} of the state, this program reads form {VERSION}; "
+            "run the release that wrote it, or begin anew with another folder in [monitor] checkpoint"
+        )
+    saved = _decoder.decode(memoryview(data)[4:])
+    if saved.buckets != buckets:
+        raise StateError(
+            f"the checkpoint was written with {saved.buckets} buckets, [monitor] buckets says {buckets}; "
+            "set it back, or begin anew with another folder in [monitor] checkpoint"
+        )
+    return BucketState(
+        time_ms=saved.time_ms,
+        whos=saved.whos,
+        clients=_clients(saved),
+        rows=_rows(saved),
+        parts=_parts(saved),
+        configs=saved.readings.configs,
+        names=saved.readings.names,
+        said=saved.readings.said,
+        farewells={(service, place, client): events for service, place, client, events in saved.farewells},
+        incidents=Incidents(saved.incidents),
+        over=saved.over,
+        groups=saved.groups,
+        former=saved.former,
+    )
+
+
+def _matrix(data: bytes, width: int) -> Matrix:
+    return np.frombuffer(data, np.float64).reshape(-1, width).copy()
+
+
+def _rows(saved: _Saved) -> Matrix:
+    head = saved.heads[0]
+    width = head + max(map(len, saved.vocabulary.values()))
+    rows = _matrix(saved.readings.rows, width)
+    if saved.vocabulary == _VOCABULARY and width == WIDTH:
+        return rows
+    found = np.full((len(rows), WIDTH), np.nan)
+    found[:, :HEAD] = rows[:, :HEAD]
+    kinds = np.array([who.kind for who in saved.whos])[rows[:, WHO].astype(np.int64)] if len(rows) else np.empty(0)
+    for kind, names in _VOCABULARY.items():
+        before = saved.vocabulary.get(kind, ())
+        of_kind = np.flatnonzero(kinds == kind)
+        for position, name in enumerate(names):
+            if name in before:
+                found[of_kind, HEAD + position] = rows[of_kind, head + before.index(name)]
+    return found
+
+
+def _parts(saved: _Saved) -> Matrix:
+    head = saved.heads[1]
+    parts = _matrix(saved.readings.parts, head + len(saved.topic_metrics))
+    if saved.topic_metrics == tuple(TOPIC_METRICS):
+        return parts
+    found = np.full((len(parts), PART_WIDTH), np.nan)
+    found[:, :PART_HEAD] = parts[:, :PART_HEAD]
+    _renamed(parts[:, head:], saved.topic_metrics, found[:, PART_HEAD:], tuple(TOPIC_METRICS))
+    return found
+
+
+def _clients(saved: _Saved) -> Matrix:
+    head = saved.heads[2]
+    clients = _matrix(saved.clients, head + len(saved.undelivered))
+    if saved.undelivered == UNDELIVERED:
+        return clients
+    found = np.full((len(clients), CLIENT_WIDTH), np.nan)
+    found[:, :LEFT] = clients[:, :LEFT]
+    _renamed(clients[:, head:], saved.undelivered, found[:, LEFT:], UNDELIVERED)
+    return found
+
+
+def _renamed(values: Matrix, names: Sequence[str], into: Matrix, wanted: Sequence[str]) -> None:
+    for position, name in enumerate(wanted):
+        if name in names:
+            into[:, position] = values[:, names.index(name)]
