@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Protocol
 
@@ -17,16 +16,21 @@ from clienthealth.errors import ServiceError
 from clienthealth.incidents import Transition
 
 PREFIX = "kafka_client_health"
+#: The name of the streaming query.
+QUERY = "monitor"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 
 
 class Arrived(Protocol):
-    """Records of one topic that were read together; `reason` says why they were rejected, None for good ones."""
+    """Records of one topic that were read together; `reason` says why they were rejected, None for good ones.
 
-    source_topic: str
+    `newest_ms`: the newest time that one of them has (epoch ms), 0 where none has any.
+    """
+
+    topic: str
     reason: str | None
     records: int
-    newest: datetime | None
+    newest_ms: int
 
 
 class SelfMetrics:
@@ -47,10 +51,12 @@ class SelfMetrics:
         )
         self.read = counter("records_read", "Records read.", "source_topic")
         self.rejected = counter("records_rejected", "Records that could not be read.", "reason", "source_topic")
-        self.late = counter("late_records", "Records that came after the watermark and were left out.", "query")
+        self.late = counter(
+            "late_records", "Readings and events that came after their windows were closed and were left out.", "query"
+        )
         self.duration = gauge("batch_duration_seconds", "How long the last batch took.", "query")
         self.last_batch = gauge("last_batch_timestamp_seconds", "When the last batch ended.", "query")
-        self.state_rows = gauge("state_rows", "Rows that the query keeps as state.", "query")
+        self.state_rows = gauge("state_rows", "Clients that the query keeps as state.", "query")
         self.up = gauge("query_up", "1 while the streaming query runs.", "query")
         self.changes = counter("incident_changes", "Changes of incidents.", "mode", "change")
         self.latency = Histogram(
@@ -82,20 +88,22 @@ class SelfMetrics:
     def counted(self, counts: Iterable[Arrived]) -> None:
         """Count the records of a batch, good and bad."""
         for row in counts:
-            self.read.labels(row.source_topic).inc(row.records)
+            self.read.labels(row.topic).inc(row.records)
             if row.reason is not None:
-                self.rejected.labels(row.reason, row.source_topic).inc(row.records)
-            elif row.newest is not None:
-                self.newest.labels(row.source_topic).set(row.newest.timestamp())
+                self.rejected.labels(row.reason, row.topic).inc(row.records)
+            elif row.newest_ms:
+                self.newest.labels(row.topic).set(row.newest_ms / 1000)
+
+    def stepped(self, clients: int, late: int) -> None:
+        """Take in how many clients are kept as state, and how many readings and events of a batch came too late."""
+        self.state_rows.labels(QUERY).set(clients)
+        self.late.labels(QUERY).inc(late)
 
     def progressed(self, progress: Mapping[str, Any]) -> None:
         """Take in the progress of a query, as Spark reports it in JSON."""
         query = progress["name"]
-        operators = progress.get("stateOperators", [])
         self.duration.labels(query).set(progress["durationMs"].get("triggerExecution", 0) / 1000)
         self.last_batch.labels(query).set(time.time())
-        self.state_rows.labels(query).set(sum(op["numRowsTotal"] for op in operators))
-        self.late.labels(query).inc(sum(op["numRowsDroppedByWatermark"] for op in operators))
         for source in progress.get("sources", []):
             latest, end = source.get("latestOffset") or {}, source.get("endOffset") or {}
             if isinstance(latest, dict) and isinstance(end, dict):

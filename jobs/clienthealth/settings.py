@@ -50,11 +50,12 @@ class MonitorSettings:
     window_seconds: int = setting(60, "length of a window of readings: six readings at the usual 10 s")
     slide_seconds: int = setting(30, "a new window begins this often; a fault shows in the first that begins after it")
     watermark_seconds: int = setting(120, "how late a record may be and still count")
-    trigger_seconds: int = setting(5, "how often a batch starts")
+    trigger_seconds: int = setting(10, "how often a batch starts: a batch costs half a second of CPU, however small")
     start_seconds_back: int = setting(900, "how far back a new checkpoint starts reading")
     max_offsets_per_trigger: int = setting(200_000, "upper bound of a batch, so that a backlog is worked off in steps")
     shuffle_partitions: int = setting(2, "state partitions; about the number of cores; fixed with the checkpoint")
-    future_seconds: int = setting(300, "a record further ahead of the clock is a reject: it would move the watermark")
+    buckets: int = setting(32, "processes are spread over so many states of a few megabytes; fixed with the checkpoint")
+    future_seconds: int = setting(300, "a record further ahead of the clock is a reject")
     max_record_bytes: int = setting(4_194_304, "a larger record is a reject")
     metrics_host: str = setting("127.0.0.1", "address of the monitor's own metrics")
     metrics_port: int = setting(9308, "port of the monitor's own metrics; 0 switches them off")
@@ -64,13 +65,13 @@ class MonitorSettings:
 class AbsenceSettings:
     min_gap_seconds: int = setting(45, "a client silent for this long (or 3 of its intervals) has departed")
     watermark_seconds: int = setting(20, "how late a record may be before its client counts as gone")
+    shown_seconds: int = setting(3600, "what a client's end says is shown for so long, or until the client returns")
 
 
 @dataclass(frozen=True)
 class LagSettings:
     window_seconds: int = setting(900, "how far back commits are looked at")
     slide_seconds: int = setting(300, "a new lag window begins this often; the longest running one is judged")
-    trigger_seconds: int = setting(5, "how often lag is computed")
     min_commits: int = setting(3, "with fewer commits in the window the state is UNKNOWN")
     stop_min_seconds: int = setting(60, "a group counts as stopped after this long, or stop_gaps of its commit gaps")
     stop_gaps: float = setting(3.0, "commit gaps without a commit after which a group counts as stopped")

@@ -16,8 +16,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Maintain all tables and say what was done."""
     from clienthealth.settings import load
-    from clienthealth.sinks.maintenance import maintain
-    from clienthealth.spark import session
+    from clienthealth.streaming.maintenance import maintain
+    from clienthealth.streaming.session import session
 
     settings = load(args.config)
     spark = session("kafka-client-health-maintenance", settings, batch=True)

@@ -14,9 +14,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run until it is told to stop."""
     from clienthealth.cli._logging import to_stderr
-    from clienthealth.monitor import run as run_monitor
     from clienthealth.settings import load
-    from clienthealth.spark import session
+    from clienthealth.streaming.monitor import run as run_monitor
+    from clienthealth.streaming.session import session
 
     settings = load(args.config)
     to_stderr()

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     from clienthealth.review.period import period
     from clienthealth.review.render import write
     from clienthealth.settings import load
-    from clienthealth.spark import session
+    from clienthealth.streaming.session import session
 
     settings = load(args.config)
     if args.mail:

@@ -18,8 +18,7 @@ from clienthealth.review.links import Links
 from clienthealth.review.model import Fleet, ModeChange, Quality, Review
 from clienthealth.review.period import Period, history_of
 from clienthealth.settings import Settings
-from clienthealth.sinks import history
-from clienthealth.spark import SCANS, configured
+from clienthealth.streaming import history
 
 #: The burn-down has at most so many points.
 SLOTS = 168
@@ -36,14 +35,11 @@ def build(
     pair, now = periods[-2:], 1
     links = Links(settings.links, period)
     step = period.step(SLOTS)
-    with (
-        configured(spark, SCANS),
-        _cached(
-            client_minutes.clients(minutes, pair),
-            client_minutes.lag(minutes, pair),
-            known,
-        ) as (per_client, lag, found),
-    ):
+    with _cached(
+        client_minutes.clients(minutes, pair),
+        client_minutes.lag(minutes, pair),
+        known,
+    ) as (per_client, lag, found):
         here = episodes.of(found, period)
         overall, services = slo.objectives(
             (row.asDict() for row in client_minutes.statuses(minutes, periods, step).collect()),

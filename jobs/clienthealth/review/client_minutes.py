@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from clienthealth.records import UNHEALTHY
 from clienthealth.review.period import Period
-from clienthealth.sinks.history import CLIENT_KEY
+from clienthealth.streaming.history import CLIENT_KEY
 
 #: A buffer or queue this full comes near its limit: within 20 % of it.
 NEAR = 0.8

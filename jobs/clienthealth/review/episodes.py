@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from clienthealth.review.period import Period
-from clienthealth.sinks.history import CLIENT_KEY
+from clienthealth.streaming.history import CLIENT_KEY
 
 WHO = (*CLIENT_KEY, "mode")
 #: What incidents of one theme have in common.

@@ -13,7 +13,7 @@ from clienthealth.review import episodes
 from clienthealth.review.links import Links
 from clienthealth.review.model import Incident, Theme
 from clienthealth.review.period import utc
-from clienthealth.sinks.history import CLIENT_KEY
+from clienthealth.streaming.history import CLIENT_KEY
 
 LISTED_PER_THEME = 8
 LISTED_CLEARED = 10

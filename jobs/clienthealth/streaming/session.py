@@ -20,6 +20,8 @@ from clienthealth.settings import Settings
 
 _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 _STATE = "spark.sql.streaming.stateStore"
+#: A small heap that gives back what it does not need: most of what is large lies in Python workers.
+_JVM = "-XX:+UseSerialGC -Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=25"
 
 
 def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
@@ -52,34 +54,9 @@ def configured(spark: SparkSession, options: Mapping[str, str]) -> Iterator[None
             spark.conf.set(name, value)
 
 
-#: For few and simple queries over very many rows, such as the review's: their operators are best compiled as one.
-#: Measured on ten million client-minutes: review 12 instead of 20 s, maintenance 53 instead of 91 s.
-SCANS: Mapping[str, str] = {"spark.sql.codegen.wholeStage": "true"}
-
-
 def submitted() -> bool:
     """Was this program started by spark-submit, so that a JVM and its configuration exist already."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
-
-
-#: Rules that look for what our plans do not have (or would save less than they cost): each batch of a stream is planned
-#: anew. Measured on the first batches of the query `clients`: 29 instead of 48 s of CPU. RemoveRedundantAliases is no
-#: such rule, whatever it costs: without it Delta's vacuum cannot be executed.
-NOT_WORTH_THEIR_TIME = (
-    *(
-        f"org.apache.spark.sql.catalyst.optimizer.{rule}"
-        for rule in (
-            "FoldablePropagation",
-            "OptimizeCsvJsonExprs",
-            "PruneFilters",
-            "PushFoldableIntoBranches",
-            "ReorderAssociativeOperator",
-            "SimplifyBinaryComparison",
-            "SimplifyConditionals",
-        )
-    ),
-    "org.apache.spark.sql.delta.optimizer.RangePartitionIdRewrite",
-)
 
 
 def _everywhere(settings: Settings) -> Mapping[str, str]:
@@ -93,15 +70,12 @@ def _everywhere(settings: Settings) -> Mapping[str, str]:
         f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
         # Counting rows costs a read for every write.
         f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
-        # Compiled as one, our operators become methods too large for the JVM to optimise (over 8,000 bytes); compiled
-        # each by itself, they are split. Measured on decoding: 47 instead of 65 microseconds of CPU per record.
-        "spark.sql.codegen.wholeStage": "false",
-        # They are then more than the 100 that Spark keeps compiled by default. (Sampled in the demo's first minutes:
-        # half of the time of tasks went into generating and compiling code.)
-        "spark.sql.codegen.cache.maxEntries": "2000",
-        "spark.sql.optimizer.excludedRules": ",".join(NOT_WORTH_THEIR_TIME),
+        # A worker holds so many records at once: with the largest that are let through, not more than a worker can.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "4000",
         # Where in Python each column came from costs more calls into the JVM than building it.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # It differs between two kinds of workers, which then are forked from two daemons instead of one.
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         # Our plans are large; in full they fill log lines and cost seconds for each query.
         "spark.sql.maxPlanStringLength": "4096",
         "spark.sql.ui.explainMode": "simple",
@@ -118,7 +92,8 @@ def _on_this_machine(batch: bool) -> Mapping[str, str]:
         "spark.driver.memory": "1g",
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars.classpath("spark"))),
         # Spark searches the message of a failed foreachBatch with an expression that recurses for each character.
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J.as_uri()} -XX:+UseSerialGC -Xss16m",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J.as_uri()} {_JVM} -Xss16m",
+        "spark.python.daemon.module": "clienthealth.streaming.daemon",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # What a user interface would show is kept in memory without one too.

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -109,21 +109,17 @@ CLIENT_KEY = ("service", "instance", "client_id")
 
 
 class Counted(Protocol):
-    """How many records of one topic arrived in one minute; `reason` says why they were rejected, None for good ones.
+    """What was read of one topic in one minute of arrival (epoch ms), in so many batches.
 
-    `late` of them arrived more than `[monitor] watermark_seconds` after their own time.
+    `late` of the records arrived more than `[monitor] watermark_seconds` after their own time.
     """
 
-    @property
-    def minute(self) -> datetime: ...
-    @property
-    def source_topic(self) -> str: ...
-    @property
-    def reason(self) -> str | None: ...
-    @property
-    def records(self) -> int: ...
-    @property
-    def late(self) -> int: ...
+    minute_ms: int
+    topic: str
+    records: int
+    rejected: int
+    late: int
+    batches: int
 
 
 def path(root: str, table: str) -> str:
@@ -211,24 +207,16 @@ def _verdict_row(change: Transition, observed: datetime) -> Row:
     return Row(**{name: values[name] for name in VERDICTS.names})
 
 
-def append_quality(spark: SparkSession, root: str, counts: Iterable[Counted], query_id: str, batch_id: int) -> None:
-    """Append how many records of each topic and minute were read and rejected, and how many came late."""
-    totals: dict[tuple[datetime, str], dict[str, Any]] = {}
-    for count in counts:
-        row = totals.setdefault((count.minute, count.source_topic), {"records": 0, "rejected": 0, "late": 0})
-        row["records"] += count.records
-        row["rejected"] += count.records if count.reason is not None else 0
-        row["late"] += count.late
-    if not totals:
+def append_quality(spark: SparkSession, root: str, minutes: Sequence[Counted], query_id: str, batch_id: int) -> None:
+    """Append what was read of each topic in each minute."""
+    if not minutes:
         return
-    rows = spark.createDataFrame(
-        [
-            (SCHEMA_VERSION, minute, topic, row["records"], row["rejected"], row["late"], 1)
-            for (minute, topic), row in sorted(totals.items())
-        ],
-        StructType([field for field in QUALITY if field.name != "day"]),
-    )
-    append(rows.withColumn("day", F.to_date("minute")), root, "quality", query_id, batch_id)
+    rows = [
+        (SCHEMA_VERSION, _utc(row.minute_ms), row.topic, row.records, row.rejected, row.late, row.batches)
+        for row in minutes
+    ]
+    found = spark.createDataFrame(rows, StructType([field for field in QUALITY if field.name != "day"]))
+    append(found.withColumn("day", F.to_date("minute")), root, "quality", query_id, batch_id)
 
 
 def open_incidents(spark: SparkSession, root: str) -> list[OpenIncident]:

@@ -1,4 +1,4 @@
-"""Topics as streams. The columns are those of Spark's Kafka source, headers included."""
+"""Topics as Spark reads and writes them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,16 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str]) -> Da
         .option("subscribe", ",".join(topics))
         .option("startingTimestamp", str(max(start_ms, 0)))
         .option("startingOffsetsByTimestampStrategy", "latest")
+        # A backlog is worked off without a pause; what is little waits for more, but not for long.
         .option("maxOffsetsPerTrigger", str(settings.monitor.max_offsets_per_trigger))
+        .option("minOffsetsPerTrigger", str(max(1, settings.monitor.max_offsets_per_trigger // 2)))
+        .option("maxTriggerDelay", f"{settings.monitor.trigger_seconds}s")
         .option("failOnDataLoss", "false")
         .option("includeHeaders", "true")
         .load()
     )
+
+
+def write(records: DataFrame, settings: Settings) -> None:
+    """Write rows of topic, key, value and headers. At least once: a repeated record has the same key."""
+    records.write.format("kafka").options(**connection(settings)).option("includeHeaders", "true").save()

@@ -32,8 +32,7 @@ class Listener(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         progress = json.loads(event.progress.json)
-        if progress["name"] in ("clients", "rejects"):
-            log.debug("batch %s of %s took %s ms", progress["batchId"], progress["name"], progress["durationMs"])
+        log.debug("batch %s took %s ms", progress["batchId"], progress["durationMs"])
         self._metrics.progressed(progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from clienthealth.errors import SettingsError
-from clienthealth.sinks import history
-from clienthealth.spark import SCANS, configured
+from clienthealth.streaming import history
+from clienthealth.streaming.session import configured
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,7 @@ def maintain(spark: SparkSession, root: str, retention_days: int, today: date) -
         days = table.toDF().filter(past).select("day").distinct().count()
         if days:
             table.delete(past)
-        with configured(spark, SCANS):
-            joined = table.optimize().executeCompaction().select("metrics.*").first()
+        joined = table.optimize().executeCompaction().select("metrics.*").first()
         # Vacuum lists folders in as many tasks as this says, by default 10,000, however few folders there are.
         tasks = str(4 * spark.sparkContext.defaultParallelism)
         with configured(spark, {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}):

@@ -1,1 +1,0 @@
-"""Where results go: topics of Kafka and the Delta tables of the history."""

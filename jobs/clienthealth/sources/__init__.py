@@ -1,1 +1,0 @@
-"""Where records come from. Only `sources` and `sinks` touch the outside."""

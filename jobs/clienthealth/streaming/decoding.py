@@ -1,0 +1,353 @@
+"""Raw records in Arrow batches → chunks of readings and events by bucket, rejects, and counts (for `mapInArrow`)."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from clienthealth.settings import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from clienthealth.decode import Decoded
+    from clienthealth.formats import Identity
+
+DECODED = "bucket int, data binary"
+
+#: The columns of a raw record as they come to a worker. Headers are JSON: as an array of structs they cost 15 µs for
+#: each record, had it any or not. `size` is set for records that are too large to be looked at; these have no value.
+RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
+
+#: Buckets that are none of processes: counts of what was read, and rejects on their way (a bucket per task).
+COUNTS = -1
+REJECTS = -2
+
+#: A chunk is handed on after so many records: it bounds the memory of a worker.
+RECORDS_PER_CHUNK = 50_000
+LINE = 60_000
+
+ArrowFunction = Callable[["Iterable[pa.RecordBatch]"], "Iterator[pa.RecordBatch]"]
+
+
+class Reject(msgspec.Struct, array_like=True, gc=False):
+    """A record that cannot be used, as it arrived, and the reason. `headers`: as in RAW."""
+
+    reason: str
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: str | None
+
+
+class Count(msgspec.Struct, array_like=True):
+    """How many records of one topic arrived in one minute (epoch ms).
+
+    `reason`: why they were rejected, None for good ones; `late`: how many came more than `[monitor]
+    watermark_seconds` after their own time; `newest_ms`: the newest time that one of them has.
+    """
+
+    minute_ms: int
+    topic: str
+    reason: str | None
+    records: int
+    late: int
+    newest_ms: int
+
+
+def decoder(settings: Settings, literals: tuple[str, ...]) -> ArrowFunction:
+    """The function that decodes in a worker. `literals`: of these a log record holds one, or nothing of Kafka."""
+
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import clienthealth.streaming.worker  # noqa: F401
+        from clienthealth.streaming.decoding import _Task
+
+        return _Task(settings, literals).run(batches)
+
+    return decode
+
+
+def compressed(data: bytes) -> bytes:
+    """LZ4, with the size before it."""
+    import pyarrow as pa
+
+    return len(data).to_bytes(8, "little") + pa.compress(data, codec="lz4_raw", asbytes=True)  # type: ignore[no-any-return]
+
+
+def decompressed(data: bytes | memoryview) -> bytes:
+    """The inverse of `compressed`."""
+    import pyarrow as pa
+
+    size = int.from_bytes(data[:8], "little")
+    return pa.decompress(memoryview(data)[8:], decompressed_size=size, codec="lz4_raw", asbytes=True)  # type: ignore[no-any-return]
+
+
+class _Task:
+    """One task of Spark: a range of records of one partition of a topic, usually."""
+
+    def __init__(self, settings: Settings, literals: tuple[str, ...]) -> None:
+        import pyarrow as pa
+
+        from clienthealth.decode import latest_ms
+        from clienthealth.windows.packed import Packer, Who
+
+        self.settings = settings
+        self.pattern = "|".join(map(_escaped, literals))
+        self.now_ms = int(time.time() * 1000)
+        self.latest_ms = latest_ms(settings, self.now_ms)
+        self.metrics = frozenset(settings.topics.metrics)
+        self.packer = Packer(settings.monitor.buckets)
+        self.rejects: list[Reject] = []
+        self.counts: dict[tuple[int, str, str | None], list[int]] = {}
+        self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
+        self.who = Who
+        self.slots: dict[Any, Any] = {}
+        self.partition = 0
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held = 0
+        for batch in batches:
+            self._batch(batch)
+            held += batch.num_rows
+            if held >= RECORDS_PER_CHUNK:
+                yield self._flushed(last=False)
+                held = 0
+        yield self._flushed(last=True)
+
+    def _flushed(self, last: bool) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        from clienthealth.windows.packed import Chunk, encode
+
+        chunks = self.packer.chunks()
+        if last and self.packer.clock is not None:
+            for bucket in range(self.settings.monitor.buckets):
+                chunks.setdefault(bucket, Chunk()).clocks = [self.packer.clock]
+        rows = [(bucket, compressed(encode(chunk))) for bucket, chunk in chunks.items()]
+        if self.rejects:
+            rows.append((REJECTS - self.partition, msgspec.msgpack.encode(self.rejects)))
+            self.rejects = []
+        if last and self.counts:
+            counts = [Count(*key, *values) for key, values in self.counts.items()]
+            rows.append((COUNTS, msgspec.msgpack.encode(counts)))
+        buckets, data = zip(*rows, strict=True) if rows else ((), ())
+        return pa.RecordBatch.from_arrays(
+            [pa.array(buckets, pa.int32()), pa.array(data, pa.binary())], schema=self.schema
+        )
+
+    def _batch(self, batch: pa.RecordBatch) -> None:
+        topics = batch.column("topic").dictionary_encode()
+        names = topics.dictionary.to_pylist()
+        of_topic = topics.indices.to_numpy(zero_copy_only=False)
+        times = np.full(batch.num_rows, np.nan)
+        reasons: list[tuple[int, str]] = []
+        for at, name in enumerate(names):
+            rows = np.flatnonzero(of_topic == at)
+            part = batch if len(rows) == batch.num_rows else batch.take(_array(rows))
+            mine = np.full(part.num_rows, np.nan)
+            read = _Records(part, name)
+            self.partition = read.partition[0] if read.partition else 0
+            (self._metrics if name in self.metrics else self._logs)(read, mine, reasons)
+            self._count(name, read.arrived, mine, reasons)
+            reasons.clear()
+            times[rows] = mine
+
+    def _metrics(self, read: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
+        from clienthealth.decode import decode_metrics, fast
+
+        packer, latest_ms, largest = self.packer, self.latest_ms, self.settings.monitor.max_record_bytes
+        topic, slots = read.topic, self.slots
+        values, offsets, headers = read.values, read.offset, read.headers
+        partitions = read.partition
+        for at in range(len(offsets)):
+            value = values[at]
+            found = fast(value, headers[at] is not None, latest_ms, largest)
+            if found is not None and found.client.identity.kind != "group":
+                slot = slots.get(found.client)
+                if slot is None:
+                    slot = slots[found.client] = packer.slot(self._who(found.client.identity))
+                chunk, row = packer.reading(
+                    slot, found.ts_ms, found.values, topic, partitions[at], offsets[at], found.config, found.interval_ms
+                )
+                if found.topics:
+                    for part in found.topics:
+                        chunk.part_values(row, part.topic, part.partition, part.thread, part.values)
+                times[at] = found.ts_ms
+                continue
+            decoded = decode_metrics(read.record(at), self.settings, self.now_ms)
+            self._take(decoded, read, at, times, reasons)
+
+    def _logs(self, read: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
+        from clienthealth.decode import decode_logs
+        from clienthealth.logs.events import said
+
+        worth = read.worth_decoding(self.pattern)
+        times[:] = read.arrived
+        for at in np.flatnonzero(worth).tolist():
+            record = read.record(at)
+            decoded = decode_logs(record, self.settings, self.now_ms)
+            for line in decoded.lines:
+                service, place, instance = _process(line.client)
+                events, dumps = said(line, record.source)
+                for event in events:
+                    self.packer.say(service, place, instance, event=event)
+                for dump in dumps:
+                    self.packer.say(service, place, instance, dump=dump)
+            self._take(decoded, read, at, times, reasons)
+
+    def _take(
+        self, decoded: Decoded, read: _Records, at: int, times: np.ndarray, reasons: list[tuple[int, str]]
+    ) -> None:
+        newest = 0
+        if decoded.snapshots:
+            source = read.source(at)
+            for snapshot in decoded.snapshots:
+                self.packer.snapshot(snapshot, self._who(snapshot.client), source)
+                newest = max(newest, snapshot.ts_ms or 0)
+        for line in decoded.lines:
+            newest = max(newest, line.ts_ms or 0)
+        if newest:
+            times[at] = newest
+        for error in decoded.errors:
+            reason = error.partition(":")[0]
+            if reason == "empty" and read.size[at] is not None:
+                error = reason = "oversized"
+            reasons.append((at, reason))
+            self.rejects.append(read.reject(at, error))
+
+    def _who(self, identity: Identity) -> Any:
+        service = identity.service or ""
+        instance = identity.instance or identity.host or ""
+        place = identity.host or instance
+        return self.who(
+            service,
+            place,
+            instance,
+            identity.client_id or "",
+            identity.kind or "",
+            identity.library,
+            identity.version,
+            identity.group,
+        )
+
+    def _count(self, topic: str, arrived: np.ndarray, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
+        good = np.ones(len(arrived), bool)
+        for at, reason in reasons:
+            good[at] = False
+            self._add(int(arrived[at]) // LINE * LINE, topic, reason, 1, 0, 0)
+        minutes = arrived[good] // LINE * LINE
+        late = arrived[good] - times[good] > 1000 * self.settings.monitor.watermark_seconds
+        for minute in np.unique(minutes).tolist():
+            mine = minutes == minute
+            newest = times[good][mine]
+            known = newest[~np.isnan(newest)]
+            self._add(
+                int(minute), topic, None, int(mine.sum()), int(late[mine].sum()), int(known.max()) if len(known) else 0
+            )
+
+    def _add(self, minute: int, topic: str, reason: str | None, records: int, late: int, newest_ms: int) -> None:
+        count = self.counts.setdefault((minute, topic, reason), [0, 0, 0])
+        count[0] += records
+        count[1] += late
+        count[2] = max(count[2], newest_ms)
+
+
+def _process(identity: Identity) -> tuple[str, str, str | None]:
+    """Service, place and instance of the process that a line is of."""
+    return identity.service or "", identity.host or identity.instance or "", identity.instance or None
+
+
+def _array(rows: np.ndarray) -> Any:
+    import pyarrow as pa
+
+    return pa.array(rows)
+
+
+def _escaped(literal: str) -> str:
+    """A literal for RE2."""
+    return "".join(c if c.isalnum() or c in " _" else f"\\{c}" if ord(c) < 128 else c for c in literal)
+
+
+class _Records:
+    """The records of one topic in a batch."""
+
+    def __init__(self, batch: pa.RecordBatch, topic: str) -> None:
+        self.topic, self._batch = topic, batch
+        self.values = _slices(batch.column("value"))
+        self.offset: list[int] = batch.column("offset").to_pylist()
+        self.partition: list[int] = batch.column("partition").to_pylist()
+        self.headers: list[str | None] = batch.column("headers").to_pylist()
+        self.size: list[int | None] = batch.column("size").to_pylist()
+        self.arrived = batch.column("ts_ms").to_numpy(zero_copy_only=False).astype(np.float64)
+
+    def source(self, at: int) -> Any:
+        from clienthealth.records import Source
+
+        return Source(self.topic, self.partition[at], self.offset[at])
+
+    def key(self, at: int) -> bytes | None:
+        return self._batch.column("key")[at].as_py()  # type: ignore[no-any-return]
+
+    def record(self, at: int) -> Any:
+        from clienthealth.formats import RawRecord
+
+        text = self.headers[at]
+        headers = {} if text is None else {h["key"]: base64.b64decode(h.get("value") or "") for h in json.loads(text)}
+        return RawRecord(self.values[at], self.source(at), int(self.arrived[at]), self.key(at), headers)
+
+    def reject(self, at: int, error: str) -> Reject:
+        value = self.values[at]
+        return Reject(
+            error,
+            self.topic,
+            self.partition[at],
+            self.offset[at],
+            self.key(at),
+            None if value is None else bytes(value),
+            self.headers[at],
+        )
+
+    def worth_decoding(self, pattern: str) -> np.ndarray:
+        """Which log records hold one of the literals, or cannot be read as text and must be rejected."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        values = self._batch.column("value")
+        empty = pc.fill_null(pc.equal(pc.binary_length(values), 0), True).to_numpy(zero_copy_only=False)
+        try:
+            text = values.cast(pa.string())
+        except pa.ArrowInvalid:
+            text = pa.array([_text(value) for value in self.values], pa.string())
+        found = pc.fill_null(pc.match_substring_regex(text, pattern), True)
+        control = pc.fill_null(pc.match_substring_regex(text, "[\\x00-\\x08]"), True)
+        return (  # type: ignore[no-any-return]
+            empty | found.to_numpy(zero_copy_only=False) | control.to_numpy(zero_copy_only=False)
+        )
+
+
+def _text(value: memoryview | None) -> str | None:
+    try:
+        return None if value is None else str(value, "utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _slices(column: pa.Array) -> list[memoryview | None]:
+    """The values of a binary column without copies; None for nulls."""
+    data = column.buffers()[2]
+    ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1].tolist()
+    view = memoryview(data) if data is not None else memoryview(b"")
+    found: list[memoryview | None] = [view[a:b] for a, b in itertools.pairwise(ends)]
+    if column.null_count:
+        for at in np.flatnonzero(~column.is_valid().to_numpy(zero_copy_only=False)).tolist():
+            found[at] = None
+    return found

@@ -1,0 +1,245 @@
+"""The stateful step in workers of Spark: chunks of a bucket and its state → rows to publish, and the new state."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from clienthealth.incidents import OpenIncident, Transition
+from clienthealth.records import Source
+from clienthealth.settings import Settings
+from clienthealth.streaming.decoding import COUNTS, REJECTS, Count, Reject, decompressed
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql.streaming.state import GroupState
+
+    from clienthealth.step import Published
+    from clienthealth.step.faults import Fault
+
+#: What comes out: rows for the topics (key, value and headers as on Kafka), for the history, and for the driver.
+ROWS = "kind string, key binary, value binary, headers string"
+STATE = "data binary"
+
+#: Kinds of rows. Those of DRIVER are few, whatever the number of clients, and are collected.
+HEALTH, REJECT, MINUTE, CHANGE, QUALITY, COUNT, SUMMARY = (
+    "health",
+    "reject",
+    "minute",
+    "change",
+    "quality",
+    "count",
+    "summary",
+)
+DRIVER = (CHANGE, QUALITY, COUNT, SUMMARY)
+
+Step = Callable[["tuple[Any, ...]", "Iterator[pd.DataFrame]", "GroupState"], "Iterator[pd.DataFrame]"]
+Row = tuple[str, bytes | None, bytes | None, str | None]
+
+
+class Quality(msgspec.Struct, array_like=True):
+    """What was read of a topic in a minute of arrival (epoch ms)."""
+
+    minute_ms: int
+    topic: str
+    records: int = 0
+    rejected: int = 0
+    late: int = 0
+    batches: int = 0
+
+
+class Summary(msgspec.Struct, array_like=True):
+    """What a bucket did: numbers of rows of each kind, of clients that it keeps, of readings that came too late."""
+
+    rows: dict[str, int]
+    clients: int = 0
+    late: int = 0
+
+
+def stepper(settings: Settings, opened: Sequence[OpenIncident]) -> Step:
+    """The function for `applyInPandasWithState`.
+
+    `opened`: incidents that the history shows as open, for buckets that have no state yet: a new checkpoint goes on
+    where the history stands.
+    """
+
+    def run(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        import clienthealth.streaming.worker  # noqa: F401
+        from clienthealth.streaming import stepping
+
+        yield from stepping.stepped(int(key[0]), frames, state, settings, opened)
+
+    return run
+
+
+def stepped(
+    bucket: int,
+    frames: Iterable[pd.DataFrame],
+    state: GroupState,
+    settings: Settings,
+    opened: Sequence[OpenIncident],
+) -> Iterator[pd.DataFrame]:
+    """One bucket, one batch."""
+    import pandas as pd
+
+    data = [item for frame in frames for item in frame["data"]]
+    if bucket <= REJECTS:
+        rows = _rejected(data)
+    elif bucket == COUNTS:
+        rows = _counted(data, state)
+    else:
+        rows = _judged(bucket, data, state, settings, opened)
+    if rows:
+        yield pd.DataFrame(rows, columns=["kind", "key", "value", "headers"])
+
+
+def _judged(
+    bucket: int, data: Sequence[bytes], state: GroupState, settings: Settings, opened: Sequence[OpenIncident]
+) -> list[Row]:
+    from clienthealth.step import step
+    from clienthealth.step.state import BucketState, load, save
+    from clienthealth.streaming.decoding import compressed
+    from clienthealth.windows.packed import decode
+
+    buckets = settings.monitor.buckets
+    if state.exists:
+        before = load(decompressed(_bytes(state.get[0])), buckets)
+    else:
+        before = BucketState()
+        # Nothing was heard of them yet: they have as long as any other until their client counts as gone.
+        now_ms = int(time.time() * 1000)
+        mine = (i for i in opened if _bucket(i, buckets) == bucket)
+        before.incidents.reopen(dataclasses.replace(i, seen_ms=max(i.seen_ms, now_ms)) for i in mine)
+    chunks = [decode(decompressed(item)) for item in data]
+    quiet = before.empty and not any(chunk.whos or chunk.said or chunk.groups for chunk in chunks)
+    if quiet:
+        return []
+    known, then = len(before.whos), before.time_ms
+    published = step(before, chunks, settings, int(time.time() * 1000))
+    if _changed(published, chunks) or len(before.whos) != known or before.time_ms - then > 1000 * SAVE_SECONDS:
+        state.update((compressed(save(before, buckets)),))
+    return _rows(published, len(before.whos))
+
+
+#: A state in which only time has passed is saved this often.
+SAVE_SECONDS = 30
+
+
+def _changed(published: Published, chunks: Sequence[Any]) -> bool:
+    heard = any(chunk.whos or chunk.said or chunk.groups for chunk in chunks)
+    return heard or bool(published.records or published.changes or published.minutes)
+
+
+def _bytes(value: Any) -> bytes:
+    return bytes(value)
+
+
+def _bucket(incident: OpenIncident, buckets: int) -> int:
+    from clienthealth.windows.packed import bucket_of_process
+
+    client = incident.client
+    return bucket_of_process(client.service, client.host or client.instance, buckets)
+
+
+def _rows(published: Published, clients: int) -> list[Row]:
+    rows: list[Row] = [(HEALTH, key.encode(), value, None) for key, value in published.records]
+    rows += [(MINUTE, None, _json(minute), None) for minute in published.minutes]
+    rows += [(CHANGE, None, _pack(change), None) for change in published.changes]
+    rows += map(_fault, published.faults)
+    counts = {HEALTH: len(published.records), MINUTE: len(published.minutes), REJECT: len(published.faults)}
+    rows.append((SUMMARY, None, _pack(Summary(counts, clients, published.late)), None))
+    return rows
+
+
+def _rejected(data: Sequence[bytes]) -> list[Row]:
+    """Rejects as they are published: the record as it arrived, with the reason and where it stood as headers."""
+    rows: list[Row] = []
+    for item in data:
+        for reject in _unpack_rejects(item):
+            headers = json.loads(reject.headers) if reject.headers else []
+            headers += _told(reject.reason, Source(reject.topic, reject.partition, reject.offset))
+            rows.append((REJECT, reject.key, reject.value, json.dumps(headers)))
+    return [*rows, (SUMMARY, None, _pack(Summary({REJECT: len(rows)})), None)]
+
+
+def _told(reason: str, source: Source | None) -> list[dict[str, str]]:
+    """The headers that say why a record was rejected, and where it stood."""
+    added = {"reject_reason": reason}
+    if source is not None:
+        added["source_topic"] = source.topic
+        added["source_partition"], added["source_offset"] = str(source.partition), str(source.offset)
+    return [{"key": name, "value": base64.b64encode(text.encode()).decode()} for name, text in added.items()]
+
+
+def _fault(fault: Fault) -> Row:
+    """A client that the step failed for, as a reject that names its newest input record."""
+    return REJECT, fault.client.key.encode(), None, json.dumps(_told(fault.reason, fault.source))
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    """The state of the bucket COUNTS: what is not in the history yet, and when rows were last given for it."""
+
+    rows: list[Quality] = []
+    given_ms: int = 0
+
+
+#: Rows of quality go to the history this often: a commit of a Delta table costs more than a small batch.
+QUALITY_SECONDS = 20
+
+
+def _counted(data: Sequence[bytes], state: GroupState) -> list[Row]:
+    """Counts for the monitor's own metrics, and from time to time what was read for the history."""
+    counts = [count for item in data for count in _unpack_counts(item)]
+    kept = _unpack_kept(_bytes(state.get[0])) if state.exists else _Kept()
+    rows = {(row.minute_ms, row.topic): row for row in kept.rows}
+    for place in {(count.minute_ms, count.topic) for count in counts}:
+        rows.setdefault(place, Quality(*place)).batches += 1
+    for count in counts:
+        row = rows[count.minute_ms, count.topic]
+        row.records += count.records
+        row.late += count.late
+        if count.reason is not None:
+            row.rejected += count.records
+    found: list[Row] = [(COUNT, None, _pack(counts), None)]
+    kept.rows, now_ms = list(rows.values()), int(time.time() * 1000)
+    if now_ms - kept.given_ms >= 1000 * QUALITY_SECONDS:
+        found.append((QUALITY, None, _pack(kept.rows), None))
+        kept = _Kept([], now_ms)
+    state.update((_pack(kept),))
+    return found
+
+
+_pack = msgspec.msgpack.Encoder().encode
+_json = msgspec.json.Encoder().encode
+_unpack_rejects = msgspec.msgpack.Decoder(list[Reject]).decode
+_unpack_counts = msgspec.msgpack.Decoder(list[Count]).decode
+_unpack_quality = msgspec.msgpack.Decoder(list[Quality]).decode
+_unpack_kept = msgspec.msgpack.Decoder(_Kept).decode
+_unpack_change = msgspec.msgpack.Decoder(Transition).decode
+_unpack_summary = msgspec.msgpack.Decoder(Summary).decode
+
+
+def change_of(value: bytes) -> Transition:
+    """A row of kind CHANGE."""
+    return _unpack_change(value)
+
+
+def counts_of(value: bytes) -> list[Count]:
+    """A row of kind COUNT."""
+    return _unpack_counts(value)
+
+
+def quality_of(value: bytes) -> list[Quality]:
+    """A row of kind QUALITY."""
+    return _unpack_quality(value)
+
+
+def summary_of(value: bytes) -> Summary:
+    """A row of kind SUMMARY."""
+    return _unpack_summary(value)
