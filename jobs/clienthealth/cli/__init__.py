@@ -51,7 +51,7 @@ def commands() -> Mapping[str, str]:
 def parser_for(name: str | None) -> argparse.ArgumentParser:
     """The parser; only the module of command `name` is imported and configured."""
     parser = argparse.ArgumentParser(
-        prog="kafka-health", description="Watches Kafka clients, judges five failure modes with evidence."
+        prog="kafka-health", description="Watches Kafka clients, judges their failure modes with evidence."
     )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command, text in commands().items():

@@ -1,92 +1,64 @@
-"""`kafka-health diagnose PATH…`: post-mortem of recordings."""
+"""`kafka-health diagnose PATH…`: post-mortem of whatever people attach to a ticket."""
 
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import sys
-import textwrap
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from clienthealth.health import client_json, verdict_json
-from clienthealth.modes import modes
-from clienthealth.records import Client, Verdict
 
 if TYPE_CHECKING:
     from clienthealth.diagnose import Diagnosis
 
-HELP = "judge recordings: folders of metrics, logs and thread dumps, or files in any known format"
+HELP = "judge whatever people attach: logs, thread dumps, metrics, recordings; files, folders, archives"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The paths to read, and whether a person or a machine reads the answer."""
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="folder (one process) or file")
+    from clienthealth.diagnose.outcome import EXIT_CODES
+
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="folder, file, archive, or - for stdin")
     parser.add_argument("--json", action="store_true", help="one JSON object per client and line")
-    parser.epilog = "Exit code: 0 no failure found, 1 at least one suspected or confirmed, 2 input unreadable."
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write one self-contained page for a ticket")
+    parser.epilog = EXIT_CODES
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, judge, print. Raises InputError where nothing can be read."""
-    from clienthealth.diagnose import diagnose
-    from clienthealth.errors import InputError
+    """Read, judge, print. Raises InputError where nothing can be read, or the page cannot be written."""
+    from clienthealth.cli._reading_progress import Bar
+    from clienthealth.diagnose.examine import examine
+    from clienthealth.diagnose.outcome import exit_code
     from clienthealth.settings import load
-    from clienthealth.sources.recordings import read
-    from clienthealth.spark import session
 
-    settings = load(args.config)
-    records = read(args.paths)
-    if sys.stderr.isatty():
-        print(f"reading {len(records)} records …", file=sys.stderr)
-    result = diagnose(session("kafka-health-diagnose", settings, batch=True), records, settings)
-    if args.json:
-        for who, verdicts in result.clients:
-            print(json.dumps({"client": client_json(who), "verdicts": [verdict_json(v) for v in verdicts]}))
+    with Bar(sys.stderr) as bar:
+        result = examine(args.paths, load(args.config), sys.stdin.buffer, bar if sys.stderr.isatty() else None)
+    _print(result, args.json)
+    if args.html is not None:
+        _write_page(result, args.html)
+    return exit_code(result.clients, result.inputs)
+
+
+def _print(result: Diagnosis, as_json: bool) -> None:
+    # File names of other systems, and terminals that know less than Unicode, must not end the report.
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")
+    if as_json:
+        from clienthealth.diagnose.outcome import json_lines
+
+        for line in json_lines(result.clients, result.inputs):
+            print(line)
     else:
-        print(_report(result))
-    if not result.recognised:
-        raise InputError(f"no record could be read: {_counts(result.rejected)}")
-    return int(any(v.unhealthy for _, verdicts in result.clients for v in verdicts))
+        from clienthealth.diagnose.report import show
+
+        print(show(result.clients, result.inputs, result.dumps))
 
 
-def _counts(counter: dict[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in sorted(counter.items())) or "nothing"
+def _write_page(result: Diagnosis, file: Path) -> None:
+    from clienthealth.diagnose.html_report import html_report
+    from clienthealth.errors import InputError
 
-
-def _report(result: Diagnosis) -> str:
-    parts = [f"Recognised: {_counts(result.recognised)}."]
-    if result.rejected:
-        parts.append(f"Not readable: {_counts(result.rejected)}.")
-    for who, verdicts in result.clients:
-        parts.append(_client(who, verdicts))
-    return "\n\n".join(parts)
-
-
-def _client(who: Client, verdicts: list[Verdict]) -> str:
-    software = " ".join(filter(None, (who.library, who.version)))
-    lines = [f"{who.service}  {who.client_id or '(process)'}  {who.kind or 'client'}  {software}".rstrip()]
-    for verdict in sorted(verdicts, key=lambda v: not v.unhealthy):
-        if not verdict.unhealthy:
-            reason = f": {verdict.reason}" if verdict.reason else ""
-            lines += textwrap.wrap(f"  {verdict.status:<9}  {verdict.mode}{reason}", 80, subsequent_indent=" " * 13)
-            continue
-        mode = modes()[verdict.mode]
-        lines.append(f"  {verdict.status.upper():<9}  {verdict.mode} since {_time(verdict.since_ms)}")
-        lines += _wrapped(mode.summary, 13)
-        for name, value in verdict.detail.items():
-            lines += _wrapped(f"{name}: {value if isinstance(value, str) else json.dumps(value)}", 13)
-        for fact in verdict.evidence:
-            lines += _wrapped(f"{_time(fact.ts_ms)} [{fact.kind}] {fact.text}", 13, hang=4)
-        lines += _wrapped(f"What to do: {mode.action}", 13)
-        lines += _wrapped(f"Runbook: alerts/runbooks/{mode.id}.md", 13)
-    return "\n".join(lines)
-
-
-def _wrapped(text: str, indent: int, hang: int = 2) -> list[str]:
-    pad = " " * indent
-    return textwrap.wrap(text, 80, initial_indent=pad, subsequent_indent=pad + " " * hang) or [pad]
-
-
-def _time(ts_ms: int | None) -> str:
-    return "an unknown time" if ts_ms is None else f"{datetime.fromtimestamp(ts_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    try:
+        file.write_bytes(html_report(result.clients, result.inputs, result.dumps).encode("utf-8", "replace"))
+    except OSError as error:
+        raise InputError(f"{os.fspath(file)}: cannot be written: {error.strerror}") from error

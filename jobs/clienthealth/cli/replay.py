@@ -12,7 +12,7 @@ from clienthealth.errors import InputError
 from clienthealth.recordtimes import moved, time_of
 
 if TYPE_CHECKING:
-    from clienthealth.sources.recordings import RawRecord
+    from clienthealth.recordings import RawRecord
 
 HELP = "play recordings onto the input topics, their times moved to now"
 
@@ -27,8 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Publish all records in the order of their times. Raises InputError."""
+    from clienthealth.recordings import read
     from clienthealth.settings import load
-    from clienthealth.sources.recordings import read
     from clienthealth_exporters.kafka import producer
 
     if args.speed <= 0:

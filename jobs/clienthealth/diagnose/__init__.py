@@ -1,0 +1,152 @@
+"""Post-mortem: recordings through the same decoding, windows and judges as the stream, in this process.
+
+Time runs from the records. The end of the data counts as a client's disappearance, so what rests on absence is at
+most `suspected`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from clienthealth.decode import Decoded, decode_any, decode_logs, decode_metrics
+from clienthealth.diagnose.clear import honest
+from clienthealth.diagnose.input import Input
+from clienthealth.diagnose.tally import Tally
+from clienthealth.formats import Identity, RawRecord
+from clienthealth.judging import judge_windows, merged
+from clienthealth.logs.events import said
+from clienthealth.recordings import RawRecord as Recorded
+from clienthealth.records import Client, Source, Verdict
+from clienthealth.settings import Settings
+from clienthealth.step import departures, judgement, readings
+from clienthealth.step import said as speech
+from clienthealth.step.bucket import Bucket
+from clienthealth.step.state import FIRST, BucketState
+from clienthealth.windows.packed import TS, WHO, Packer, Who
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found: verdicts by client, how many records were of which format, and the reasons of the rest.
+
+    inputs: what was attached, one by one; dumps: the text of each thread dump by the record that it came with
+    """
+
+    clients: list[tuple[Client, list[Verdict]]]
+    recognised: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    inputs: list[Input] = field(default_factory=list)
+    dumps: dict[Source, str] = field(default_factory=dict)
+
+
+def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | None = None) -> Diagnosis:
+    """Judge all clients that the records speak of. `tally`: of a reader that tells what they were read from."""
+    packer, result, tally = Packer(1), Diagnosis([]), tally or Tally()
+    now_ms = int(time.time() * 1000)
+    decoders = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
+    for record in records:
+        raw = raw_record(record)
+        decoded = decoders[record.stream](raw, settings, now_ms)
+        pack(decoded, raw.source, packer)
+        result.dumps.update((raw.source, line.dump) for line in decoded.lines if line.dump is not None)
+        tally.add(record, raw.source, decoded)
+        if decoded.snapshots or decoded.lines:
+            result.recognised[decoded.format or ""] += 1
+        result.rejected.update({error.partition(":")[0] for error in decoded.errors})
+    bucket = bucket_of(packer, settings)
+    found = judged(bucket)
+    _add_ends(bucket, found)
+    result.rejected.update(fault.reason.partition(":")[0] for fault in bucket.faults.all)
+    result.inputs.extend(tally.all())
+    found = honest(bucket, found, result.inputs)
+    clients = [(client, sorted(verdicts, key=lambda v: v.mode)) for client, verdicts in found.values()]
+    result.clients.extend(sorted(clients, key=lambda item: item[0].key))
+    return result
+
+
+def raw_record(record: Recorded) -> RawRecord:
+    """A record of a file as if it had been read from a topic, its process in the headers."""
+    place = record.instance.encode()
+    source = Source(f"{record.instance}/{record.file}", 0, record.offset)
+    headers = {"service": record.service.encode(), "host": place, "instance": place}
+    return RawRecord(record.value, source, record.ts_ms, None, headers)
+
+
+def pack(decoded: Decoded, source: Source, packer: Packer) -> None:
+    """Add what a record says to a packer."""
+    for snapshot in decoded.snapshots:
+        if snapshot.client.kind != "group":
+            packer.snapshot(snapshot, who_of(snapshot.client), source)
+    for line in decoded.lines:
+        client = line.client
+        process = client.service or "", client.host or client.instance or "", client.instance
+        events, dumps = said(line, source)
+        for event in events:
+            packer.say(*process, event=event)
+        for dump in dumps:
+            packer.say(*process, dump=dump)
+
+
+def who_of(identity: Identity) -> Who:
+    """A complete identity as readings carry it."""
+    instance = identity.instance or identity.host or ""
+    return Who(
+        identity.service or "",
+        identity.host or instance,
+        instance,
+        identity.client_id or "",
+        identity.kind or "",
+        identity.library,
+        identity.version,
+        identity.group,
+    )
+
+
+def bucket_of(packer: Packer, settings: Settings) -> Bucket:
+    """All that was packed as one bucket."""
+    state, chunks = BucketState(), list(packer.chunks().values())
+    readings.take(state, chunks, settings.monitor)
+    speech.take(state, chunks, settings.monitor)
+    readings.renew_clients(state)
+    return Bucket(state, settings, readings.grid_of(state, settings.monitor))
+
+
+def judged(bucket: Bucket) -> dict[str, tuple[Client, list[Verdict]]]:
+    """By key each client with its verdicts, of each mode the worst over all windows."""
+    found: dict[str, tuple[Client, list[Verdict]]] = {}
+    for client, steps in judgement.steps_of_all(bucket, 0):
+        by_mode: dict[str, list[Verdict]] = {}
+        for verdict in (verdict for _, verdicts in steps for verdict in verdicts):
+            by_mode.setdefault(verdict.mode, []).append(verdict)
+        found[_key(client)] = (client, [merged(verdicts) for _, verdicts in sorted(by_mode.items())])
+    return found
+
+
+def _add_ends(bucket: Bucket, found: dict[str, tuple[Client, list[Verdict]]]) -> None:
+    """What the end of each client says. One that came back had not departed: its last session counts."""
+    state = bucket.state
+    gaps = departures.gaps(state, bucket.settings)
+    for number in range(len(state.whos)):
+        times = state.rows[state.rows[:, WHO] == number, TS]
+        breaks = np.flatnonzero(np.diff(times) > gaps[number])
+        if len(breaks):
+            state.clients[number, FIRST] = times[breaks[-1] + 1]
+        window = departures.departure(bucket, number)
+        ends = [_at_most_suspected(v) for v in judge_windows([window], bucket.settings.modes, 0, absence=True)]
+        client, verdicts = found.get(_key(window.client), (window.client, []))
+        found[_key(client)] = (client, verdicts + ends)
+
+
+def _key(client: Client) -> str:
+    """Clients that nothing names have the key of their process, whatever kind they are of."""
+    return f"{client.kind}|{client.key}"
+
+
+def _at_most_suspected(verdict: Verdict) -> Verdict:
+    return dataclasses.replace(verdict, status="suspected") if verdict.status == "confirmed" else verdict

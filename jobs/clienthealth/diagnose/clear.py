@@ -1,0 +1,173 @@
+"""Never a false all-clear: `ok` stays only where there is evidence of health, else the verdict is `unknown`.
+
+A stream judges a client again half a minute later; a post-mortem is read once. So here a thread dump that shows
+nothing wrong is no health: two of them, ten seconds apart, are. And whoever evidence speaks of that could not be read
+is not called healthy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from clienthealth.diagnose.input import Input
+from clienthealth.logs.signatures import DEADLOCK, LOOP, METADATA
+from clienthealth.modes import FEW, MIN_READINGS, modes
+from clienthealth.records import Client, LogEvent, Thread, ThreadDump, Verdict
+from clienthealth.step import said as speech
+from clienthealth.step.bucket import Bucket
+from clienthealth.windows.packed import TOPIC, WHO, Who
+
+#: Dumps so far apart show whether a thread goes on; people count to ten by hand.
+APART_MS = 9_000
+_CALLBACK = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
+_IO_LOOP, _LOOKUP = "producer.internals.Sender.run", "ClientUtils$.channelToOffsetManager"
+_NO_SECOND = "but no dump ten seconds later"
+NOT_MEASURED = "neither a thread dump nor a log shows that it is absent, and there are too few metrics"
+NO_CLOCK = "nobody says when its metrics were read"
+Found = dict[str, tuple[Client, list[Verdict]]]
+
+
+def honest(bucket: Bucket, found: Found, inputs: Sequence[Input]) -> Found:
+    """The verdicts without those `ok` that nothing speaks for."""
+    heard = speech.heard(bucket.state)
+    readings = {who.identity: int(np.sum(bucket.state.rows[:, WHO] == n)) for n, who in enumerate(bucket.state.whos)}
+    unclocked = _read_at_no_time(bucket, inputs)
+    told: Found = {}
+    for key, (client, verdicts) in found.items():
+        process = client.service, client.host
+        events, dumps = _said(heard.get(process), client)
+        untimed = _untimed(dumps, inputs)
+        doubt = _Doubt(readings.get(_who(client).identity, 0) >= MIN_READINGS, events, dumps, untimed, client)
+        unread = _unread(process, inputs) or (NO_CLOCK if _who(client).identity in unclocked else "")
+        told[key] = client, [_doubted(verdict, doubt, unread) for verdict in verdicts]
+    return told
+
+
+def _doubted(verdict: Verdict, doubt: _Doubt, unread: str) -> Verdict:
+    """The verdict, `ok` only without a doubt; where too few readings are the reason, what is there says it better."""
+    if verdict.unhealthy or (verdict.status == "unknown" and verdict.reason != FEW):
+        return verdict
+    reason = doubt.of(verdict.mode) or (unread if verdict.status == "ok" else "")
+    return dataclasses.replace(verdict, status="unknown", reason=reason) if reason else verdict
+
+
+def _who(client: Client) -> Who:
+    return Who(client.service, client.host, client.instance, client.client_id, client.kind or "")
+
+
+def _said(heard: speech.Heard | None, client: Client) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
+    """What was said of the client, dumps that came line by line joined again."""
+    if heard is None or not heard.things:
+        return (), ()
+    first, last = heard.things[0].ts_ms, heard.things[-1].ts_ms
+    return heard.within(first, last + 1).about(_who(client))
+
+
+def _read_at_no_time(bucket: Bucket, inputs: Sequence[Input]) -> set[object]:
+    """The clients of which metrics were read at a time that nobody says: nothing can be said to go on in them."""
+    untimed = {topic for given in inputs if not given.timed or given.start_ms is None for topic in given.topics}
+    rows, names = bucket.state.rows, bucket.state.names
+    places = {(int(who), int(topic)) for who, topic in np.unique(rows[:, [WHO, TOPIC]], axis=0).tolist()}
+    return {bucket.state.whos[who].identity for who, topic in places if names[topic] in untimed}
+
+
+def _untimed(dumps: Sequence[ThreadDump], inputs: Sequence[Input]) -> bool:
+    # The time of a file is good enough to say when, not to say how far two dumps are apart.
+    topics = {topic for given in inputs if not given.timed or given.start_ms is None for topic in given.topics}
+    return any(dump.source is not None and dump.source.topic in topics for dump in dumps)
+
+
+def _unread(process: tuple[str, str], inputs: Sequence[Input]) -> str:
+    """Why evidence that may speak of the process could not be read; '' where all was."""
+    parts = [
+        f"{given.name} ({', '.join(f'{count:,} {why}' for why, count in given.unread.items())})"
+        for given in inputs
+        if given.unread and given.process in (None, process)
+    ]
+    more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
+    return f"part of the evidence could not be read: {', '.join(parts[:3])}{more}" if parts else ""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Doubt:
+    """What speaks for a client's health. `measured`: its metrics do."""
+
+    measured: bool
+    events: Sequence[LogEvent]
+    dumps: Sequence[ThreadDump]
+    untimed: bool
+    client: Client
+
+    def of(self, mode: str) -> str:
+        """Why the mode cannot be called absent; '' where it can."""
+        if mode == LOOP and (reason := self._unfinished()):
+            return reason
+        if self.measured:
+            return ""
+        if mode == DEADLOCK:
+            return self._twice(*self._io_thread())
+        if mode == METADATA:
+            seen, what = self._io_thread()
+            return self._twice(seen, what if not seen else "no caller of send() waits for metadata")
+        if mode == LOOP:
+            return "" if self._closed() else self._twice(*self._lookup())
+        return "" if modes()[mode].absence else NOT_MEASURED
+
+    def _io_thread(self) -> tuple[list[ThreadDump], str]:
+        """The dumps that show the client's I/O thread at work, and what they show."""
+        healthy, inside, shown = [], 0, 0
+        for dump in self.dumps:
+            mine = [thread for thread in dump.threads if self._is_io_thread(thread)]
+            shown += bool(mine)
+            if any(_has(thread, *_CALLBACK) for thread in mine):
+                inside += 1
+            elif any(_has(thread, _IO_LOOP) for thread in mine):
+                healthy.append(dump)
+        if inside:
+            return [self.dumps[-1]], "the I/O thread is inside a callback"
+        if healthy:
+            return healthy, "a healthy I/O thread"
+        if shown:
+            return [], "the dump shows the I/O thread, but not all of its stack"
+        return [], "no dump shows the producer's I/O thread" if self.dumps else "neither metrics nor a thread dump"
+
+    def _is_io_thread(self, thread: Thread) -> bool:
+        if not thread.name.startswith("kafka-producer-network-thread"):
+            return False
+        owner = thread.name.partition(" | ")[2]
+        return owner == self.client.client_id or not (owner and self.client.client_id)
+
+    def _lookup(self) -> tuple[list[ThreadDump], str]:
+        looking = [t.name for dump in self.dumps for t in dump.threads if _has(t, _LOOKUP)]
+        if looking:
+            return [self.dumps[-1]], f"thread '{looking[0]}' looks for its offset manager"
+        return list(self.dumps), "no thread loops" if self.dumps else "neither metrics nor a thread dump"
+
+    def _twice(self, seen: Sequence[ThreadDump], what: str) -> str:
+        if not seen:
+            return what
+        if len(seen) > 1 and self.untimed:
+            return f"{what} in {len(seen)} dumps, but nobody says how far they are apart"
+        if seen[-1].ts_ms - seen[0].ts_ms < APART_MS:
+            return f"{what}, {_NO_SECOND}"
+        return ""
+
+    def _closed(self) -> bool:
+        return any(event.signature == "connector-shutdown-completed" for event in self.events)
+
+    def _unfinished(self) -> str:
+        """A shutdown, or a search for the offset manager, whose end the records do not show."""
+        marks = [e for e in self.events if e.signature.startswith(("connector-", "offset-manager-"))]
+        last = marks[-1].signature if marks else ""
+        if last == "connector-shutting-down":
+            return "the connector began to shut down, and the records end before it has"
+        if last.startswith("offset-manager-") and not self.measured:
+            return "a search for the offset manager failed, and the records do not show how it ended"
+        return ""
+
+
+def _has(thread: Thread, *parts: str) -> bool:
+    return any(part in frame for frame in thread.frames for part in parts)

@@ -1,0 +1,43 @@
+"""The few frames of a thread's stack that a verdict rests on, with file and line where the dump says them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+from clienthealth.logs.dumps import placed_frames
+from clienthealth.records import Evidence, Source
+
+MOST, MOST_THREADS = 5, 2
+_PLATFORM = ("java.", "jdk.", "sun.", "com.sun.", "javax.", "scala.", "kotlin.", "threading.", "selectors.")
+_NOISE = ("org.apache.kafka.common.utils.",)
+_KAFKA = ("org.apache.kafka.", "kafka.")
+Frames = tuple[str, tuple[str, ...]]
+
+
+def frames_of(fact: Evidence, dumps: Mapping[Source, str]) -> list[Frames]:
+    """The threads that a fact names with their decisive frames, those at the same place together."""
+    text = dumps.get(fact.source) if fact.source is not None and fact.kind == "thread-dump" else None
+    if text is None:
+        return []
+    named: dict[tuple[str, ...], list[str]] = {}
+    for name, shown in placed_frames(text):
+        if name and name in fact.text and shown:
+            named.setdefault(decisive(shown), []).append(name)
+    return [(", ".join(names), frames) for frames, names in islice(named.items(), MOST_THREADS)]
+
+
+def decisive(frames: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Of the frames (method, place) those of Kafka and of the application that are nearest to where the thread is."""
+    own = [f for f in frames if not f[0].startswith((*_PLATFORM, *_NOISE))] or list(frames)
+    own = [f for at, f in enumerate(own) if at == 0 or f[0] != own[at - 1][0]]
+    shown = own[:MOST]
+    application = next((f for f in own if not f[0].startswith(_KAFKA)), None)
+    if application is not None and application not in shown:
+        shown = [*shown[: MOST - 1], application]
+    return tuple(f"{_short(method)} ({place})" if place else _short(method) for method, place in shown)
+
+
+def _short(method: str) -> str:
+    """Kafka's own methods without their package."""
+    return ".".join(method.split(".")[-2:]) if method.startswith(_KAFKA) else method

@@ -1,0 +1,286 @@
+"""Metrics as people paste them → canonical snapshots, through the names that all formats share.
+
+Line by line: a Prometheus exposition, scraped once or often; JmxTool's CSV; `attribute = value` below or behind the
+name of an MBean, as JMX shells print them; `group:name:{tags} : value` of Kafka's tools. Within a line of a log:
+librdkafka's statistics, and `print(producer.metrics())` of kafka-python. A reading ends where a series comes again.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from clienthealth import naming
+from clienthealth.diagnose.layouts import Layouts
+from clienthealth.formats import Snapshot
+from clienthealth.formats._samples import Process
+from clienthealth.formats._values import integer, number
+from clienthealth_exporters.mbeans import Process as Jvm
+from clienthealth_exporters.mbeans import snapshots
+
+#: What a client is called that its metrics do not name.
+UNNAMED = "unnamed"
+MAX_TEXT = 1 << 22
+_BRACES = 40
+
+_SAMPLE = re.compile(
+    r"(?P<name>[a-zA-Z_:][\w:]{0,300})(?:\{(?P<labels>[^\n]{0,4000}?)\})?[ \t]+"
+    r"(?P<value>[-+]?(?:\d[\d.eE+-]{0,40}|Inf|NaN))(?:[ \t]+(?P<ts>-?\d{10,16}(?:\.\d{1,9})?))?[ \t]*\Z",
+    re.ASCII,
+)
+_LABEL = re.compile(r'([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"', re.ASCII)
+_KINDS = {"kafka_producer_": "producer", "kafka_consumer_": "consumer"}
+_NUMBER = r"(?P<value>[-+]?(?:\d[\d.eE+-]{0,40}|[Ii]nf(?:inity)?|[Nn]a[Nn]))[;,]?\s*\Z"
+_MBEAN = r"(?P<mbean>kafka\.(?:producer|consumer|server):[^\n]{1,600}?)"
+#: Lines that hold one value each. Groups: `mbean` and `name`, or `group`, `name` and `tags`.
+_LINES = tuple(
+    re.compile(pattern, re.ASCII)
+    for pattern in (
+        r"\s*(?P<group>[\w-]{3,80}-metrics):(?P<name>[\w.-]{1,120}):\{(?P<tags>[^}\n]{0,600})\}\s*[:=]\s*" + _NUMBER,
+        r"\s*(?P<group>[\w-]{3,80}-metrics)/(?P<name>[\w.-]{1,120})\{(?P<tags>[^}\n]{0,600})\}\"?\s*[:=]?\s*" + _NUMBER,
+        r".{0,80}?MetricName \[name=(?P<name>[\w.-]{1,120}), group=(?P<group>[\w-]{3,80}-metrics), .{0,400}?"
+        r"tags=\{(?P<tags>[^}\n]{0,600})\}\]\s*[:=,]?\s*" + _NUMBER,
+        r"\s*\"?" + _MBEAN + r"[:/](?P<name>[\w-]{1,120})\"?\s*[=:\t ]\s*" + _NUMBER,
+    )
+)
+_HEADING = re.compile(
+    r"[\s#]*(?:mbean\s*[:=]\s*|ObjectName\s*[:=]\s*)?\"?" + _MBEAN + r"\"?[\s:]*\Z", re.ASCII | re.IGNORECASE
+)
+_ATTRIBUTE = re.compile(r"\s*\"?(?P<name>[a-z][\w-]{2,120})\"?\s*[=:\t ]\s*" + _NUMBER, re.ASCII)
+_BEFORE_TIME = re.compile(r"[\s#=*>-]*(?:[Dd]ate|[Tt]ime(?:stamp)?|[Ss]craped?(?: at)?)?\s*[:=]?\s*")
+_NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
+
+Labels = Mapping[str, str]
+
+
+class Reading(NamedTuple):
+    """What one moment's lines say. `line`: of its first; ts_ms: None where nothing says it; values: JSON snapshots."""
+
+    line: int
+    ts_ms: int | None
+    values: list[bytes]
+
+
+def kind_of(head: str) -> str | None:
+    """What the text is, by its first lines; None where these are no metrics."""
+    rows = [line for line in head.splitlines()[:2_000] if line.strip()]
+    if any(_is_csv(line) for line in rows[:20]):
+        return "JmxTool (CSV)"
+    told = [line for line in rows if not line.startswith("#")]
+    samples = [line for line in told if _SAMPLE.match(line) and ("{" in line or "_" in line.split()[0])]
+    if samples and len(samples) * 2 > len(told):
+        return "Prometheus exposition"
+    if sum(any(pattern.match(line) for pattern in _LINES) for line in rows) > 0:
+        return "metrics as text"
+    heading = next((n for n, line in enumerate(rows) if _HEADING.match(line)), None)
+    if heading is not None and any(_ATTRIBUTE.match(line) for line in rows[heading + 1 : heading + 40]):
+        return "MBeans as text"
+    return None
+
+
+def _is_csv(line: str) -> bool:
+    return "kafka." in line and line.lstrip('"\ufeff').startswith(("time", "Time")) and line.count(",") > 0
+
+
+def readings(lines: Iterable[str], of: Jvm, file_ms: int) -> Iterator[Reading]:
+    """The readings in the lines of a text. `file_ms`: the time of those that say none."""
+    table: _Table | None = None
+    pile = _Pile(of, file_ms)
+    for count, raw in enumerate(lines):
+        line = raw.rstrip("\r\n")
+        if _is_csv(line):
+            table = _Table(line)
+        elif table is not None:
+            if row := table.row(line):
+                yield Reading(count, row[0], _json(snapshots(row[1], of, row[0] or file_ms)))
+        else:
+            yield from pile.take(count, line)
+    yield from pile.close()
+
+
+class _Table:
+    """JmxTool's CSV: MBean and attribute of each column in the first line."""
+
+    def __init__(self, header: str) -> None:
+        self.columns = [name.strip().rpartition(":") for name in next(csv.reader([header]))]
+        self.layouts = Layouts.all()
+
+    def row(self, line: str) -> tuple[int | None, dict[str, dict[str, Any]]] | None:
+        cells = next(csv.reader([line]), [])
+        if len(cells) != len(self.columns):
+            return None
+        stamp = self.layouts.stamp(cells[0].strip().encode())
+        mbeans: dict[str, dict[str, Any]] = {}
+        for (mbean, _, name), cell in zip(self.columns[1:], cells[1:], strict=True):
+            mbeans.setdefault(mbean, {})[name] = cell
+        return stamp.ts_ms if stamp else None, mbeans
+
+
+class _Pile:
+    """The values of one moment, until one of them comes again or a time is told."""
+
+    def __init__(self, of: Jvm, file_ms: int) -> None:
+        self.of, self.file_ms = of, file_ms
+        self.names = naming.spellings(naming.micrometer, naming.jmx_exporter)
+        self.layouts = Layouts.all()
+        self.ts_ms: int | None = None
+        self.heading = ""
+        self._clear(0)
+
+    def _clear(self, line: int) -> None:
+        self.line, self.sampled_ms = line, None
+        self.mbeans: dict[str, dict[str, str]] = {}
+        self.series: dict[tuple[str, str], str] = {}
+
+    sampled_ms: int | None
+
+    def take(self, count: int, line: str) -> Iterator[Reading]:
+        if (match := _SAMPLE.match(line)) and match["name"][: len("kafka_producer_")] in _KINDS:
+            key = match["name"], match["labels"] or ""
+            ts = _epoch_ms(match["ts"])
+            if key in self.series or (ts is not None and self.sampled_ms not in (None, ts)):
+                yield from self.close(count)
+            self.series[key], self.sampled_ms = match["value"], ts or self.sampled_ms
+            return
+        found = next((match for pattern in _LINES if (match := pattern.match(line))), None)
+        if found is not None:
+            parts = found.groupdict()
+            mbean = parts.get("mbean") or f"kafka.{parts['group'].split('-')[0]}:type={parts['group']},{parts['tags']}"
+            yield from self._value(count, mbean, parts["name"], parts["value"])
+        elif heading := _HEADING.match(line):
+            self.heading = heading["mbean"]
+        elif self.heading and (found := _ATTRIBUTE.match(line)):
+            yield from self._value(count, self.heading, found["name"], found["value"])
+        elif line.strip() and not match and (time := self._time(line)) is not None:
+            yield from self.close(count)
+            self.ts_ms, self.heading = time, ""
+
+    def _value(self, count: int, mbean: str, name: str, value: str) -> Iterator[Reading]:
+        if name in self.mbeans.get(mbean, ()):
+            yield from self.close(count)
+        self.mbeans.setdefault(mbean, {})[name] = value
+
+    def _time(self, line: str) -> int | None:
+        rest = line[_BEFORE_TIME.match(line).end() :]  # type: ignore[union-attr]
+        stamp = self.layouts.stamp(rest.encode())
+        return stamp.ts_ms if stamp is not None and stamp.end > 7 else None
+
+    def close(self, count: int = 0) -> Iterator[Reading]:
+        """The reading that is complete."""
+        ts_ms = self.sampled_ms or self.ts_ms
+        at = ts_ms or self.file_ms
+        found = [self._canonical(snapshot) for snapshot in self._exposed(at)] + _json(
+            snapshots(self.mbeans, self.of, at)
+        )
+        if found:
+            yield Reading(self.line, ts_ms, found)
+            self.ts_ms = None
+        self._clear(count)
+
+    def _exposed(self, ts_ms: int) -> list[Snapshot]:
+        process = Process(ts_ms, library="java")
+        for (name, text), value in self.series.items():
+            labels = {key: re.sub(r"\\(.)", r"\1", said) for key, said in _LABEL.findall(text)}
+            client_id = next(
+                (labels[k] for k in ("client_id", "clientId", "client_id_", "id") if labels.get(k)), UNNAMED
+            )
+            kind = _KINDS[name[: len("kafka_producer_")]]
+            of_node = bool(labels.get("node_id"))
+            topic, partition = labels.get("topic"), integer(labels.get("partition", ""))
+            known = self.names.get(name) or self.names.get(name.removesuffix("_total"))
+            process.add(client_id, kind, known, number(value), topic, partition, of_node=of_node)
+        return process.snapshots(rolled_up=True)
+
+    def _canonical(self, snapshot: Snapshot) -> bytes:
+        client = snapshot.client
+        return msgspec.json.encode(
+            {
+                "ts": snapshot.ts_ms,
+                "client": {
+                    "service": self.of.service,
+                    "host": self.of.host,
+                    "instance": self.of.instance,
+                    "client_id": client.client_id,
+                    "kind": client.kind,
+                    "library": client.library,
+                    "version": client.version,
+                    "group": client.group,
+                },
+                "metrics": snapshot.metrics,
+                "topics": [
+                    {"topic": t.topic, "partition": t.partition, "thread": t.thread, "metrics": t.metrics}
+                    for t in snapshot.topics
+                ],
+                "config": {},
+            }
+        )
+
+
+def _epoch_ms(text: str | None) -> int | None:
+    value = float(text) if text else 0.0
+    return None if value < 1e9 else int(value * 1000) if value < 1e11 else int(value)
+
+
+def _json(found: Iterable[Mapping[str, Any]]) -> list[bytes]:
+    return [json.dumps(one).encode() for one in found]
+
+
+def in_entry(text: str, ts_ms: int) -> list[bytes]:
+    """Metrics within an entry of a log: what librdkafka or kafka-python gave, as their formats read it."""
+    found = []
+    if '"txmsgs"' in text and (stats := _stats(text)):
+        found.append(stats)
+    if "-metrics'" in text and (said := _printed(text)):
+        envelope = {"client_id": UNNAMED, "ts_ms": ts_ms, "metrics": said, "library": "kafka-python"}
+        found.append(json.dumps(envelope).encode())
+    return found
+
+
+def _stats(text: str) -> bytes | None:
+    """The first JSON object in the text that is librdkafka's."""
+    decoder, at = json.JSONDecoder(), text.find("{")
+    for _ in range(_BRACES):
+        if at < 0:
+            break
+        try:
+            said, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at = text.find("{", at + 1)
+            continue
+        if isinstance(said, dict) and "brokers" in said and "topics" in said:
+            return text[at:end].encode()
+        at = text.find("{", end)
+    return None
+
+
+def _printed(text: str) -> dict[str, dict[str, Any]] | None:
+    """The first Python dict in the text that is what `metrics()` of a client gives."""
+    at = text.find("{'")
+    for _ in range(_BRACES):
+        end = _closing(text, at) if at >= 0 else 0
+        if not end:
+            return None
+        try:
+            said = ast.literal_eval(_NOT_NUMBER.sub("None", text[at:end]))
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            said = None
+        if isinstance(said, dict) and any(str(group).endswith("-metrics") for group in said):
+            return {str(group): values for group, values in said.items() if isinstance(values, dict)}
+        at = text.find("{'", at + 1)
+    return None
+
+
+def _closing(text: str, at: int) -> int:
+    """Where the brace that opens at a place is closed, 0 where it is not; braces in names do not occur."""
+    depth = 0
+    for match in re.finditer(r"[{}]", text[at : at + MAX_TEXT]):
+        depth += 1 if match.group() == "{" else -1
+        if depth == 0:
+            return at + match.end()
+    return 0

@@ -1,0 +1,55 @@
+"""What the whole diagnosis comes to: the exit code, and the JSON lines."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from clienthealth.diagnose.input import Input
+from clienthealth.health import client_json, verdict_json
+from clienthealth.records import Client, Verdict
+
+HEALTHY, FOUND, UNREADABLE, NOT_JUDGED = 0, 1, 2, 3
+EXIT_CODES = (
+    "Exit code: 0 judged and healthy, 1 at least one failure suspected or confirmed, 2 input unreadable or wrong "
+    "usage, 3 nothing, or not every client, could be judged: nobody says that all is well."
+)
+
+
+def exit_code(clients: Sequence[tuple[Client, Sequence[Verdict]]], inputs: Sequence[Input] = ()) -> int:
+    """0 says that all is well: for that every client must have been judged healthy of something, and ill of nothing.
+
+    2 where there is no client because nothing of what was given could be read.
+    """
+    if not clients and any(given.unread for given in inputs) and not any(given.used for given in inputs):
+        return UNREADABLE
+    if any(verdict.unhealthy for _, verdicts in clients for verdict in verdicts):
+        return FOUND
+    judged = [any(verdict.status == "ok" for verdict in verdicts) for _, verdicts in clients]
+    return HEALTHY if judged and all(judged) else NOT_JUDGED
+
+
+def json_lines(clients: Sequence[tuple[Client, Sequence[Verdict]]], inputs: Sequence[Input]) -> Iterator[str]:
+    """One object per client: `client`, `verdicts`, the `inputs` that speak of its process, and what was `skipped`."""
+    skipped = [_input(given) for given in inputs if not given.used]
+    for client, verdicts in clients:
+        mine = [given for given in inputs if given.used and given.process in (None, (client.service, client.host))]
+        yield json.dumps(
+            {
+                "client": client_json(client),
+                "verdicts": [verdict_json(verdict) for verdict in verdicts],
+                "inputs": [_input(given) for given in mine],
+                "skipped": skipped,
+            }
+        )
+
+
+def _input(given: Input) -> dict[str, Any]:
+    told = {
+        name: value
+        for name, value in dataclasses.asdict(dataclasses.replace(given, topics=frozenset())).items()
+        if name not in ("process", "topics")
+    }
+    return told | {"left_out": dict(given.left_out), "unread": dict(given.unread)}

@@ -1,0 +1,400 @@
+"""From a stream of bytes to records: what is it, and what of it can speak of a Kafka client?
+
+Asked in this order: readings of a recording, JSON (a document, or one per line), metrics as people paste them, thread
+dumps of any shape, and what remains is a log. Texts of moderate size are looked at whole; larger ones by blocks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator
+
+from clienthealth.decode import decode_any
+from clienthealth.diagnose import metrics
+from clienthealth.diagnose.archives import UnreadableError
+from clienthealth.diagnose.entries import METRICS, Entry, Splitter
+from clienthealth.diagnose.input import Input
+from clienthealth.diagnose.inputs import Stream, cannot_read
+from clienthealth.diagnose.layouts import Layouts
+from clienthealth.diagnose.prefixes import Prefixes
+from clienthealth.diagnose.text import blocks, encoding_of, plain, unwrapper, utf8
+from clienthealth.formats import RawRecord as Shipped
+from clienthealth.formats._values import EARLIEST_MS
+from clienthealth.logs.dump_formats import Found, found_in
+from clienthealth.logs.json_layouts import any_layout, line_of
+from clienthealth.recordings import RawRecord, Timed, readings
+from clienthealth.records import Source
+from clienthealth.settings import Settings
+from clienthealth_exporters.mbeans import Process
+
+#: Texts up to this size are looked at whole: only in these are dumps of every shape found, and JSON documents.
+WHOLE = 1 << 24
+_SAMPLE = 1 << 16
+
+Progress = Callable[[str, int, int | None], None]
+
+
+class Reader:
+    """Reads one stream. `now_ms`: the time of what has none; `progress`: told name, bytes read, and of how many."""
+
+    def __init__(self, stream: Stream, settings: Settings, now_ms: int, progress: Progress | None = None) -> None:
+        self.input: Input = stream.input
+        self.settings, self.now_ms = settings, now_ms
+        self._stream, self._progress = stream, progress
+        self._done = 0
+        believable = stream.file_ms is not None and EARLIEST_MS <= stream.file_ms <= now_ms + 60_000
+        self._file_ms = stream.file_ms if believable and stream.file_ms else now_ms
+        self._undated: Timed = "file" if believable else "order"
+        self.storms = self._undated_records = 0
+        self._cut = False
+        self._dumps = self._logs = False
+        service, instance = stream.process
+        self._jvm = Process(service, instance, instance)
+
+    def records(self) -> Iterator[RawRecord]:
+        """The records of the stream, as they are read."""
+        head = self._stream.head
+        if not head:
+            self.input.what, self.input.left_out = "empty", {"empty": 1}
+            return
+        unwrap = unwrapper(head)
+        if unwrap is None and encoding_of(head) is None:
+            self.input.what = "binary"
+            cannot_read(self.input, "binary, not text")
+            return
+        text = blocks(self._read, head)
+        if unwrap is not None:
+            text = unwrap[1](text)
+        self.input.what = unwrap[0] if unwrap else ""
+        begin, small = self._begin(text)
+        if small:
+            yield from self._whole(begin)
+        else:
+            yield from self._large(begin, text)
+        if self._cut:
+            cannot_read(self.input, "it ends in the middle of a line")
+
+    def _read(self, size: int) -> bytes:
+        try:
+            found = self._stream.read(size)
+        except UnreadableError as error:
+            cannot_read(self.input, str(error))
+            return b""
+        except OSError as error:
+            cannot_read(self.input, f"reading it failed ({error})")
+            return b""
+        self._done += len(found)
+        if self._progress is not None:
+            self._progress(self.input.name, self._done, self._stream.size)
+        return found
+
+    def _begin(self, text: Iterator[bytes]) -> tuple[bytes, bool]:
+        """The first blocks, and are they all?"""
+        found, size = [], 0
+        for block in text:
+            found.append(block)
+            size += len(block)
+            if size > WHOLE:
+                return b"".join(found), False
+        return b"".join(found), True
+
+    # Texts of moderate size.
+
+    def _whole(self, content: bytes) -> Iterator[RawRecord]:
+        content = plain(content)
+        lines = content.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        elif len(lines) > 1:
+            self._cut = True
+        if not any(line.strip() for line in lines):
+            self.input.what, self.input.left_out = "empty", {"empty": 1}
+            return
+        first = next(line for line in lines if line.strip())
+        if _is_reading(first):
+            self._what("metrics.jsonl")
+            yield from self._readings_of(lines)
+            return
+        if first.lstrip()[:1] in (b"{", b"["):
+            documents = self._documents(content, lines)
+            if documents is not None:
+                yield from documents
+                return
+        prefixes, layouts = self._learned(lines)
+        text = [utf8(prefixes.strip(line).line if prefixes else line).decode() for line in lines]
+        kind = metrics.kind_of("\n".join(text[:2_000]))
+        if kind:
+            yield from self._metrics(kind, text)
+            if kind == "Prometheus exposition" or kind.startswith("JmxTool"):
+                return
+        taken = yield from self._dumps_of(lines, prefixes, layouts)
+        if len(taken) < len(lines):
+            rest = (b"" if number in taken else line for number, line in enumerate(lines))
+            yield from self._log([b"\n".join(rest) + b"\n"], prefixes, layouts)
+        else:
+            self.input.read = len(lines)
+
+    def _readings_of(self, lines: Iterable[bytes]) -> Iterator[RawRecord]:
+        self._cut = False  # A reading that was cut is no JSON.
+        for number, line in enumerate(lines):
+            self.input.read = number + 1
+            if not line.strip():
+                continue
+            found = readings(line, self._jvm)
+            if found == [line] and line.lstrip()[:1] == b"{" and _parsed(line) is None:
+                cannot_read(self.input, "truncated-json")
+                continue
+            for value in found:
+                yield self._record("metrics", number, value)
+
+    def _documents(self, content: bytes, lines: list[bytes]) -> Iterator[RawRecord] | None:
+        """The records of a text of JSON, None where it is a log whose lines may be JSON, or no JSON at all."""
+        told = [line for line in lines if line.strip()]
+        objects = [line for line in told[:50] if isinstance(_parsed(line), dict)]
+        if len(told) > 1 and objects and len(objects) * 2 >= min(len(told), 50):
+            return self._json_lines(lines) if self._has_metrics(objects) else None
+        document = _parsed(content)
+        if document is None:
+            return None
+        self._cut = False
+        if (
+            isinstance(document, list)
+            and not self._decodes(content)
+            and not found_in(content.decode("utf-8", "replace"))
+        ):
+            self._what("JSON documents")
+            return (self._record("any", number, json.dumps(one).encode()) for number, one in enumerate(document))
+        found = found_in(content.decode("utf-8", "replace"))
+        if found:
+            return self._dump_records(found, lambda _: 0)
+        self._what("JSON document")
+        self.input.read = len(lines)
+        return iter([self._record("any", 0, content.strip())])
+
+    def _json_lines(self, lines: Iterable[bytes]) -> Iterator[RawRecord]:
+        self._what("JSON lines")
+        self._cut = False
+        for number, line in enumerate(lines):
+            self.input.read = number + 1
+            if line.strip():
+                yield self._record("any", number, line)
+
+    def _has_metrics(self, lines: list[bytes]) -> bool:
+        return any(self._decoded(line) for line in lines[:20])
+
+    def _decodes(self, content: bytes) -> bool:
+        return self._decoded(content) is not None
+
+    def _decoded(self, content: bytes) -> bool | None:
+        """Does JSON hold metrics? None where it is of no format."""
+        raw = Shipped(content, Source(self._stream.file, 0, 0), self._file_ms, None, {})
+        found = decode_any(raw, self.settings, self.now_ms)
+        return bool(found.snapshots) or "missing-identity: client_id" in found.errors if found.format else None
+
+    def _metrics(self, kind: str, text: Iterable[str]) -> Iterator[RawRecord]:
+        self._what(f"metrics ({kind})")
+        last = 0
+        for reading in metrics.readings(text, self._jvm, self._file_ms):
+            last = reading.line
+            ts_ms = reading.ts_ms
+            if ts_ms is not None:
+                self._span(ts_ms)
+            for value in reading.values:
+                yield self._record("metrics", reading.line, value, ts_ms)
+        self.input.read = max(self.input.read, last + 1, len(text) if isinstance(text, list) else 0)
+
+    def _dumps_of(
+        self, lines: list[bytes], prefixes: Prefixes, layouts: Layouts
+    ) -> Generator[RawRecord, None, set[int]]:
+        """The dumps in the lines, each writer's on its own; the numbers of the lines that they are made of."""
+        writers: dict[bytes, list[tuple[int, bytes]]] = {}
+        for number, line in enumerate(lines):
+            stripped = prefixes.strip(line)
+            writers.setdefault(stripped.key, []).append((number, stripped.line))
+        taken: set[int] = set()
+        timed = sum(layouts.begins(line) for line in lines[:200]) if layouts.forms else 0
+        alone = timed * 5 < len(lines[:200])
+        for key, mine in writers.items():
+            text = utf8(b"\n".join(line for _, line in mine)).decode()
+            found = found_in(text, alone)
+            if not found:
+                continue
+            before = _times_before([line for _, line in mine], Layouts(layouts.forms, layouts.order, layouts.day))
+            writer = utf8(key).decode() if len(prefixes.keys) > 1 else ""
+            yield from self._dump_records(found, before, writer)
+            taken.update(mine[at][0] for dump in found for at in dump.taken)
+        if taken:
+            # What remains of a dump is nothing of a log.
+            self._cut = self._cut and len(lines) - 1 not in taken
+        return taken
+
+    def _dump_records(
+        self, found: list[Found], time_before: Callable[[int], int], writer: str = ""
+    ) -> Iterator[RawRecord]:
+        self._dumps = True
+        kinds = sorted({dump.what for dump in found})
+        self._what(", ".join(kinds))
+        for dump in found:
+            first = min(dump.taken, default=0)
+            ts_ms = dump.ts_ms or time_before(first) or None
+            if ts_ms:
+                self._span(ts_ms)
+            if dump.complete is False:
+                cannot_read(self.input, "a thread dump in it is cut")
+            self.input.read += len(dump.taken)
+            self.input.used += max(0, len(dump.taken) - 1)  # The record itself is counted when it is judged.
+            yield self._record("logs", first, dump.text.encode("utf-8", "replace"), ts_ms, writer)
+
+    # Large texts, and what is a log in small ones.
+
+    def _large(self, begin: bytes, text: Iterator[bytes]) -> Iterator[RawRecord]:
+        sample = plain(begin[:_SAMPLE]).split(b"\n")[:-1]
+        first = next((line for line in sample if line.strip()), b"")
+
+        def all_lines() -> Iterator[bytes]:
+            for block in _chained(begin, text):
+                self._cut = not block.endswith(b"\n")
+                yield from plain(block).removesuffix(b"\n").split(b"\n")
+
+        if _is_reading(first):
+            self._what("metrics.jsonl")
+            yield from self._readings_of(all_lines())
+            return
+        objects = [line for line in sample[:50] if isinstance(_parsed(line), dict)]
+        if len(objects) * 2 >= max(len(sample[:50]), 1) and self._has_metrics(objects):
+            yield from self._json_lines(all_lines())
+            return
+        prefixes, layouts = self._learned(sample)
+        kind = metrics.kind_of("\n".join(utf8(prefixes.strip(line).line).decode() for line in sample))
+        if kind in ("Prometheus exposition", "JmxTool (CSV)"):
+            lines = (utf8(prefixes.strip(line).line).decode() for line in all_lines())
+            yield from self._metrics(kind, lines)
+            return
+        yield from self._log(_chained(begin, text), prefixes, layouts)
+
+    def _learned(self, lines: list[bytes]) -> tuple[Prefixes, Layouts]:
+        sample = lines[:2_000]
+        prefixes = Prefixes(sample)
+        if prefixes.names:
+            self.input.what = ", ".join(filter(None, (self.input.what, *prefixes.names)))
+        stripped = [prefixes.strip(line).line for line in sample]
+        return prefixes, Layouts.learned(stripped, self._file_ms)
+
+    def _log(self, text: Iterable[bytes], prefixes: Prefixes, layouts: Layouts) -> Iterator[RawRecord]:
+        splitter = Splitter(prefixes, layouts)
+        for block in text:
+            self._cut = self._cut or not block.endswith(b"\n")
+            for entry in splitter.take(block):
+                yield from self._entry(entry)
+        for entry in splitter.close():
+            yield from self._entry(entry)
+        if splitter.first_ms is not None and (self._logs or not self._dumps):
+            self._span(splitter.first_ms)
+            self._span(splitter.last_ms or splitter.first_ms)
+        if not self._dumps and not self.input.what.startswith("metrics"):
+            self._what("log")
+        self.input.read = max(self.input.read, splitter.lines)
+        self.storms = splitter.storms
+
+    def _entry(self, entry: Entry) -> Iterator[RawRecord]:
+        self._logs = True
+        value = entry.value
+        if entry.dump and (found := found_in(value.decode("utf-8", "replace"), False)):
+            for dump in found:
+                text = dump.text.encode("utf-8", "replace")
+                yield self._record("logs", entry.line, text, dump.ts_ms or entry.ts_ms, entry.key)
+            return
+        if any(text in value for text in METRICS):
+            found_metrics = metrics.in_entry(value.decode("utf-8", "replace"), entry.ts_ms or self._file_ms)
+            for said in found_metrics:
+                yield self._record("any", entry.line, said, entry.ts_ms, entry.key)
+            if found_metrics:
+                return
+        if not value.startswith(b"{"):
+            yield self._record("logs", entry.line, value, entry.ts_ms, entry.key)
+            return
+        document, ts_ms = _parsed(value), entry.ts_ms
+        if isinstance(document, dict):
+            said_ms = line_of(document, any_layout()).ts_ms
+            if said_ms is not None:
+                self._span(said_ms)
+                ts_ms = said_ms
+        else:
+            if value.startswith(b'{"'):
+                cannot_read(self.input, "truncated-json")
+            value = b"- " + value
+        yield self._record("any", entry.line, value, ts_ms, entry.key)
+
+    # Records.
+
+    def _record(self, stream: str, number: int, value: bytes, ts_ms: int | None = 0, writer: str = "") -> RawRecord:
+        """`ts_ms`: its time, 0 where it says that itself, None where nothing does."""
+        service, instance = self._stream.process
+        if writer:
+            service, instance = _named(writer)
+            self.input.process = None
+        timed: Timed = "own"
+        if ts_ms is None:
+            ts_ms, timed = self._file_ms, self._undated
+            self._undated_records += 1
+            # One record has its file's time; of several nobody knows how far they are apart.
+            self.input.timed = timed == "file" and self._undated_records == 1
+        self.input.topics |= {f"{instance}/{self._stream.file}"}
+        return RawRecord(stream, service, instance, self._stream.file, number, value, ts_ms, timed)  # type: ignore[arg-type]
+
+    def _what(self, what: str) -> None:
+        self.input.what = f"{what} ({self.input.what})" if self.input.what else what
+
+    def _span(self, ts_ms: int) -> None:
+        found = self.input
+        found.start_ms = ts_ms if found.start_ms is None else min(found.start_ms, ts_ms)
+        found.end_ms = ts_ms if found.end_ms is None else max(found.end_ms, ts_ms)
+
+
+def _chained(begin: bytes, rest: Iterator[bytes], size: int = 1 << 18) -> Iterator[bytes]:
+    """Blocks of whole lines."""
+    at = 0
+    while at < len(begin):
+        end = begin.rfind(b"\n", at, at + size) + 1
+        end = end or begin.find(b"\n", at + size) + 1 or len(begin)
+        yield begin[at:end]
+        at = end
+    yield from rest
+
+
+def _is_reading(line: bytes) -> bool:
+    """Is it a line of a recording's metrics?"""
+    said = _parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None
+    if not isinstance(said, dict) or not isinstance(said.get("ts"), int) or not isinstance(said["metrics"], dict):
+        return False
+    return not said["metrics"] or any("/" in name for name in said["metrics"])
+
+
+def _parsed(text: bytes) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _named(writer: str) -> tuple[str, str]:
+    """Service and instance of a writer of lines: `web-1` is of web; `pod/web-7d9f-x/app` and `host app[12]` too."""
+    last = writer.split(" ")[-1] if " " in writer else writer
+    name = re.sub(r"\[\d+\]$", "", last)
+    parts = name.removeprefix("pod/").split("/")
+    service = re.sub(r"(?:-[a-z0-9]{6,10}-[a-z0-9]{5}|[-_]\d{1,4})$", "", parts[0])
+    return service or writer, writer
+
+
+def _times_before(lines: list[bytes], layouts: Layouts) -> Callable[[int], int]:
+    """For the number of a line: the time of the nearest line above that has one, 0 where none has."""
+
+    def before(at: int) -> int:
+        for line in reversed(lines[max(0, at - 500) : at]):
+            stamp = layouts.stamp(line)
+            if stamp is not None and stamp.ts_ms is not None:
+                return stamp.ts_ms
+        return 0
+
+    return before

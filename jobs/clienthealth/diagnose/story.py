@@ -1,0 +1,186 @@
+"""What a person is told of each client: one `Story` each, the worst first, for the terminal and for the HTML page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Any, Literal
+
+from clienthealth.diagnose.causes import JAVA_DUMPS, cause, next_command, remedy
+from clienthealth.diagnose.frames import Frames, frames_of
+from clienthealth.diagnose.input import Input
+from clienthealth.modes import modes
+from clienthealth.records import STATUS_ORDER, Client, Evidence, Source, Verdict
+
+Word = Literal["confirmed", "suspected", "unknown", "ok"]
+#: Facts and look-alikes that are shown of a verdict.
+MOST_FACTS, MOST_ALIKE = 6, 3
+UNTIMED = "time unknown"
+#: What `detail` says that the cause's sentence does not.
+_TOLD = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
+NOTHING = "nothing here speaks of a Kafka client"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A decisive line: when (`time unknown` where nobody says it), what kind, the words, where it stood, frames."""
+
+    time: str
+    kind: str
+    text: str
+    where: str
+    frames: tuple[Frames, ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict that something is wrong. `alike`: what only looks like it, and how to tell: what would refute it."""
+
+    mode: str
+    status: Word
+    title: str
+    since: str
+    summary: str
+    facts: tuple[Fact, ...]
+    cause: str
+    detail: tuple[tuple[str, str], ...]
+    alike: tuple[str, ...]
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Story:
+    """A client: what is wrong with it, what it is healthy of, what cannot be judged and why, and what to send next."""
+
+    status: Word
+    name: str
+    about: str
+    findings: tuple[Finding, ...]
+    healthy: tuple[str, ...]
+    unknown: tuple[tuple[str, str], ...]
+    next: str
+
+
+def stories(
+    clients: Sequence[tuple[Client, Sequence[Verdict]]],
+    inputs: Sequence[Input] = (),
+    dumps: Mapping[Source, str] | None = None,
+) -> list[Story]:
+    """What to tell of all clients, the worst first."""
+    untimed = frozenset(topic for given in inputs if not given.timed for topic in given.topics)
+    told = [_story(client, verdicts, untimed, dumps or {}) for client, verdicts in clients]
+    return sorted(told, key=lambda story: (-_RANK[story.status], story.name))
+
+
+_RANK: Mapping[str, int] = {"ok": 0, "unknown": 1, "suspected": 2, "confirmed": 3}
+
+
+def _story(client: Client, verdicts: Sequence[Verdict], untimed: frozenset[str], dumps: Mapping[Source, str]) -> Story:
+    ill = sorted((v for v in verdicts if v.unhealthy), key=lambda v: -STATUS_ORDER.index(v.status))
+    healthy = tuple(v.mode for v in verdicts if v.status == "ok")
+    unknown = tuple((v.mode, v.reason or "no evidence") for v in verdicts if v.status == "unknown")
+    status: Word = ill[0].status if ill else "ok" if healthy else "unknown"
+    sure = bool(ill) and ill[0].status == "confirmed"
+    software = " ".join(filter(None, (client.library, client.version)))
+    about = ", ".join(filter(None, (client.service, client.kind or "client", client.group, software)))
+    return Story(
+        status=status,
+        name=client.client_id or "(process)",
+        about=about,
+        findings=tuple(_finding(verdict, untimed, dumps) for verdict in ill),
+        healthy=healthy,
+        unknown=unknown,
+        next="" if sure or status == "ok" else next_command(client),
+    )
+
+
+def _finding(verdict: Verdict, untimed: frozenset[str], dumps: Mapping[Source, str]) -> Finding:
+    mode = modes()[verdict.mode]
+    return Finding(
+        mode=mode.id,
+        status=verdict.status,
+        title=mode.title,
+        since=UNTIMED if _all_untimed(verdict, untimed) else moment(verdict.since_ms),
+        summary=mode.summary,
+        facts=tuple(_fact(fact, untimed, dumps) for fact in verdict.evidence[:MOST_FACTS]),
+        cause=cause(verdict),
+        detail=tuple(
+            (_words(n), _value(n, v)) for n, v in verdict.detail.items() if n not in _TOLD or _unsaid(n, verdict)
+        ),
+        alike=mode.confused_with[:MOST_ALIKE],
+        remedy=remedy(mode, verdict),
+    )
+
+
+def _unsaid(name: str, verdict: Verdict) -> bool:
+    """A cause without a sentence is told as it is."""
+    return name != "note" and not cause(verdict) and verdict.detail[name] != "unknown"
+
+
+def _all_untimed(verdict: Verdict, untimed: frozenset[str]) -> bool:
+    topics = {fact.source.topic for fact in verdict.evidence if fact.source is not None}
+    return bool(topics) and topics <= untimed
+
+
+def _fact(fact: Evidence, untimed: frozenset[str], dumps: Mapping[Source, str]) -> Fact:
+    source = fact.source
+    time = UNTIMED if source is not None and source.topic in untimed else moment(fact.ts_ms)
+    return Fact(time, fact.kind.replace("-", " "), fact.text, _where(source), tuple(frames_of(fact, dumps)))
+
+
+def _where(source: Source | None) -> str:
+    return "" if source is None else f"{PurePosixPath(source.topic).name}:{source.offset + 1}"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _value(name: str, value: Any) -> str:
+    if name.endswith("ratio") and isinstance(value, int | float):
+        return f"{value:.0%}"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def moment(ts_ms: int | None) -> str:
+    """A time in UTC."""
+    if ts_ms is None:
+        return UNTIMED
+    try:
+        return f"{datetime.fromtimestamp(ts_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, OSError, ValueError):
+        return "an impossible time"
+
+
+def input_line(given: Input) -> str:
+    """What an input is, how much of it counted, from when to when, and what was left out and why."""
+    parts = [given.what or "not known"]
+    if given.used or given.read:
+        parts.append(f"{given.used:,} of {given.read:,} lines used")
+    if given.used:
+        parts.append(_range(given))
+    parts += [f"left out: {count:,} {why}" for why, count in given.left_out.items()]
+    parts += [f"NOT READABLE: {count:,} {why}" for why, count in given.unread.items()]
+    return "; ".join(parts)
+
+
+def _range(given: Input) -> str:
+    if not given.timed:
+        return "time unknown, order kept"
+    if given.start_ms is None:
+        return "no time in it: the file's is taken"
+    start, end = moment(given.start_ms), moment(given.end_ms)
+    if given.end_ms is None or start == end:
+        return start
+    same_day = start[:10] == end[:10]
+    return f"{start.removesuffix(' UTC')} to {end[11:] if same_day else end}"
+
+
+def nothing_judged(inputs: Sequence[Input]) -> tuple[str, str]:
+    """Where no client was found: why, and the next command."""
+    unread = [given.name for given in inputs if given.unread]
+    why = f"{NOTHING}; {', '.join(unread[:3])} could not be read" if unread else NOTHING
+    return why, JAVA_DUMPS

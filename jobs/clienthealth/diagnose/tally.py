@@ -1,0 +1,59 @@
+"""What became of the records of each input: how many counted, of which times, and why the rest did not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clienthealth.decode import Decoded
+from clienthealth.diagnose.input import Input
+from clienthealth.recordings import RawRecord as Recorded
+from clienthealth.records import Source
+
+#: Why a record is left out that is no evidence, rather than evidence that cannot be read.
+HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
+
+
+class Tally:
+    """Inputs by file, counted from what became of their records.
+
+    `given`: the inputs, from a reader that knows what they are, how long, and what is untimed in them
+    """
+
+    def __init__(self, given: Sequence[Input] | None = None) -> None:
+        self._given = given
+        self._by_topic: dict[str, Input] = {}
+
+    def all(self) -> list[Input]:
+        """All inputs, in their order."""
+        return list(self._by_topic.values()) if self._given is None else list(self._given)
+
+    def add(self, record: Recorded, source: Source, decoded: Decoded) -> None:
+        """Count a record."""
+        given = self._input(record, source.topic)
+        times = [s.ts_ms for s in decoded.snapshots if s.ts_ms] + [li.ts_ms for li in decoded.lines if li.ts_ms]
+        given.used += bool(times)
+        if times and record.timed == "own":
+            given.start_ms = min(times if given.start_ms is None else [given.start_ms, *times])
+            given.end_ms = max(times if given.end_ms is None else [given.end_ms, *times])
+        for said in decoded.snapshots:
+            if (said.client.service, said.client.host) != (record.service, record.instance):
+                given.process = None
+        for error in decoded.errors:
+            why = error.partition(":")[0]
+            if why in HARMLESS:
+                given.left_out = {**given.left_out, why: given.left_out.get(why, 0) + 1}
+            else:
+                given.unread = {**given.unread, why: given.unread.get(why, 0) + 1}
+        if self._given is None and not given.what:
+            given.what = (decoded.format or "").replace("_", " ")
+
+    def _input(self, record: Recorded, topic: str) -> Input:
+        found = self._by_topic.get(topic)
+        if found is None:
+            found = next((given for given in reversed(self._given or ()) if topic in given.topics), None)
+            if found is None:
+                found = Input(record.file, process=(record.service, record.instance), topics=frozenset({topic}))
+            self._by_topic[topic] = found
+        if self._given is None:
+            found.read += 1
+        return found
