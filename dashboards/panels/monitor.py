@@ -22,7 +22,7 @@ def page() -> Page:
     return Page(
         name="monitor",
         title="Kafka clients: monitor health",
-        description="Whether the monitor sees: its queries, its input, how late it is, what it cannot read.",
+        description="Whether the monitor sees: its query, its input, how late it is, what it cannot read.",
         variables=(),
         sections=(
             Section("Now", _strip()),
@@ -47,8 +47,8 @@ def _strip() -> Sequence[Panel]:
         ),
         number(
             2,
-            "Queries",
-            "Whether all streaming queries run. Down is bad: what one feeds stands still. What to do: read "
+            "Query",
+            "Whether the streaming query runs. Down is bad: no client is judged. What to do: read "
             "the exception in the monitor's log, restart it. Alert: KafkaClientHealthQueryDown.",
             f"min({_P}_query_up)",
             "none",
@@ -156,7 +156,7 @@ def _work() -> Sequence[Panel]:
         chart(
             20,
             "Batch duration",
-            "How long the last batch of each query took. Longer than the trigger interval for long is bad: "
+            "How long the last batch took. Longer than the trigger interval for long is bad: "
             "the monitor falls behind. What to do: more cores, fewer clients per monitor. Alert: "
             "KafkaClientHealthFallingBehind.",
             [Query(f"max by (query) ({_P}_batch_duration_seconds)", "{{query}}")],
@@ -165,15 +165,15 @@ def _work() -> Sequence[Panel]:
         chart(
             21,
             "Time since the last batch",
-            "High is bad: the query hangs. A query without input still reports every few seconds. What to "
+            "High is bad: the query hangs. Without input it still reports every few seconds. What to "
             "do: take a thread dump of the driver. Alert: KafkaClientHealthStale.",
             [Query(f"time() - max by (query) ({_P}_last_batch_timestamp_seconds)", "{{query}}")],
             "s",
         ),
         chart(
             22,
-            "Rows of state",
-            "Rows that each query keeps. Rising for days is bad: clients whose names change for ever. What "
+            "Clients in the state",
+            "Clients that the query keeps. Rising for days is bad: clients whose names change for ever. What "
             "to do: give clients stable ids; more memory. No alert.",
             [Query(f"max by (query) ({_P}_state_rows)", "{{query}}")],
             "short",
@@ -212,8 +212,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             30,
             "Records that came too late",
-            "Records per second that came after the watermark and were left out. Any that lasts is bad: a "
-            "clock or a collector is far behind. What to do: look at the clocks of the clients. No alert.",
+            "Readings and events per second that came after their windows were closed and were left out. Any "
+            "that lasts is bad: a clock or a collector is far behind. What to do: look at the clocks of the "
+            "clients. No alert.",
             [Query(f"sum by (query) (rate({_P}_late_records_total[$__rate_interval]))", "{{query}}")],
             "recps",
         ),
