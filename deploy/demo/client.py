@@ -1,4 +1,4 @@
-"""A client of the demo: a Java program with options, and what happens to its broker."""
+"""A client of the demo: a Java program with options, and what happens to its broker or to the way there."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from clienthealth import jars
 from clienthealth.java import java
 from clienthealth.settings import KafkaSettings
 from clienthealth_exporters.jvm import TARGET_OPTIONS
+from deploy.demo.broker import Broker as RealBroker
+from deploy.demo.gateway import Gateway
 from deploy.demo.load import create_legacy, load_legacy
 from deploy.demo.processes import free_port, give_way
 from deploy.demo.running import Running
@@ -59,13 +61,16 @@ class Context(Protocol):
 class Outage:
     """What is done to the client's own broker: `after` seconds, for `seconds`, counted from the onset if so said.
 
-    `every`: done again so many seconds after it was over; None: once.
+    `how`: the broker is paused, killed or stopped; the gateway before it is shut, or swallows what passes.
+    `fails`: this is the failure itself, its begin is the onset. `every`: done again so many seconds after it was over;
+    None: once.
     """
 
     after: float
     seconds: float
-    how: Literal["pause", "kill", "stop"] = "pause"
+    how: Literal["pause", "kill", "stop", "shut", "swallow"] = "pause"
     from_onset: bool = False
+    fails: bool = False
     every: float | None = None
 
 
@@ -77,7 +82,7 @@ class DemoClient:
     to rest; `measurements`: those that its load drives past their limits, so that a ticket is right and a page is not;
     `default`: part of the choice that fits a laptop.
     `classpath`: the set of jars. `broker`: the demo's own, one that may be held and killed, none at all (nobody answers
-    at its address), or 0.8.2.1.
+    at its address), 0.8.2.1, or one that advertises the address of a gateway.
     `options` are the program's system properties. `topics` exist before it starts; on 0.8.2.1 they get `load_rate`
     records per second each.
     """
@@ -91,7 +96,7 @@ class DemoClient:
     measurements: Sequence[str] = ()
     default: bool = False
     classpath: str = "clients-3.9"
-    broker: Literal["shared", "own", "none", "legacy"] = "shared"
+    broker: Literal["shared", "own", "none", "legacy", "gateway"] = "shared"
     topics: Sequence[str] = ()
     load_rate: float = 50.0
     options: Mapping[str, str] = field(default_factory=dict)
@@ -137,11 +142,18 @@ class DemoClient:
             )
             return {"zookeeper.connect": legacy.zookeeper_connect}, [load]
         actions: list[Callable[[Running], None]] = []
-        if self.broker == "own":
-            broker = context.new_broker()
+        if self.broker == "gateway":
+            broker, gateway = _behind_a_gateway(context.run_folder / self.name / "broker")
             servers = broker.bootstrap_servers
+            actions.append(partial(_close_with, broker=broker, gateway=gateway))
             if self.outage is not None:
-                actions.append(partial(_suffer, broker=broker, outage=self.outage))
+                ways = (gateway.swallow if self.outage.how == "swallow" else gateway.shut, gateway.open)
+                actions.append(partial(_suffer, outage=self.outage, ways=ways))
+        elif self.broker == "own":
+            own = context.new_broker()
+            servers = own.bootstrap_servers
+            if self.outage is not None:
+                actions.append(partial(_suffer, outage=self.outage, ways=_ways(own, self.outage)))
         else:
             servers = context.bootstrap_servers if self.broker == "shared" else f"127.0.0.1:{free_port()}"
         if self.broker != "none":
@@ -149,21 +161,43 @@ class DemoClient:
         return {"p.bootstrap.servers": servers, "c.bootstrap.servers": servers}, actions
 
 
-def _suffer(running: Running, broker: Broker, outage: Outage) -> None:
+def _behind_a_gateway(folder: Path) -> tuple[RealBroker, Gateway]:
+    """A broker that names the gateway's address to its clients: the way in stays open when the gateway is shut."""
+    broker_port, port = free_port(), free_port()
+    gateway = Gateway(port, broker_port).open()
+    advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    return RealBroker(folder, advertised, port=broker_port, heap_mb=256).start(), gateway
+
+
+def _close_with(running: Running, broker: RealBroker, gateway: Gateway) -> None:
+    while not running.wait(3600):
+        pass
+    gateway.close()
+    broker.kill()
+
+
+def _ways(broker: Broker, outage: Outage) -> tuple[Callable[[], object], Callable[[], object]]:
+    """How an outage of the client's own broker begins, and how it ends."""
+    if outage.how == "pause":
+        return broker.pause, broker.resume
+    return (broker.kill if outage.how == "kill" else broker.stop), broker.restart
+
+
+def _suffer(running: Running, outage: Outage, ways: tuple[Callable[[], object], Callable[[], object]]) -> None:
     pause: float | None = outage.after
     while pause is not None and not running.wait(pause):
-        _interrupt(running, broker, outage)
+        _interrupt(running, outage, *ways)
         pause = outage.every
 
 
-def _interrupt(running: Running, broker: Broker, outage: Outage) -> None:
+def _interrupt(running: Running, outage: Outage, begin: Callable[[], object], end: Callable[[], object]) -> None:
     running.note(f"OUTAGE BEGIN ({outage.how} of the broker)")
-    {"pause": broker.pause, "kill": broker.kill, "stop": broker.stop}[outage.how]()
+    begin()
+    if outage.fails:
+        running.begins(f"outage ({outage.how})")
     while outage.from_onset and not running.wait_for_onset(1.0) and not running.stopping:
         pass
     over = running.wait(outage.seconds)
-    if outage.how == "pause":
-        broker.resume()
-    elif not over:
-        broker.restart()
+    if outage.how == "pause" or not over:
+        end()
     running.note("OUTAGE END (broker back)")

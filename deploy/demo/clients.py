@@ -211,8 +211,65 @@ _SLOW_LOOP = replace(
         "c.max.poll.records": "50",
     },
 )
+_STALLED = DemoClient(
+    name="delivery-stalled",
+    help="a producer whose broker advertises an address that a new firewall rule puts out of reach",
+    program="SteadyProducer",
+    service="ledger-service",
+    mode="delivery-stalled",
+    kinds=2,
+    broker="gateway",
+    topics=("ledger",),
+    options={"topic": "ledger", "rate": "20", "p.delivery.timeout.ms": "60000", "p.request.timeout.ms": "15000"},
+    outage=Outage(after=25, seconds=1e6, how="shut", fails=True),
+)
+_SWALLOWED = replace(
+    _STALLED,
+    name="delivery-swallowed",
+    help="the same, but the connections stay open and nothing is answered",
+    kinds=1,
+    outage=Outage(after=25, seconds=1e6, how="swallow", fails=True),
+)
+_HANGING = replace(
+    _HEALTHY,
+    name="consumer-stalled",
+    help="a consumer whose handler never comes back from one record",
+    mode="consumer-stalled",
+    kinds=2,
+    default=False,
+    service="billing-worker",
+    topics=("bills",),
+    options={
+        "topics": "bills",
+        "c.group.id": "billing",
+        "rate": "20",
+        "slow.after": "25",
+        "handle.ms": "100000000",
+        "c.max.poll.interval.ms": "30000",
+    },
+)
+_CIRCLING = replace(
+    _HANGING,
+    name="consumer-rejoins",
+    help="a consumer whose handler needs longer than max.poll.interval.ms, is thrown out, comes back and so on",
+    options={**_HANGING.options, "handle.ms": "20000", "c.max.poll.interval.ms": "15000", "c.max.poll.records": "1"},
+)
 _CONTROLS = (
     _STEADY,
+    replace(
+        _control(_STALLED, "network-outage", "an address that is out of reach for 20 s"),
+        outage=Outage(after=25, seconds=20, how="shut"),
+    ),
+    _control(_HANGING, "idle-consumer", "a consumer of a topic that gets nothing", rate="0.0001", handle_ms="0"),
+    _control(
+        _HANGING,
+        "slow-but-returns",
+        "a handler that needs 20 s for each batch, falls behind and comes back every time",
+        handle_ms="400",
+        c_max_poll_records="50",
+        c_max_poll_interval_ms="60000",
+    ),
+    _control(_HANGING, "paused", "a consumer that pauses its partitions on purpose", handle_ms="0", pause_after="25"),
     _control(_STEADY, "flush-without-close", "a job that flushes its producer and leaves", end="flush"),
     _control(_STEADY, "idle-exit", "an idle producer that leaves", seconds="20", idle_seconds="40", end="exit"),
     _control(_STEADY, "idle", "a producer with nothing to send", seconds="10", idle_seconds="100000"),
@@ -287,6 +344,10 @@ _FAILING = (
     _SLOW_LOOP,
     _LOOP,
     _LEFT_BEHIND,
+    _STALLED,
+    _SWALLOWED,
+    _HANGING,
+    _CIRCLING,
 )
 
 #: All clients by name.

@@ -82,6 +82,10 @@ class Running:
         """Wait until the failure begins, at most so long; true if it has begun."""
         return self._onset.wait(seconds)
 
+    def begins(self, what: str) -> None:
+        """The failure begins now: done from outside, the program does not say so itself."""
+        self._understand(f"ONSET {int(time.time() * 1000)} {what}")
+
     def note(self, what: str) -> None:
         """Write down when something was done."""
         self.timeline.append((int(time.time() * 1000), what))

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from clienthealth import checkout
 from clienthealth.errors import ServiceError
+from clienthealth.selfmetrics import PREFIX, QUERY
 from clienthealth.settings import Settings, load
 from deploy.demo import alerting
 from deploy.demo.broker import Broker
@@ -28,7 +29,6 @@ from deploy.demo.webhook import Webhook
 #: Spark on two busy cores.
 MONITOR_SECONDS = 240.0
 STOP_SECONDS = 20.0
-LAG_SECONDS = 30
 #: A monitor that runs for minutes is compiled once and quickly: 75 s of CPU until it is ready instead of 99 s.
 #: (Java gives such a compiler a cache of 48 MB, which Spark overflows; then nothing more is compiled.)
 QUICK_START = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
@@ -92,7 +92,7 @@ class Stack:
             self._add(self.alerting.prometheus)
         self._prepare(clients)
         exporter.wait_until(lambda: alerting.answers(f"{self.status_page}/healthz"), alerting.START_SECONDS)
-        self._say("waiting for the monitor's queries")
+        self._say("waiting for the monitor's first batch")
         monitor.wait_until(self._monitor_works, MONITOR_SECONDS)
 
     def start_clients(self, clients: Sequence[DemoClient]) -> None:
@@ -160,11 +160,10 @@ class Stack:
                 "checkpoint": str(folder / "checkpoints"),
                 "history": str(folder / "history"),
                 "metrics_port": metrics_port,
+                "trigger_seconds": 5,
             },
             "prometheus": {"port": exporter_port},
             "jvm": {"interval_seconds": 5.0},
-            # Each batch is planned anew, which costs more here than its few records: the cores are for the failures.
-            "lag": {"trigger_seconds": LAG_SECONDS},
             "links": {"status_page": f"http://127.0.0.1:{exporter_port}"},
             "review": {"out": str(folder / "reports")},
         }
@@ -189,7 +188,7 @@ class Stack:
         self._open.callback(process.stop, STOP_SECONDS)
 
     def _monitor_works(self) -> bool:
-        """Do all its queries run, by its own metrics."""
+        """Does its query run, and has it finished a batch, by its own metrics."""
         try:
             with urllib.request.urlopen(
                 f"http://127.0.0.1:{self.settings.monitor.metrics_port}/metrics", timeout=2
@@ -197,6 +196,5 @@ class Stack:
                 lines = response.read().decode().splitlines()
         except OSError:
             return False
-        up = [line for line in lines if line.startswith("kafka_client_health_query_up{")]
-        done = {line.partition("{")[2] for line in lines if "_last_batch_timestamp_seconds{" in line}
-        return bool(up) and all(line.endswith(" 1.0") for line in up) and any('"clients"' in line for line in done)
+        up = f'{PREFIX}_query_up{{query="{QUERY}"}} 1.0' in lines
+        return up and any(line.startswith(f"{PREFIX}_last_batch_timestamp_seconds{{") for line in lines)

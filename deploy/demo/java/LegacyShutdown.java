@@ -4,6 +4,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import kafka.consumer.Consumer;
@@ -35,6 +36,7 @@ import org.slf4j.LoggerFactory;
 public class LegacyShutdown {
     private static final Logger LOG = LoggerFactory.getLogger("events.Worker");
     private static final LongAdder CONSUMED = new LongAdder();
+    private static final CountDownLatch LOOKING = new CountDownLatch(1);
 
     public static void main(String[] args) throws Exception {
         String end = System.getProperty("end", "loop");
@@ -75,6 +77,8 @@ public class LegacyShutdown {
             return;
         }
         if (end.equals("loop")) {
+            // A shutdown that begins before the first commit has failed makes it retry, which an interrupt ends.
+            LOOKING.await(60, TimeUnit.SECONDS);
             TimeUnit.SECONDS.sleep(1);
         } else {
             worker.join();
@@ -104,6 +108,7 @@ public class LegacyShutdown {
         System.out.println("ONSET " + System.currentTimeMillis() + " " + end);
         if (end.equals("loop")) {
             connector.commitOffsets(); // fails and closes the channel to the coordinator
+            LOOKING.countDown();
             connector.commitOffsets(); // looks for the coordinator again, for ever
         } else {
             connector.shutdown();

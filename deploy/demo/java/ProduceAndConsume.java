@@ -21,7 +21,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *
  * topics (comma separated), rate (records/s to each topic), size (bytes), seconds (0: until SIGTERM), p.NAME (producer
  * option NAME), c.NAME (consumer option NAME); handle.ms (time that the handler takes for each record of slow.topic,
- * or of every topic if none is named), slow.after (seconds until it begins to); second.every (a second consumer joins
+ * or of every topic if none is named), slow.after (seconds until it begins to); pause.after (seconds until the
+ * consumer pauses its partitions, and goes on polling); second.every (a second consumer joins
  * the group for so many seconds, leaves it for as many, and so on: two rebalances each time).
  *
  * Lines on standard output: ONSET epoch_ms what, COUNTERS json.
@@ -103,9 +104,13 @@ public class ProduceAndConsume {
     private static void consume(KafkaConsumer<byte[], byte[]> consumer) {
         long begin = System.nanoTime();
         long slowAfter = TimeUnit.SECONDS.toNanos(Long.getLong("slow.after", 0));
+        long pauseAfter = TimeUnit.SECONDS.toNanos(Long.getLong("pause.after", Integer.MAX_VALUE));
         consumer.subscribe(TOPICS);
         try {
             while (!ending) {
+                if (System.nanoTime() - begin > pauseAfter) {
+                    consumer.pause(consumer.assignment());
+                }
                 for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofSeconds(1))) {
                     if (HANDLE_MS > 0 && System.nanoTime() - begin > slowAfter) {
                         handleSlowly(record);
