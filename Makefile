@@ -26,9 +26,8 @@ soak: setup ## 30 minutes of clients that are fine while brokers restart and gro
 test: setup ## lint, types, laws, unit, alert rules, Spark, broker, end to end; STAGES="unit spark" chooses
 	@exec .venv/bin/python -m tests.stages $(STAGES)
 
-bench: setup ## measure the pipeline; takes about half an hour on two cores
-	@for file in tests/bench/bench_*.py; do \
-	  echo "== $$file"; .venv/bin/python -m "tests.bench.$$(basename "$$file" .py)" || exit 1; done
+bench: setup ## what the complete monitor costs, against budgets and a peer; two hours; ARGS="backlog_canonical --quick"
+	@exec .venv/bin/python -m tests.bench $(ARGS)
 
 lint: setup ## format and lint, repairing what can be repaired
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .

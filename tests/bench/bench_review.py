@@ -21,9 +21,9 @@ from pyspark.sql import functions as F
 from clienthealth.review.build import build
 from clienthealth.review.period import WEEK, Period
 from clienthealth.settings import Settings
-from clienthealth.sinks import history
-from clienthealth.sinks.maintenance import maintain
-from clienthealth.spark import session
+from clienthealth.streaming import history
+from clienthealth.streaming.maintenance import maintain
+from clienthealth.streaming.session import session
 from tests.generated_history import minute_rows, quality_rows
 
 CLIENTS, DAYS = 1_000, 28

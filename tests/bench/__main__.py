@@ -1,0 +1,119 @@
+"""`make bench`: what the complete monitor costs, against its budgets and a peer. Two hours on two quiet cores.
+
+    python -m tests.bench [NAME…] [--quick] [--records N]
+
+Without names: all of them, then the older benchmarks (bench_*.py). Each measurement is a program of its own with its
+own broker; its result goes to .cache/bench/NAME.json and to the page tests/bench/RESULTS.md. A quick run is there to
+try the benchmark; its page is .cache/bench/quick/RESULTS.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from confluent_kafka import KafkaException
+from kafka.errors import KafkaError
+
+from clienthealth.errors import HealthError
+from deploy.demo.processes import forget, spawn
+from tests.bench import page
+from tests.bench.measurements import Scope
+from tests.bench.results import ROOT, Kept, conditions, save
+
+#: In the order in which they are made.
+NAMES = (
+    "backlog_canonical",
+    "backlog_formats",
+    "backlog_logs",
+    "decode",
+    "small_batches",
+    "idle",
+    "onset",
+    "scale",
+    "diagnose",
+)
+OTHERS = tuple(sorted(path.stem for path in Path(__file__).parent.glob("bench_*.py")))
+STOP_SECONDS = 150.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure; the number of measurements that failed, at most 1."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *OTHERS))}")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the records, short times")
+    parser.add_argument("--records", type=int, metavar="N", help="records of a backlog")
+    asked = parser.parse_args(arguments)
+    unknown = [name for name in asked.names if name not in (*NAMES, *OTHERS)]
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}; known are {', '.join((*NAMES, *OTHERS))}")
+    if len(asked.names) == 1 and asked.names[0] in NAMES:
+        return _measure(asked.names[0], Scope(asked.quick, asked.records))
+    options = [*(["--quick"] if asked.quick else []), *(["--records", str(asked.records)] if asked.records else [])]
+    failed = [name for name in asked.names or (*NAMES, *OTHERS) if _program(name, options) != 0]
+    print(f"failed: {', '.join(failed)}" if failed else "all done", flush=True)
+    return min(1, len(failed))
+
+
+def _measure(name: str, scope: Scope) -> int:
+    """One measurement, in this process."""
+    module = importlib.import_module(f"tests.bench.measurements.{name}")
+    load, began = os.getloadavg()[0], time.monotonic()
+    print(f"{name}: {module.TITLE} (load {load:.2f})", flush=True)
+    try:
+        result = module.measure(scope)
+    except (HealthError, KafkaError, KafkaException, TimeoutError) as error:
+        print(f"{name}: failed: {error}", flush=True)
+        return 1
+    kept = Kept(name, result, conditions(load, time.monotonic() - began))
+    save(kept, scope.quick)
+    written = page.update(_titles(), scope.quick)
+    print("\n".join(page.lines(kept)), f"→ {written.relative_to(ROOT)}", sep="\n", flush=True)
+    return 0
+
+
+def _titles() -> dict[str, str]:
+    return {name: importlib.import_module(f"tests.bench.measurements.{name}").TITLE for name in NAMES}
+
+
+def _program(name: str, options: Sequence[str]) -> int:
+    """A measurement, or an older benchmark, in a program of its own. Its exit code."""
+    module = ["tests.bench", name, *options] if name in NAMES else [f"tests.bench.{name}"]
+    print(f"== {name}", flush=True)
+    process = spawn([sys.executable, "-m", *module], cwd=ROOT)
+    try:
+        return process.wait()
+    except BaseException:
+        # It has a session of its own, so that Ctrl-C reached us alone.
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        raise
+    finally:
+        forget(process.pid)
+
+
+def _told_to_end(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _told_to_end)
+    signal.signal(signal.SIGINT, _told_to_end)
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

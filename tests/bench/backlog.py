@@ -1,0 +1,87 @@
+"""How fast the complete monitor works off what lies on a topic, warm, and what a record costs it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clienthealth.errors import ServiceError
+from tests.bench.lab import Lab
+from tests.bench.publish import Filled
+from tests.bench.usage import Cost
+
+LIMIT_SECONDS = 1200.0
+#: What comes before is the start: classes are loaded, code is compiled.
+WARM_AFTER = 1 / 3
+
+
+@dataclass(frozen=True)
+class WorkedOff:
+    """One pass over a topic. `cost` and `rate` are of the warm part; `total_micros` of all, with the start."""
+
+    rate: float
+    warm_records: int
+    cost: Cost
+    total_micros: float
+    seconds: float
+    peak_mb: float
+    jvm_mb: float
+    states: int
+    accused: int
+    rejected: int
+    batches: int
+
+    @property
+    def micros(self) -> float:
+        """CPU of the monitor and the broker for each record."""
+        return self.cost.per_record(self.warm_records)
+
+    def part(self, name: str) -> float:
+        """CPU of one part for each record."""
+        return self.cost.per_record(self.warm_records, name)
+
+
+def warm(progress: Sequence[tuple[float, int]], records: int) -> tuple[tuple[float, int], tuple[float, int]]:
+    """Begin and end of the warm part: from the first progress past a third to the end. Raises ServiceError."""
+    begin = next((step for step in progress if step[1] >= records * WARM_AFTER), None)
+    if begin is None or begin[1] >= progress[-1][1]:
+        raise ServiceError("all was worked off in one batch: nothing of it is warm; measure more records")
+    return begin, progress[-1]
+
+
+def work_off(lab: Lab, name: str, topic: str, filled: Filled, **settings: Any) -> WorkedOff:
+    """Start a monitor on a topic that is full, and wait until it is done."""
+    with lab.monitor(name, **settings) as monitor:
+        monitor.work_off(topic, filled.records, LIMIT_SECONDS)
+        progress = monitor.checkpoints.worked_off(topic)
+        (since, before), (until, after) = warm(progress, filled.records)
+        usage, states = monitor.usage, monitor.states()
+        found = WorkedOff(
+            rate=(after - before) / (until - since),
+            warm_records=after - before,
+            cost=usage.cost(since, until),
+            total_micros=usage.cost(monitor.started, until).per_record(filled.records),
+            seconds=until - monitor.started,
+            peak_mb=usage.peak_mb("jvm", "python"),
+            jvm_mb=usage.peak_mb("jvm"),
+            states=len(states),
+            accused=sum(b'"suspected"' in state or b'"confirmed"' in state for state in states.values()),
+            rejected=_rejected(monitor),
+            batches=sum(map(len, monitor.checkpoints.batches(topic).values())),
+        )
+    print(
+        f"  {name}: {found.rate:,.0f} records/s warm, CPU {found.micros:.1f} µs a record "
+        f"(JVM {found.part('jvm'):.1f} + Python {found.part('python'):.1f} + broker {found.part('broker'):.1f}), "
+        f"{found.peak_mb:,.0f} MB, {found.states:,} states, {found.accused:,} accused, {found.rejected:,} rejects",
+        flush=True,
+    )
+    return found
+
+
+def _rejected(monitor: Any) -> int:
+    # It counts what it read when a batch has ended, a moment after the commit.
+    time.sleep(1)
+    rejected: int = monitor.rejected()
+    return rejected

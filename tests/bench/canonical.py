@@ -1,0 +1,127 @@
+"""Canonical snapshots: producers of 40 metrics and 1.5 kB, consumers, groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tests.bench.templates import BUFFER_BYTES, Template
+
+KEY = "service-<<service>>|host-<<client>>:4711|"
+#: What a reading of a producer changes.
+MOVING: Mapping[str, str] = {
+    "select-total": "<<<selects>>>",
+    "io-time-ns-total": "<<<io_ns>>>",
+    "io-wait-time-ns-total": "<<<wait_ns>>>",
+    "record-send-total": "<<<sent>>>",
+    "record-ack-total": "<<<sent>>>",
+    "buffer-available-bytes": "<<<available>>>",
+    "waiting-threads": "<<<waiting>>>",
+}
+#: The other metrics of producers that judgements look at, all of a healthy one, and eight that nobody looks at.
+STANDING: Mapping[str, float] = {
+    "buffer-total-bytes": float(BUFFER_BYTES),
+    "metadata-age": 12.0,
+    "select-rate": 13.694,
+    "io-wait-ratio": 0.971,
+    "io-ratio": 0.018,
+    "bufferpool-wait-ratio": 0.0,
+    "buffer-exhausted-total": 0.0,
+    "queue-records": 0.0,
+    "queue-records-limit": 100000.0,
+    "record-send-rate": 300.126,
+    "record-error-total": 0.0,
+    "response-total": 20481.0,
+    "requests-in-flight": 1.0,
+    "connection-count": 3.0,
+    "metadata-wait-time-ns-total": 50321884.0,
+    "record-queue-time-avg": 0.634,
+    "record-queue-time-max": 6.0,
+    "request-latency-avg": 2.481,
+    "request-latency-max": 17.0,
+    "callback-time-avg": 0.152,
+    "callback-time-max": 1.309,
+    "callback-time-p99": 0.871,
+    "ack-latency-avg": 3.204,
+    "ack-latency-max": 19.0,
+    "reply-queue": 0.0,
+    **{f"other-metric-{n}-avg": 1.25 for n in range(8)},
+}
+#: A producer's 40 metrics.
+PRODUCER: Mapping[str, Any] = {**MOVING, **STANDING}
+
+
+def producer() -> Template:
+    """A producer's snapshot."""
+    return Template.of(_snapshot("order-producer", "producer", PRODUCER), f"{KEY}order-producer")
+
+
+def consumer() -> Template:
+    """A consumer's snapshot, with three partitions of a topic."""
+    metrics: dict[str, Any] = {
+        "select-total": "<<<selects>>>",
+        "records-consumed-total": "<<<sent>>>",
+        "fetch-total": "<<<selects>>>",
+        "last-poll-seconds-ago": 0.0,
+        "poll-idle-ratio-avg": 0.82,
+        "time-between-poll-avg": 210.4,
+        "time-between-poll-max": 520.0,
+        "records-lag-max": 3.0,
+        "fetch-latency-avg": 31.5,
+        "assigned-partitions": 3.0,
+        "last-heartbeat-seconds-ago": 1.0,
+        "connection-count": 3.0,
+    }
+    topics = [
+        {"topic": "orders", "partition": n, "thread": None, "metrics": {"records-lag": 3.0, "position": "<<<sent>>>"}}
+        for n in range(3)
+    ]
+    document = {**_snapshot("order-reader", "consumer", metrics), "topics": topics}
+    return Template.of(document, f"{KEY}order-reader")
+
+
+def group() -> Template:
+    """What the exporter of groups says of a group of three partitions that keeps up."""
+    metrics = {
+        "committed-offset": "<<<sent>>>",
+        "commit-timestamp-ms": "<<<ts_ms>>>",
+        "end-offset": "<<<sent>>>",
+        "start-offset": 0,
+    }
+    client = {
+        "service": "consumer-groups",
+        "host": None,
+        "instance": "default",
+        "client_id": "readers-<<client>>",
+        "kind": "group",
+        "group": "readers-<<client>>",
+        "library": "broker",
+        "version": None,
+    }
+    document = {
+        "ts": "<<<ts_ms>>>",
+        "client": client,
+        "metrics": {"members": 1},
+        "topics": [{"topic": "orders", "partition": n, "metrics": metrics} for n in range(3)],
+        "config": {"group.state": "Stable"},
+    }
+    return Template.of(document, "consumer-groups|default|readers-<<client>>")
+
+
+def _snapshot(client_id: str, kind: str, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "ts": "<<<ts_ms>>>",
+        "client": {
+            "service": "service-<<service>>",
+            "host": "host-<<client>>",
+            "instance": "host-<<client>>:4711",
+            "client_id": client_id,
+            "kind": kind,
+            "library": "java",
+            "version": "3.9.1",
+            "group": None,
+        },
+        "metrics": dict(metrics),
+        "topics": [],
+        "config": {"buffer.memory": str(BUFFER_BYTES), "request.timeout.ms": "30000"},
+    }

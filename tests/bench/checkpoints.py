@@ -1,0 +1,87 @@
+"""When which records were worked off, by the checkpoints of the monitor's queries.
+
+Spark writes `offsets/<n>` when it has planned a batch (with the time, and how far the batch goes in each topic) and
+`commits/<n>` when all of the batch's results are where they belong. To read them costs the monitor nothing, and they
+are as exact as a batch can be. Spark deletes those of long ago: `look` every few seconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A committed batch of a query. Times are those of `time.time()`; `ends`: topic → records up to its end."""
+
+    query: str
+    number: int
+    planned: float
+    committed: float
+    ends: Mapping[str, int]
+
+    @property
+    def seconds(self) -> float:
+        """From the plan to the commit."""
+        return self.committed - self.planned
+
+
+class Checkpoints:
+    """The batches of all queries under one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._batches: dict[tuple[str, int], Batch] = {}
+
+    def look(self) -> None:
+        """Take in what is new."""
+        for commits in self._folder.glob("**/commits"):
+            query = str(commits.parent.relative_to(self._folder))
+            for commit in commits.iterdir():
+                if commit.name.isdigit() and (query, int(commit.name)) not in self._batches:
+                    batch = _batch(query, commit)
+                    if batch is not None:
+                        self._batches[query, batch.number] = batch
+
+    def batches(self, topic: str) -> Mapping[str, Sequence[Batch]]:
+        """The batches of each query that reads the topic, in order."""
+        found: dict[str, list[Batch]] = {}
+        for batch in sorted(self._batches.values(), key=lambda b: b.number):
+            if topic in batch.ends:
+                found.setdefault(batch.query, []).append(batch)
+        return found
+
+    def worked_off(self, topic: str) -> Sequence[tuple[float, int]]:
+        """Times, each with how many records of the topic all queries that read it had worked off by then."""
+        queries = self.batches(topic)
+        done = dict.fromkeys(queries, 0)
+        progress: list[tuple[float, int]] = []
+        for batch in sorted((b for found in queries.values() for b in found), key=lambda b: b.committed):
+            done[batch.query] = batch.ends[topic]
+            count = min(done.values())
+            if count > (progress[-1][1] if progress else 0):
+                progress.append((batch.committed, count))
+        return progress
+
+    def count(self, topic: str) -> int:
+        """How many records of the topic all queries that read it have worked off."""
+        return min((found[-1].ends[topic] for found in self.batches(topic).values()), default=0)
+
+
+def _batch(query: str, commit: Path) -> Batch | None:
+    try:
+        committed = commit.stat().st_mtime
+        lines = (commit.parent.parent / "offsets" / commit.name).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return None
+    ends: dict[str, int] = {}
+    for line in lines[2:]:
+        offsets = json.loads(line) if line.startswith("{") else {}
+        for topic, partitions in offsets.items():
+            if isinstance(partitions, dict):
+                ends[topic] = max(ends.get(topic, 0), sum(partitions.values()))
+    planned = json.loads(lines[1])["batchTimestampMs"] / 1000
+    return Batch(query, int(commit.name), planned, committed, ends)

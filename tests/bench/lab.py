@@ -1,0 +1,184 @@
+"""The complete monitor as a user starts it, on a broker of its own: what every measurement of it begins with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from clienthealth.errors import ServiceError
+from clienthealth.settings import load
+from deploy.demo.broker import Broker
+from deploy.demo.processes import Process, free_port
+from deploy.demo.topics import create_ours
+from tests.bench.checkpoints import Checkpoints
+from tests.bench.publish import newest
+from tests.bench.results import FOLDER
+from tests.bench.usage import Usage
+
+START_SECONDS = 300.0
+STOP_SECONDS = 60.0
+PARTITIONS = 2
+KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
+PREFIX = "kafka_client_health_"
+
+
+class Lab:
+    """A folder that is deleted afterwards, and a broker. Use it as a context manager."""
+
+    def __init__(self) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix="kafka-health-bench-")
+        self.folder = Path(self._temporary.name)
+        self.broker = Broker(self.folder / "broker")
+
+    @property
+    def servers(self) -> str:
+        """The broker's address."""
+        return self.broker.bootstrap_servers
+
+    def __enter__(self) -> Self:
+        try:
+            self.broker.start()
+        except BaseException:
+            self._temporary.cleanup()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.broker.stop()
+        self._temporary.cleanup()
+
+    def topics(self, metrics: str = "client-metrics", logs: str = "client-logs") -> None:
+        """Create the input topics, so that they can be filled before the monitor starts."""
+        for topic in (metrics, logs):
+            self.broker.create_topic(topic, PARTITIONS, {"retention.ms": str(6 * 3_600_000)})
+
+    @contextmanager
+    def monitor(self, name: str = "monitor", **settings: Any) -> Iterator[Monitor]:
+        """A monitor with its own checkpoint, history and output topics. `settings`: of the section [monitor]."""
+        monitor = Monitor(self, name, settings)
+        try:
+            with Usage({"monitor": monitor.process.pid, "broker": self.broker.pid}) as monitor.usage:
+                yield monitor
+        except BaseException:
+            # Whoever presses Ctrl-C does not want to wait for the end of a batch.
+            monitor.process.kill()
+            FOLDER.mkdir(parents=True, exist_ok=True)
+            shutil.copy(monitor.process.log, FOLDER / "failed-monitor.log")
+            raise
+        monitor.process.stop(STOP_SECONDS)
+
+
+class Monitor:
+    """A running `kafka-health monitor`, and what can be seen of it from outside."""
+
+    usage: Usage
+
+    def __init__(self, lab: Lab, name: str, settings: Mapping[str, Any]) -> None:
+        folder = lab.folder / name
+        folder.mkdir()
+        self._servers = lab.servers
+        self._port = free_port()
+        sections: Mapping[str, Mapping[str, Any]] = {
+            "kafka": {"bootstrap_servers": lab.servers},
+            "topics": {"health": f"{name}-health", "rejects": f"{name}-rejects"},
+            "monitor": {
+                "checkpoint": str(folder / "checkpoints"),
+                "history": str(folder / "history"),
+                "metrics_port": self._port,
+                "start_seconds_back": 7200,
+                **settings,
+            },
+        }
+        config = folder / "health.toml"
+        # A JSON value is a TOML value too.
+        config.write_text(
+            "\n".join(
+                f"[{section}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
+                for section, values in sections.items()
+            ),
+            encoding="utf-8",
+        )
+        self.settings = load(str(config), environ={})
+        create_ours(self.settings, PARTITIONS)
+        self.checkpoints = Checkpoints(folder / "checkpoints")
+        self.started = time.time()
+        self.process = Process(name, [KAFKA_HEALTH, "monitor", "--config", str(config)], folder / "monitor.log")
+
+    def wait_until(self, ready: Callable[[], bool], seconds: float) -> None:
+        """Wait for a condition. Raises ServiceError, with the end of its log, if it ends or takes too long."""
+
+        def looked() -> bool:
+            self.checkpoints.look()
+            return ready()
+
+        self.process.wait_until(looked, seconds)
+
+    def wait_for_queries(self) -> None:
+        """Wait until all its queries run and have finished a batch or found nothing to do."""
+        self.wait_until(lambda: self._up() and time.time() - self.started > 10, START_SECONDS)
+
+    def work_off(self, topic: str, records: int, seconds: float) -> None:
+        """Wait until the queries that read the topic have worked off so many records."""
+
+        def done() -> bool:
+            return self.checkpoints.count(topic) >= records
+
+        self.wait_until(done, seconds)
+        time.sleep(2)
+        # A query that started later than the others has its first batch now.
+        self.wait_until(done, seconds)
+
+    def watch(self, seconds: float, every: float = 1.0) -> Sequence[float]:
+        """Let it run for a while; how long its slowest query's batches took, each second, by its own metrics.
+
+        Raises ServiceError if it ends.
+        """
+        found: list[float] = []
+        until = time.time() + seconds
+        while True:
+            began = time.time()
+            if not self.process.alive:
+                raise ServiceError(f"the monitor ended with exit code {self.process.exit_code}\n{self.process.tail()}")
+            self.checkpoints.look()
+            found += [max(values.values()) for values in [self.metrics().get("batch_duration_seconds")] if values]
+            if began + every >= until:
+                time.sleep(max(0.0, until - time.time()))
+                return found
+            time.sleep(max(0.0, began + every - time.time()))
+
+    def metrics(self) -> Mapping[str, Mapping[tuple[str, ...], float]]:
+        """Its own metrics without their prefix: name → values of labels → value. Empty while it does not answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as answer:
+                text = answer.read().decode()
+        except OSError:
+            return {}
+        found: dict[str, dict[tuple[str, ...], float]] = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if sample.name.startswith(PREFIX):
+                    labels = tuple(value for _, value in sorted(sample.labels.items()))
+                    found.setdefault(sample.name.removeprefix(PREFIX), {})[labels] = sample.value
+        return found
+
+    def rejected(self) -> int:
+        """How many records it could not read, by its own count."""
+        return round(sum(self.metrics().get("records_rejected_total", {}).values()))
+
+    def states(self) -> Mapping[bytes, bytes]:
+        """The newest record of every client."""
+        return newest(self._servers, self.settings.topics.health)
+
+    def _up(self) -> bool:
+        queries = self.metrics().get("query_up", {})
+        return bool(queries) and all(queries.values())

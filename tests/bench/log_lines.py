@@ -1,0 +1,75 @@
+"""Generated log lines: of an application, without anything of Kafka in them, and of a storm."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from tests.bench.samples import FORMATS
+from tests.bench.templates import SERVICES, filled_in
+
+PROCESSES, SECONDS = 500, 120
+LINE = (
+    "INFO  [http-nio-8080-exec-<<thread>>] com.example.checkout.OrderController - order <<order>> of <<client>> "
+    "accepted with <<items>> items, priced and handed to fulfilment in <<millis>> ms"
+)
+STORM_LINE = (
+    "WARN  [kafka-producer-network-thread | order-producer] org.apache.kafka.clients.producer.internals.Sender - "
+    "[Producer clientId=order-producer] Got error produce response with correlation id <<order>> on topic-partition "
+    "orders-<<items>>, retrying (2147483641 attempts left). Error: NOT_ENOUGH_REPLICAS"
+)
+#: In a storm so many of ten lines are of one process.
+LOUD = 9
+
+
+def noise(records: int) -> Iterator[tuple[bytes, bytes]]:
+    """Plain lines of an application."""
+    return _lines(filled_in(LINE), records, loud=0)
+
+
+def wrapped(records: int) -> Iterator[tuple[bytes, bytes]]:
+    """The same lines as Filebeat ships them."""
+    document = json.loads((FORMATS / "filebeat_plain_multiline.json").read_text(encoding="utf-8"))
+    document["log"] = {"offset": "<<<order>>>", "file": {"path": "/var/log/checkout/app.log"}}
+    document["message"] = f"2026-11-20 18:40:31,204 {LINE}"
+    return _lines(filled_in(json.dumps(document, separators=(",", ":"))), records, loud=0)
+
+
+def storm(records: int) -> Iterator[tuple[bytes, bytes]]:
+    """One signature, nine of ten lines from one client."""
+    return _lines(filled_in(STORM_LINE), records, loud=LOUD)
+
+
+def ordinary(client: int, at: float) -> bytes:
+    """One plain line."""
+    return _stamp(at) + filled_in(LINE) % _values(client, round(at))
+
+
+def _lines(body: bytes, records: int, loud: int) -> Iterator[tuple[bytes, bytes]]:
+    """Lines of the last two minutes; each begins with its time, unless it is a JSON document."""
+    begin = time.time() - SECONDS
+    plain = not body.startswith(b"{")
+    stamp = b""
+    for number in range(records):
+        client = 0 if number % 10 < loud else number % PROCESSES
+        if plain and not number % 100:
+            stamp = _stamp(begin + number / records * SECONDS)
+        key = b"service-%d|host-%d:4711|" % (client % SERVICES, client)
+        yield key, stamp + body % _values(client, number)
+
+
+def _stamp(at: float) -> bytes:
+    moment = datetime.fromtimestamp(at, UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S},{moment.microsecond // 1000:03d} ".encode()
+
+
+def _values(client: int, number: int) -> dict[bytes, int]:
+    return {
+        b"client": client,
+        b"thread": number % 200,
+        b"order": number,
+        b"items": number % 7,
+        b"millis": number % 90,
+    }

@@ -1,0 +1,25 @@
+"""One module for each measurement: `TITLE`, and `measure(scope) -> Result`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Scope:
+    """How much is measured. `records`: of a backlog, None for what the measurement uses by itself."""
+
+    quick: bool = False
+    records: int | None = None
+
+    def backlog(self, usual: int) -> int:
+        """Records of a backlog: as many as were asked for, a tenth in a quick run."""
+        return self.records or (usual // 10 if self.quick else usual)
+
+    def seconds(self, usual: float, quick: float) -> float:
+        """How long something is watched."""
+        return quick if self.quick else usual
+
+    def batch(self, records: int) -> int | None:
+        """A bound of the monitor's batches where its own would make one of all the records."""
+        return records // 4 if records < 400_000 else None

@@ -1,0 +1,76 @@
+"""A backlog of canonical snapshots, the peer on the same topic, and reading alone, in one run."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from tests.bench import canonical, peer, raw
+from tests.bench.backlog import WorkedOff, work_off
+from tests.bench.lab import PARTITIONS, Lab
+from tests.bench.measurements import Scope
+from tests.bench.peer import PeerPass
+from tests.bench.publish import Filled, fill, readings
+from tests.bench.results import Figure, Result, Table
+
+TITLE = "Canonical snapshots, 1.5 kB, 5,000 clients"
+RECORDS, CLIENTS, PASSES = 400_000, 5_000, 3
+TOPIC = "client-metrics"
+AIM, MICROS = 1.3, 28.0
+
+
+def measure(scope: Scope) -> Result:
+    """The peer and the monitor in turn, each from nothing."""
+    records = scope.backlog(RECORDS)
+    with Lab() as lab:
+        lab.topics()
+        filled = fill(lab.servers, TOPIC, readings(canonical.producer(), records, CLIENTS), CLIENTS)
+        settings = {"max_offsets_per_trigger": bound} if (bound := scope.batch(records)) else {}
+        ours: list[WorkedOff] = []
+        peers: list[PeerPass] = []
+        for number in range(1, 2 if scope.quick else PASSES + 1):
+            peers.append(peer.run(lab, f"peer-{number}", TOPIC, filled, PARTITIONS))
+            ours.append(work_off(lab, f"monitor-{number}", TOPIC, filled, **settings))
+        reading = raw.read(lab, TOPIC, filled)
+    return _result(ours, peers, reading, filled)
+
+
+def _result(ours: Sequence[WorkedOff], peers: Sequence[PeerPass], reading: raw.Read, filled: Filled) -> Result:
+    mine = sorted(ours, key=lambda found: found.rate)[len(ours) // 2]
+    other = sorted(peers, key=lambda found: found.rate)[len(peers) // 2]
+    ratio = statistics.median(a.rate / b.rate for a, b in zip(ours, peers, strict=True))
+    figures = [
+        Figure("canonical, records/s", mine.rate, "/s", other.rate, "least", other.rate, f"{ratio:.2f} × the peer"),
+        Figure("the same as a multiple of the peer (aim)", ratio, "×", AIM, "least"),
+        Figure("CPU of a record", mine.micros, "µs", MICROS, "most", other.total),
+        Figure("peak memory of the monitor", mine.peak_mb, "MB", peer=other.peak_mb),
+    ]
+    head = ["", "records/s", "CPU µs/record", "JVM", "Python", "broker", "with the start", "peak MB", "of it JVM"]
+    rows = [_our_row(number, found) for number, found in enumerate(ours, 1)]
+    rows += [_peer_row(number, found) for number, found in enumerate(peers, 1)]
+    rows.append(["Spark reads and drops", f"{reading.rate:,.0f}", f"{reading.micros:.1f}", *[""] * 6])
+    how = (
+        f"{filled.records:,} snapshots of {filled.mean_bytes:,} bytes of {filled.clients:,} clients, keyed, "
+        f"{PARTITIONS} partitions. Monitor: all sinks on, warm from the first batch that ends past a third. "
+        f"Peer: Kafka Streams {peer.KAFKA_STREAMS} on the same topic, five indicators in windows of 60 s every 30 s, "
+        "RocksDB and changelog, no verdicts and no output; its second half. CPU is that of the program and the broker. "
+        "Reading alone: Spark's Kafka source into `noop`, second and third pass of one JVM."
+    )
+    notes = [
+        f"pass {number}: {found.states:,} states, {found.accused:,} of them accused, {found.rejected:,} rejects, "
+        f"{found.batches} batches, {found.seconds:.0f} s with the start"
+        for number, found in enumerate(ours, 1)
+    ]
+    return Result(figures, how, [Table(head, rows)], notes)
+
+
+def _our_row(number: int, found: WorkedOff) -> list[str]:
+    parts = [f"{found.part(part):.1f}" for part in ("jvm", "python", "broker")]
+    rest = [f"{found.total_micros:.1f} µs", f"{found.peak_mb:,.0f}", f"{found.jvm_mb:,.0f}"]
+    return [f"monitor, pass {number}", f"{found.rate:,.0f}", f"{found.micros:.1f}", *parts, *rest]
+
+
+def _peer_row(number: int, found: PeerPass) -> list[str]:
+    parts = [f"{found.micros:.1f}", "–", f"{found.broker_micros:.1f}"]
+    rest = [f"{found.cold_rate:,.0f}/s", f"{found.peak_mb:,.0f}", ""]
+    return [f"Kafka Streams, pass {number}", f"{found.rate:,.0f}", f"{found.total:.1f}", *parts, *rest]

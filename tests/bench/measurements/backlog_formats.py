@@ -1,0 +1,65 @@
+"""A backlog of each of the other formats of metrics, worked off by the whole monitor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from tests.bench import samples
+from tests.bench.backlog import work_off
+from tests.bench.lab import PARTITIONS, Lab
+from tests.bench.measurements import Scope
+from tests.bench.publish import fill, readings
+from tests.bench.results import Figure, Result, Table
+from tests.bench.templates import Template
+
+TITLE = "Other formats of metrics, 5,000 clients each"
+TOPIC, CLIENTS = "client-metrics", 5_000
+
+
+class _Format(NamedTuple):
+    template: Callable[[], Template]
+    records: int
+    target: float
+
+
+FORMATS: Mapping[str, _Format] = {
+    "librdkafka statistics": _Format(samples.librdkafka, 200_000, 25_000),
+    "Telegraf": _Format(samples.telegraf, 200_000, 25_000),
+    "Jolokia": _Format(samples.jolokia, 200_000, 25_000),
+    "OTLP JSON": _Format(samples.otlp, 100_000, 10_000),
+}
+
+
+def measure(scope: Scope) -> Result:
+    """Each format on a broker of its own."""
+    figures, rows = [], []
+    for name, wanted in FORMATS.items():
+        template = wanted.template()
+        records = scope.backlog(wanted.records)
+        with Lab() as lab:
+            lab.topics()
+            filled = fill(lab.servers, TOPIC, readings(template, records, CLIENTS // template.clients), CLIENTS)
+            found = work_off(lab, "monitor", TOPIC, filled, max_offsets_per_trigger=records // 4)
+        figures.append(
+            Figure(
+                f"{name}, {filled.mean_bytes / 1000:.1f} kB, snapshots/s",
+                found.rate * template.clients,
+                "/s",
+                wanted.target,
+                "least",
+                note=f"{found.rate:,.0f} records/s" if template.clients > 1 else "",
+            )
+        )
+        rows.append(
+            [name, f"{filled.mean_bytes:,}", f"{template.clients}", f"{found.rate:,.0f}", f"{found.micros:.1f}"]
+            + [f"{found.part(part):.1f}" for part in ("jvm", "python", "broker")]
+            + [f"{found.peak_mb:,.0f}", f"{found.states:,}", f"{found.accused:,}", f"{found.rejected:,}"]
+        )
+    head = ["", "bytes", "clients in a record", "records/s", "CPU µs/record", "JVM", "Python", "broker", "peak MB"]
+    how = (
+        f"Healthy clients, 10 s apart, keyed, {PARTITIONS} partitions; batches of a quarter of the records, all sinks "
+        "on, warm from the first batch that ends past a third. Of a record that speaks of two clients both count as "
+        "snapshots."
+    )
+    return Result(figures, how, [Table([*head, "states", "accused", "rejects"], rows)])

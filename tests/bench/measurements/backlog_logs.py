@@ -1,0 +1,46 @@
+"""A backlog of log lines: nothing of Kafka in them, and a storm of one signature."""
+
+from __future__ import annotations
+
+from tests.bench.backlog import WorkedOff, work_off
+from tests.bench.lab import PARTITIONS, Lab
+from tests.bench.log_lines import LOUD, PROCESSES, SECONDS, noise, storm, wrapped
+from tests.bench.measurements import Scope
+from tests.bench.publish import Filled, fill
+from tests.bench.results import Figure, Result, Table
+
+TITLE = "Log lines"
+TOPIC = "client-logs"
+NOISE, STORM, TARGET = 1_000_000, 200_000, 150_000
+
+
+def measure(scope: Scope) -> Result:
+    """Each kind on a broker of its own."""
+    kinds = (
+        ("log lines with nothing of Kafka, lines/s", noise, NOISE, TARGET),
+        ("the same in Filebeat's JSON, lines/s", wrapped, NOISE, None),
+        ("a storm of one signature, lines/s", storm, STORM, None),
+    )
+    figures, rows = [], []
+    for what, lines, usual, target in kinds:
+        records = scope.backlog(usual)
+        with Lab() as lab:
+            lab.topics()
+            filled = fill(lab.servers, TOPIC, lines(records), PROCESSES)
+            settings = {"max_offsets_per_trigger": records // 4} if records <= 4 * 200_000 else {}
+            found = work_off(lab, "monitor", TOPIC, filled, **settings)
+        figures.append(Figure(what, found.rate, "/s", target, "least"))
+        rows.append(_row(what, filled, found))
+    head = ["", "bytes", "lines/s", "CPU µs/line", "JVM", "Python", "broker", "peak MB", "rejects"]
+    how = (
+        f"Lines of {PROCESSES} processes from {SECONDS} s, keyed by process, {PARTITIONS} partitions, no metrics "
+        f"beside them. In the storm {LOUD} of 10 lines are of one client. All sinks on, warm from the first batch "
+        "that ends past a third."
+    )
+    return Result(figures, how, [Table(head, rows)])
+
+
+def _row(what: str, filled: Filled, found: WorkedOff) -> list[str]:
+    parts = [f"{found.part(part):.2f}" for part in ("jvm", "python", "broker")]
+    begin = [what.removesuffix(", lines/s"), f"{filled.mean_bytes:,}", f"{found.rate:,.0f}", f"{found.micros:.2f}"]
+    return [*begin, *parts, f"{found.peak_mb:,.0f}", f"{found.rejected:,}"]

@@ -1,0 +1,75 @@
+"""What the monitor costs where hardly anything happens: 20 clients, everything on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from tests.bench import canonical
+from tests.bench.lab import Lab
+from tests.bench.load import Load
+from tests.bench.log_lines import ordinary
+from tests.bench.measurements import Scope
+from tests.bench.results import Figure, Result, Table
+from tests.bench.templates import values
+
+TITLE = "Twenty clients"
+PRODUCERS, CONSUMERS, GROUPS = 12, 6, 2
+INTERVAL_SECONDS = 10
+#: As often as a Prometheus would ask for its metrics.
+SCRAPE_SECONDS = 15.0
+CORES, MEGABYTES = 0.15, 900.0
+
+
+def few(since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
+    """Each client's reading and one line of its log, every 10 s, each at its own moment."""
+    kinds = [canonical.producer()] * PRODUCERS + [canonical.consumer()] * CONSUMERS + [canonical.group()] * GROUPS
+    for client, template in enumerate(kinds):
+        phase = client * INTERVAL_SECONDS / len(kinds)
+        reading = int((until - phase) / INTERVAL_SECONDS)
+        if reading > int((since - phase) / INTERVAL_SECONDS):
+            key, value = template.record(values(client, reading % 1_000_000, round(until * 1000)))
+            yield "client-metrics", key, value
+            yield "client-logs", key, ordinary(client, until)
+
+
+def measure(scope: Scope) -> Result:
+    """Ten minutes, of which the second half counts."""
+    seconds = scope.seconds(600, 120)
+    with Lab() as lab:
+        lab.topics()
+        with lab.monitor() as monitor, Load(lab.servers, few):
+            monitor.wait_for_queries()
+            monitor.watch(seconds / 2, SCRAPE_SECONDS)
+            since, usage, shared_mb = time.time(), monitor.usage, 0.0
+            while time.time() < since + seconds / 2:
+                monitor.watch(SCRAPE_SECONDS, SCRAPE_SECONDS)
+                shared_mb = max(shared_mb, usage.proportional_mb("monitor"))
+            until = time.time()
+            cost = usage.cost(since, until)
+            peak_mb = usage.peak_mb("jvm", "python", since=since)
+            parts = {part: usage.peak_mb(part, since=since) for part in ("jvm", "python")}
+            states = len(monitor.states())
+            batches = {
+                name: sum(b.committed >= since for b in found)
+                for name, found in monitor.checkpoints.batches("client-metrics").items()
+            }
+    cores = cost.cores("jvm", "python")
+    figures = [
+        Figure("20 clients, cores", cores, "cores", CORES),
+        Figure("20 clients, memory of all processes", peak_mb, "MB", MEGABYTES),
+        Figure("the same, what processes share counted once", shared_mb, "MB"),
+    ]
+    how = (
+        f"{PRODUCERS} producers, {CONSUMERS} consumers and {GROUPS} groups, each a reading and a log line every "
+        f"{INTERVAL_SECONDS} s; {seconds:.0f} s, of which the second half counts. Memory: resident, what "
+        "processes share counted for each."
+    )
+    rows = [
+        [part, f"{cost.cores(part):.3f}", f"{parts[part]:,.0f}" if part in parts else ""]
+        for part in ("jvm", "python", "broker")
+    ]
+    notes = [
+        f"{states} states; batches of the second half: {', '.join(f'{n} {count}' for n, count in batches.items())}",
+    ]
+    return Result(figures, how, [Table(["", "cores", "most MB"], rows)], notes)

@@ -1,0 +1,110 @@
+"""A large fleet, live: does the monitor keep up, and does a record cost more where there are more clients?"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.bench import canonical
+from tests.bench.lab import PARTITIONS, Lab
+from tests.bench.load import Load, Steady
+from tests.bench.measurements import Scope
+from tests.bench.publish import ends
+from tests.bench.results import Figure, Result, Table
+from tests.bench.usage import Cost
+
+TITLE = "100,000 clients, live"
+TOPIC = "client-metrics"
+FEW, MANY, INTERVAL_SECONDS = 5_000, 100_000, 10
+CORES, MEGABYTES, RATIO = 1.2, 4000.0, 1.3
+#: Farther behind than two readings of each client it does not keep up.
+BEHIND_SECONDS = 20.0
+LOOK_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Live:
+    """What a fleet cost in the second half of its time. `behind`: seconds of input not yet worked off, at each look."""
+
+    clients: int
+    seconds: float
+    rate: float
+    worked_off: int
+    cost: Cost
+    peak_mb: float
+    jvm_mb: float
+    behind: Sequence[float]
+    sent_rate: float
+    states: int
+
+    @property
+    def micros(self) -> float:
+        """CPU of the monitor for each record, without the broker's."""
+        return self.cost.per_record(self.worked_off, "jvm", "python")
+
+
+def measure(scope: Scope) -> Result:
+    """Few clients first, at the same rate of records; then many."""
+    many = MANY // 10 if scope.quick else MANY
+    few = FEW // 10 if scope.quick else FEW
+    rate = many / INTERVAL_SECONDS
+    short, long = scope.seconds(240, 90), scope.seconds(600, 90)
+    # Their time runs faster, so that they too report every 10 s of it.
+    since_ms = round((time.time() - (short + 120) * rate / few * INTERVAL_SECONDS) * 1000)
+    small = _live(few, rate, short, since_ms)
+    large = _live(many, rate, long, None)
+    worst = max(large.behind, default=0.0)
+    ratio = large.micros / small.micros
+    figures = [
+        Figure(f"{many:,} clients, cores", large.cost.cores("jvm", "python"), "cores", CORES),
+        Figure("memory of all processes", large.peak_mb, "MB", MEGABYTES),
+        Figure("input not yet worked off, most", worst, "s", BEHIND_SECONDS),
+        Figure(f"CPU of a record as a multiple of that of {few:,} clients", ratio, "×", RATIO),
+    ]
+    head = ["clients", "records/s sent", "worked off", "behind, median s", "most s", "cores JVM", "Python", "broker"]
+    rows = [
+        [f"{live.clients:,}", f"{live.sent_rate:,.0f}", f"{live.worked_off / live.seconds:,.0f}/s"]
+        + [f"{statistics.median(live.behind):.1f}", f"{max(live.behind):.1f}"]
+        + [f"{live.cost.cores(part):.2f}" for part in ("jvm", "python", "broker")]
+        + [f"{live.micros:.1f}", f"{live.peak_mb:,.0f}", f"{live.jvm_mb:,.0f}", f"{live.states:,}"]
+        for live in (small, large)
+    ]
+    how = (
+        f"{many:,} producers, each a snapshot of 1.5 kB every {INTERVAL_SECONDS} s, evenly, for {long:.0f} s; before, "
+        f"{few:,} clients at the same rate of records for {short:.0f} s, whose own time runs "
+        f"{rate * 10 / few:.0f} times as fast. {PARTITIONS} partitions; the second half counts. CPU of a record: the "
+        "monitor's, without the broker."
+    )
+    return Result(figures, how, [Table([*head, "CPU µs/record", "peak MB", "of it JVM", "states"], rows)])
+
+
+def _live(clients: int, rate: float, seconds: float, since_ms: int | None) -> Live:
+    with Lab() as lab:
+        lab.topics()
+        with lab.monitor() as monitor:
+            monitor.wait_for_queries()
+            with Load(lab.servers, Steady(TOPIC, canonical.producer(), clients, rate, since_ms)) as load:
+                monitor.watch(seconds / 2, LOOK_SECONDS)
+                since, sent, before = time.time(), load.sent, monitor.checkpoints.count(TOPIC)
+                behind = []
+                while time.time() < since + seconds / 2:
+                    monitor.watch(LOOK_SECONDS, LOOK_SECONDS)
+                    behind.append((ends(lab.servers, TOPIC) - monitor.checkpoints.count(TOPIC)) / rate)
+                    if len(behind) % 6 == 1:
+                        print(f"  {clients:,} clients: {behind[-1]:.1f} s behind", flush=True)
+                until = time.time()
+                usage = monitor.usage
+                return Live(
+                    clients=clients,
+                    seconds=until - since,
+                    rate=rate,
+                    worked_off=monitor.checkpoints.count(TOPIC) - before,
+                    cost=usage.cost(since, until),
+                    peak_mb=usage.peak_mb("jvm", "python"),
+                    jvm_mb=usage.peak_mb("jvm"),
+                    behind=behind,
+                    sent_rate=(load.sent - sent) / (until - since),
+                    states=len(monitor.states()),
+                )

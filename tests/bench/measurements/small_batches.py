@@ -1,0 +1,91 @@
+"""How long the monitor takes for a small batch: what decides how soon a verdict comes."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterable, Sequence
+
+from tests.bench import canonical
+from tests.bench.checkpoints import Batch
+from tests.bench.lab import PARTITIONS, Lab
+from tests.bench.load import Load
+from tests.bench.measurements import Scope
+from tests.bench.results import Figure, Result, Table
+from tests.bench.templates import Template, values
+from tests.bench.usage import Usage
+
+TITLE = "Small batches"
+TOPIC = "client-metrics"
+TRIGGER_SECONDS, BURST_AFTER = 5, 1.5
+TARGETS = {200: 0.7, 5_000: 1.0}
+
+
+class Bursts:
+    """So many records between two of the monitor's triggers, from clients that each report in every second burst."""
+
+    def __init__(self, template: Template, size: int) -> None:
+        self._template, self._size = template, size
+        self._last = int(time.time() / TRIGGER_SECONDS)
+        self._number = 0
+
+    def __call__(self, since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
+        """A burst, once after each trigger."""
+        slot = int((until - BURST_AFTER) / TRIGGER_SECONDS)
+        if slot > self._last:
+            self._last = slot
+            half, reading = self._number % 2, self._number // 2
+            self._number += 1
+            for client in range(half * self._size, (half + 1) * self._size):
+                key, value = self._template.record(values(client, reading, round(until * 1000)))
+                yield TOPIC, key, value
+
+
+def measure(scope: Scope) -> Result:
+    """Each size on a broker of its own."""
+    figures, rows = [], []
+    for size, target in TARGETS.items():
+        with Lab() as lab:
+            lab.topics()
+            with lab.monitor(trigger_seconds=TRIGGER_SECONDS) as monitor:
+                monitor.wait_for_queries()
+                with Load(lab.servers, Bursts(canonical.producer(), size)):
+                    monitor.watch(scope.seconds(90, 40))
+                    since = time.time()
+                    own = _reported(monitor.watch(scope.seconds(150, 40)))
+                until = time.time()
+                queries = {
+                    name: [b for b in _sized(found, size) if b.planned >= since]
+                    for name, found in monitor.checkpoints.batches(TOPIC).items()
+                }
+                usage: Usage = monitor.usage
+                cost = usage.cost(since, until)
+        seconds = {name: [b.seconds for b in found] for name, found in queries.items() if found}
+        slowest = max(seconds, key=lambda name: statistics.median(seconds[name]))
+        median = statistics.median(seconds[slowest])
+        figures.append(Figure(f"a batch of {size:,} records", median, "s", target))
+        for name, found in seconds.items():
+            label = name if name != "." else "the query"
+            times = [f"{len(found)}", f"{statistics.median(found):.2f}", f"{max(found):.2f}"]
+            rows.append([f"{size:,}", label, *times, f"{cost.cores('jvm', 'python'):.2f}", own])
+    how = (
+        f"A burst of records {BURST_AFTER} s after each of the monitor's triggers, every {TRIGGER_SECONDS} s, each "
+        f"client in every second burst, {PARTITIONS} partitions, after {scope.seconds(90, 40):.0f} s of them. From the "
+        "plan of a batch to its commit, by the query's checkpoint; the slowest query counts."
+    )
+    head = ["records", "query", "batches", "median s", "longest s", "cores, all of the monitor", "by its own metric, s"]
+    return Result(figures, how, [Table(head, rows)])
+
+
+def _sized(batches: Sequence[Batch], size: int) -> Iterable[Batch]:
+    """Those that held one burst."""
+    before = 0
+    for batch in batches:
+        if batch.ends[TOPIC] - before == size:
+            yield batch
+        before = batch.ends[TOPIC]
+
+
+def _reported(seen: Sequence[float]) -> str:
+    """The median of what its own metric says of the slowest query."""
+    return f"{statistics.median(seen):.2f}" if seen else ""

@@ -1,0 +1,113 @@
+"""RESULTS.md: the page that `make bench` writes.
+
+Each section carries its result as JSON in a comment, so that a single measurement can be repeated on another checkout
+and the others stay.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tests.bench.results import FOLDER, ROOT, Figure, Kept, Table, folder
+
+PAGE = ROOT / "tests" / "bench" / "RESULTS.md"
+_DATA = re.compile(r"^<!-- measured (\{.*\}) -->$", re.MULTILINE)
+#: Conditions that differ from one measurement to the next; the others are said of all.
+_OWN = ("date", "commit", "load before", "took")
+
+
+def update(titles: Mapping[str, str], quick: bool) -> Path:
+    """Write the page anew: what it held, and what has been measured since. Its path."""
+    page = folder(quick) / "RESULTS.md" if quick else PAGE
+    known = _on_page(page) | _measured(quick)
+    page.write_text(_text(titles, [known[name] for name in titles if name in known], quick), encoding="utf-8")
+    return page
+
+
+def lines(kept: Kept) -> Iterator[str]:
+    """The figures of one measurement, for the terminal."""
+    for figure in kept.result.figures:
+        met = {True: "met", False: "MISSED", None: ""}[figure.met]
+        target = "" if figure.target is None else f"target {_target(figure)}"
+        value = _number(figure.value, figure.unit)
+        yield f"{figure.what:<52} {value:>14}  {target:<24} {met:<7} {figure.note}".rstrip()
+
+
+def _on_page(page: Path) -> dict[str, Kept]:
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    found = [Kept.read(json.loads(data.replace("- ->", "-->"))) for data in _DATA.findall(text)]
+    return {kept.name: kept for kept in found}
+
+
+def _measured(quick: bool) -> dict[str, Kept]:
+    paths = sorted((FOLDER / "quick" if quick else FOLDER).glob("*.json"))
+    return {path.stem: Kept.read(json.loads(path.read_text(encoding="utf-8"))) for path in paths}
+
+
+def _text(titles: Mapping[str, str], kept: Sequence[Kept], quick: bool) -> str:
+    parts = [
+        "# What the monitor costs\n\nWritten by `make bench`; not by hand. The complete monitor as a user starts it, "
+        "all sinks on, on the project's own broker, with generated data, all on the cores of one machine. "
+        "How each figure was measured is said below it."
+    ]
+    if quick:
+        parts.append("**These are short runs, to try the benchmark itself: no results.**")
+    parts.append(_machines(kept))
+    parts.append(_overview(kept))
+    missing = [title for name, title in titles.items() if name not in {found.name for found in kept}]
+    if missing:
+        parts.append("Not measured yet: " + "; ".join(missing) + ".")
+    parts += [_section(titles[found.name], found) for found in kept]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _machines(kept: Sequence[Kept]) -> str:
+    said = {
+        ", ".join(f"{name} {value}" for name, value in found.conditions.items() if name not in _OWN) for found in kept
+    }
+    return "\n".join(f"Machine: {conditions}." for conditions in sorted(said))
+
+
+def _overview(kept: Sequence[Kept]) -> str:
+    rows = [
+        [
+            figure.what,
+            _number(figure.value, figure.unit),
+            _target(figure),
+            {True: "met", False: "**missed**", None: ""}[figure.met],
+            "" if figure.peer is None else _number(figure.peer, figure.unit),
+            figure.note,
+        ]
+        for found in kept
+        for figure in found.result.figures
+    ]
+    return _table(Table(["", "ours", "target", "", "Kafka Streams", ""], rows)) if rows else ""
+
+
+def _section(title: str, kept: Kept) -> str:
+    own = ", ".join(f"{name} {kept.conditions[name]}" for name in _OWN if name in kept.conditions)
+    parts = [f"## {title}", kept.result.how, f"`python -m tests.bench {kept.name}`: {own}."]
+    parts += [_table(table) for table in kept.result.tables]
+    if kept.result.notes:
+        parts.append("\n".join(f"* {note}" for note in kept.result.notes))
+    data = json.dumps(kept.as_json(), ensure_ascii=False).replace("-->", "- ->")
+    return "\n\n".join([*parts, f"<!-- measured {data} -->"])
+
+
+def _table(table: Table) -> str:
+    rows = [table.head, ["---"] * len(table.head), *table.rows]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _target(figure: Figure) -> str:
+    if figure.target is None:
+        return ""
+    return f"{'≤' if figure.within == 'most' else '≥'} {_number(figure.target, figure.unit)}"
+
+
+def _number(value: float, unit: str) -> str:
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:,.{digits}f}{'' if unit == '/s' else ' '}{unit}".rstrip()

@@ -1,0 +1,105 @@
+"""Generated records → a topic, as fast as it goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.bench.templates import INTERVAL_MS, Template, values
+
+WAIT_SECONDS, READ_SECONDS = 30.0, 120.0
+
+
+def producer(servers: str) -> Producer:
+    """A producer in C; keys go where those of Java clients go."""
+    return Producer(
+        {
+            "bootstrap.servers": servers,
+            "linger.ms": 20,
+            "queue.buffering.max.messages": 400_000,
+            "queue.buffering.max.kbytes": 400_000,
+            "partitioner": "murmur2_random",
+            # Nothing of a broker that is stopped before its producer.
+            "log_level": 2,
+        }
+    )
+
+
+def send(to: Producer, topic: str, key: bytes, value: bytes) -> None:
+    """Hand one record over; wait where the producer's queue is full."""
+    while True:
+        try:
+            to.produce(topic, value, key or None)
+            return
+        except BufferError:
+            to.poll(0.05)
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What a topic was filled with: how many records of what mean size, of how many clients."""
+
+    records: int
+    mean_bytes: int
+    clients: int
+
+
+def fill(servers: str, topic: str, records: Iterable[tuple[bytes, bytes]], clients: int) -> Filled:
+    """Publish all records and wait until the broker has them."""
+    to = producer(servers)
+    count = size = 0
+    began = time.monotonic()
+    for count, (key, value) in enumerate(records, 1):
+        size += len(value)
+        send(to, topic, key, value)
+        if not count % 1000:
+            to.poll(0)
+    to.flush()
+    mean = size // max(1, count)
+    print(f"  {count:,} records of {mean:,} bytes on {topic} in {time.monotonic() - began:.0f} s", flush=True)
+    return Filled(count, mean, clients)
+
+
+def readings(template: Template, records: int, clients: int) -> Iterator[tuple[bytes, bytes]]:
+    """Readings of all clients in turn, 10 s apart, the last of them now."""
+    start_ms = round(time.time() * 1000) - records // clients * INTERVAL_MS
+    for number in range(records):
+        client, reading = number % clients, number // clients
+        yield template.record(values(client, reading, start_ms + reading * INTERVAL_MS))
+
+
+def ends(servers: str, topic: str) -> int:
+    """How many records a topic has got so far."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench"})
+    try:
+        partitions = consumer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions
+        found = (consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=WAIT_SECONDS) for p in partitions)
+        return sum(high for _, high in found)
+    finally:
+        consumer.close()
+
+
+def newest(servers: str, topic: str) -> dict[bytes, bytes]:
+    """Key → newest value of a compacted topic, without what was deleted. Raises TimeoutError."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench", "enable.partition.eof": True})
+    found: dict[bytes, bytes] = {}
+    try:
+        partitions = consumer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
+        left, deadline = len(partitions), time.monotonic() + READ_SECONDS
+        while left:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the end of {topic} was not reached in {READ_SECONDS:.0f} s")
+            for message in consumer.consume(10_000, timeout=1.0):
+                if message.error():
+                    left -= 1
+                elif (value := message.value()) is None:
+                    found.pop(message.key() or b"", None)
+                else:
+                    found[message.key() or b""] = value
+    finally:
+        consumer.close()
+    return found

@@ -1,0 +1,136 @@
+"""What a measurement found, kept as JSON in .cache/bench, one file for each, so that each can be repeated alone."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+from clienthealth import jars
+from clienthealth.java import java
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / ".cache" / "bench"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the page's first table. `within`: is the target a most or a least; `peer`: the other's figure."""
+
+    what: str
+    value: float
+    unit: str
+    target: float | None = None
+    within: Literal["most", "least"] = "most"
+    peer: float | None = None
+    note: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        """None where there is no target."""
+        if self.target is None:
+            return None
+        return self.value <= self.target if self.within == "most" else self.value >= self.target
+
+
+@dataclass(frozen=True)
+class Table:
+    """Details of a measurement."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Result:
+    """All that a measurement found. `how`: one sentence on what was done; `notes`: what a reader must know."""
+
+    figures: Sequence[Figure]
+    how: str
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A result with the conditions under which it was measured."""
+
+    name: str
+    result: Result
+    conditions: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, data: dict[str, Any]) -> Kept:
+        """From the JSON that `save` wrote."""
+        found = data["result"]
+        figures = [Figure(**figure) for figure in found["figures"]]
+        tables = [Table(**table) for table in found["tables"]]
+        return cls(data["name"], Result(figures, found["how"], tables, found["notes"]), data["conditions"])
+
+    def as_json(self) -> dict[str, Any]:
+        """What `read` reads."""
+        return asdict(self)
+
+
+def folder(quick: bool) -> Path:
+    """Where results are kept; those of short runs apart, because they are no results."""
+    found = FOLDER / "quick" if quick else FOLDER
+    found.mkdir(parents=True, exist_ok=True)
+    return found
+
+
+def save(kept: Kept, quick: bool) -> None:
+    """Keep a result in the place of the one before."""
+    path = folder(quick) / f"{kept.name}.json"
+    path.write_text(json.dumps(kept.as_json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def conditions(load: float, seconds: float) -> dict[str, str]:
+    """Where, when and with what something was measured. `load`: the machine's before it began."""
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "commit": _commit(),
+        "load before": f"{load:.2f}",
+        "took": f"{seconds:.0f} s",
+        "CPU": _cpu(),
+        "Python": platform.python_version(),
+        "Spark": version("pyspark"),
+        "Java": _java(),
+        "broker": _broker(),
+    }
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() or "unknown"
+
+
+def _cpu() -> str:
+    try:
+        models = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        models = []
+    return f"{len(models) or '?'} × {models[0] if models else platform.machine()}"
+
+
+def _java() -> str:
+    done = subprocess.run([java(), "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
+    return found.group(1) if found else "unknown"
+
+
+def _broker() -> str:
+    modules = (module for module in jars.SETS["broker"].modules if ":kafka_" in module)
+    return f"Kafka {next(modules, 'unknown').rpartition(':')[2]}"

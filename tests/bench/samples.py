@@ -1,0 +1,106 @@
+"""The other formats: the samples of tests/formats with healthy values, the clients, times and totals as marks.
+
+A record is about as large as it would be in the wild for one producer: where the sample shows only some of a client's
+metrics, it gets those of a canonical snapshot.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tests.bench.canonical import KEY, PRODUCER
+from tests.bench.results import ROOT
+from tests.bench.templates import BUFFER_BYTES, Template
+
+FORMATS = ROOT / "tests" / "formats"
+#: What the KIP-714 sample says of a producer with a full buffer and a consumer that stands, and what healthy ones say.
+HEALTHY: Mapping[str, Any] = {
+    "producer.bufferpool.wait.ratio": 0.0,
+    "producer.bufferpool.wait.time.ns.total": 0.0,
+    "producer.buffer.available.bytes": float(BUFFER_BYTES),
+    "producer.buffer.total.bytes": float(BUFFER_BYTES),
+    "producer.waiting.threads": 0.0,
+    "producer.buffer.exhausted.total": 0.0,
+    "producer.buffer.exhausted.rate": 0.0,
+    "producer.record.queue.time.avg": 0.6,
+    "producer.record.queue.time.max": 6.0,
+    "producer.requests.in.flight": 1.0,
+    "producer.metadata.age": 12.0,
+    "producer.record.error.total": 0.0,
+    "producer.io.wait.ratio": 0.97,
+    "producer.io.ratio": 0.02,
+    "consumer.poll.idle.ratio.avg": 0.82,
+    "consumer.last.poll.seconds.ago": 0.0,
+    "consumer.time.between.poll.avg": 210.4,
+    "consumer.time.between.poll.max": 520.0,
+    "consumer.fetch.manager.records.lag.max": 3.0,
+    "consumer.fetch.manager.records.lag": 3.0,
+    "consumer.coordinator.last.heartbeat.seconds.ago": 1.0,
+}
+
+
+def librdkafka() -> Template:
+    """Statistics of a producer with one broker and one partition; which service's it is says the key."""
+    found = _sample("librdkafka_stats_producer.json")
+    found |= {"name": "orders-<<client>>#producer-1", "client_id": "orders-<<client>>", "time": "<<<ts_s>>>"}
+    found |= {"ts": "<<<io_ns>>>", "replyq": 0, "msg_cnt": 2, "msg_size": 2048, "txmsgs": "<<<sent>>>"}
+    found["brokers"] = dict([next(iter(found["brokers"].items()))])
+    broker = next(iter(found["brokers"].values()))
+    broker |= {"tx": "<<<selects>>>", "rx": "<<<selects>>>", "outbuf_cnt": 0, "outbuf_msg_cnt": 0, "waitresp_cnt": 1}
+    name, topic = next(iter(found["topics"].items()))
+    partition = {**topic["partitions"]["0"], "txmsgs": "<<<sent>>>", "msgs": "<<<sent>>>", "msgs_inflight": 1}
+    partition |= {"msgq_cnt": 1, "msgq_bytes": 1024, "xmit_msgq_cnt": 1, "xmit_msgq_bytes": 1024}
+    found["topics"] = {name: {**topic, "partitions": {"0": partition}}}
+    return Template.of(json.dumps(found, separators=(",", ":")), f"{KEY}orders-<<client>>")
+
+
+def telegraf() -> Template:
+    """One point with all the attributes of a producer's MBean."""
+    found = _sample("telegraf_jolokia2_kafka_producer.json")
+    found["fields"] = PRODUCER
+    found["tags"] = {
+        "client-id": "order-producer",
+        "host": "host-<<client>>",
+        "jolokia_agent_url": "http://host-<<client>>:8778/jolokia",
+    }
+    found["timestamp"] = "<<<ts_s>>>"
+    return Template.of(json.dumps(found, separators=(",", ":")), "host-<<client>>")
+
+
+def jolokia() -> Template:
+    """The answer to a read of all attributes of the producers of one process; which process it was says the key."""
+    found = _sample("jolokia_bulk_response.json")[:1]
+    found[0]["request"]["attribute"] = ["buffer-available-bytes", "select-total"]
+    found[0]["value"] = {"kafka.producer:client-id=order-producer,type=producer-metrics": PRODUCER}
+    found[0]["timestamp"] = "<<<ts_s>>>"
+    return Template.of(json.dumps(found, separators=(",", ":")), f"{KEY}")
+
+
+def otlp() -> Template:
+    """KIP-714 pushes of a producer and a consumer in one record of 9.5 kB; totals are since the last push."""
+    found = _sample("otlp_json_metrics_kip714_java.json")
+    for number, resource in enumerate(found["resourceMetrics"]):
+        for attribute in resource["resource"]["attributes"]:
+            if attribute["key"] in ("client_id", "client_instance_id", "client_source_address"):
+                attribute["value"] = {"stringValue": f"{attribute['key'][7:]}-<<client>>-{number}"}
+        for scope in resource["scopeMetrics"]:
+            for metric in scope["metrics"]:
+                _healthy(metric)
+    return Template.of(found, clients=len(found["resourceMetrics"]))
+
+
+def _healthy(metric: dict[str, Any]) -> None:
+    value = HEALTHY.get(metric["name"].removeprefix("org.apache.kafka."))
+    for kind in ("gauge", "sum"):
+        for point in metric.get(kind, {}).get("dataPoints", []):
+            # In quotes already, as OTLP writes large integers.
+            point["timeUnixNano"] = "<<ts_ns>>"
+            if value is not None:
+                point.pop("asInt", None)
+                point["asDouble"] = value
+
+
+def _sample(name: str) -> Any:
+    return json.loads((FORMATS / name).read_text(encoding="utf-8"))

@@ -1,0 +1,178 @@
+"""What processes cost: CPU time and memory of process trees, sampled from /proc, by part.
+
+A part is what a process is to the reader of the page: of the monitor its JVM and its Python (driver and workers), the
+broker. A program's processes are found by its session, which its children keep whatever becomes of their parents.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
+#: New processes are looked for this often; those that are known are read with every sample.
+SEARCH_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU seconds by part, in an interval of `seconds`."""
+
+    seconds: float
+    parts: Mapping[str, float]
+
+    def cores(self, *names: str) -> float:
+        """Busy cores of these parts, or of all."""
+        return self._cpu(names) / self.seconds
+
+    def per_record(self, records: int, *names: str) -> float:
+        """Microseconds of CPU for each record."""
+        return self._cpu(names) / max(1, records) * 1e6
+
+    def _cpu(self, names: tuple[str, ...]) -> float:
+        return sum(self.parts[name] for name in names or self.parts)
+
+
+@dataclass
+class _Sample:
+    at: float
+    cpu: dict[str, float] = field(default_factory=dict)
+    rss_mb: dict[str, float] = field(default_factory=dict)
+
+
+class Usage:
+    """Samples until it is closed. `programs`: name → the process id that leads its session.
+
+    The parts of the program `monitor` are `jvm` and `python`; any other is one part under its own name.
+    """
+
+    def __init__(self, programs: Mapping[str, int], every: float = 0.1) -> None:
+        self._sessions = {pid: name for name, pid in programs.items()}
+        self._every = every
+        self._samples: list[_Sample] = []
+        self._pids: dict[int, str] = {}
+        self._young: set[int] = set()
+        self._searched = 0.0
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="usage", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._sample()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed.set()
+        self._thread.join()
+
+    def cost(self, since: float, until: float) -> Cost:
+        """What was used between two times (`time.time()`)."""
+        with self._lock:
+            names = list(self._samples[-1].cpu)
+            return Cost(
+                max(1e-9, until - since), {name: self._cpu(name, until) - self._cpu(name, since) for name in names}
+            )
+
+    def peak_mb(self, *names: str, since: float = 0.0) -> float:
+        """The most memory that these parts had together at one moment (resident, what is shared counted for each)."""
+        with self._lock:
+            return max(
+                (sum(s.rss_mb.get(name, 0.0) for name in names) for s in self._samples if s.at >= since), default=0.0
+            )
+
+    def proportional_mb(self, program: str) -> float:
+        """The memory of a program now, what its processes share counted once."""
+        return sum(_proportional_mb(pid) for pid, name in list(self._pids.items()) if name == program)
+
+    def _cpu(self, name: str, at: float) -> float:
+        """Interpolated between two samples."""
+        samples = self._samples
+        after = min(max(1, bisect_left(samples, at, key=lambda s: s.at)), len(samples) - 1)
+        if len(samples) == 1:
+            return samples[0].cpu.get(name, 0.0)
+        left, right = samples[after - 1], samples[after]
+        share = min(1.0, max(0.0, (at - left.at) / max(1e-9, right.at - left.at)))
+        before = left.cpu.get(name, 0.0)
+        return before + share * (right.cpu.get(name, 0.0) - before)
+
+    def _run(self) -> None:
+        while not self._closed.wait(self._every):
+            self._sample()
+
+    def _sample(self) -> None:
+        if time.monotonic() - self._searched >= SEARCH_SECONDS:
+            self._search()
+        sample = _Sample(time.time())
+        for pid, program in self._pids.items():
+            stat = _stat(pid)
+            if stat is None:
+                continue
+            own, children, rss_mb, java = stat
+            part = program if program != "monitor" else "jvm" if java else "python"
+            _add(sample.cpu, part, own)
+            _add(sample.rss_mb, part, rss_mb)
+            # What children used that have ended: of the JVM they are workers.
+            _add(sample.cpu, "python" if part == "jvm" else part, children)
+        with self._lock:
+            self._samples.append(sample)
+
+    def _search(self) -> None:
+        """Find the processes. One that is new counts from the next search on.
+
+        In its first moments a program that a JVM starts shares all memory with it, which would count twice.
+        """
+        found = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
+        first = not self._searched
+        before = self._pids.keys() | self._young
+        self._young = found.keys() - before
+        self._pids = {pid: name for pid, name in found.items() if first or pid in before}
+        self._searched = time.monotonic()
+
+
+def _add(to: dict[str, float], name: str, value: float) -> None:
+    to[name] = to.get(name, 0.0) + value
+
+
+def _fields(pid: int | str) -> tuple[str, list[str]] | None:
+    """Command name and the fields after it in /proc/<pid>/stat; None where the process has gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    name, _, rest = text.partition(" (")[2].rpartition(") ")
+    return name, rest.split()
+
+
+def _sessions() -> dict[int, int]:
+    """Process → the process that leads its session."""
+    found: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (stat := _fields(entry.name)) is not None:
+            found[int(entry.name)] = int(stat[1][3])
+    return found
+
+
+def _stat(pid: int) -> tuple[float, float, float, bool] | None:
+    """CPU seconds of its own, of its ended children, resident MB, is it a JVM."""
+    stat = _fields(pid)
+    if stat is None:
+        return None
+    name, fields = stat
+    own, children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+    return own / TICKS, children / TICKS, int(fields[21]) * PAGE_MB, name == "java"
+
+
+def _proportional_mb(pid: int) -> float:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1.024e-3
