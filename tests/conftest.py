@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def spark() -> Iterator[SparkSession]:
     """The session of production, with our jars, on two cores; compiled quickly, as it lives for minutes."""
     from clienthealth.settings import Settings
-    from clienthealth.spark import session
+    from clienthealth.streaming.session import session
     from deploy.demo.stack import QUICK_START
 
     with pytest.MonkeyPatch.context() as environment:

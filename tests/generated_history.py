@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from clienthealth.incidents import Change, Transition
 from clienthealth.records import Client, Evidence, Source, Verdict
-from clienthealth.sinks import history
-from clienthealth.sinks.history import SCHEMA_VERSION
+from clienthealth.streaming import history
+from clienthealth.streaming.history import SCHEMA_VERSION
 
 
 @dataclass(frozen=True)

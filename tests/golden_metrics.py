@@ -277,6 +277,7 @@ GOLDEN: dict[str, list[Row]] = {
                 "record-send-total": 148220,
                 "record-send-rate": 2411.7,
                 "record-error-total": 4,
+                "record-retry-total": 812,
             },
             delta=True,
             interval_ms=30_000,

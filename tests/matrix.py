@@ -7,13 +7,13 @@ python -m tests.matrix --write    writes tests/golden/matrix.txt; read the diffe
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from clienthealth.judging import judge_windows
 from clienthealth.modes import modes
 from clienthealth.records import ClientWindow
-from tests.recording_loader import RECORDINGS, folders, processes
+from tests.recorded import RECORDINGS, clients, folders, verdicts
 from tests.scenarios import scenarios
 
 MATRIX = Path(__file__).parent / "golden" / "matrix.txt"
@@ -26,7 +26,7 @@ client's disappearance, as it would in production.
 THINNED_MS = 10_000
 
 
-def statuses(windows: list[ClientWindow], departure: ClientWindow | None = None) -> dict[str, str]:
+def statuses(windows: Sequence[ClientWindow], departure: ClientWindow | None = None) -> dict[str, str]:
     """The worst status of each mode over some windows of one client, and at its end."""
     found = judge_windows(windows, {}, windows[-1].end_ms) if windows else []
     if departure:
@@ -36,14 +36,12 @@ def statuses(windows: list[ClientWindow], departure: ClientWindow | None = None)
 
 def recorded(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """A row for each client of a recording, and one of its readings thinned."""
-    for process in processes(folder):
-        for client in process.clients:
-            name = f"{folder.relative_to(RECORDINGS)} {client.client_id}"
-            yield name, statuses(process.windows(client), process.departure(client))
-            yield (
-                f"{name} every 10 s",
-                statuses(process.windows(client, THINNED_MS), process.departure(client, THINNED_MS)),
-            )
+    for whole, thin in zip(clients(folder), clients(folder, THINNED_MS), strict=True):
+        for how, every_ms, found in (("", 0, whole), (" every 10 s", THINNED_MS, thin)):
+            assert not found.bucket.faults.all
+            by_mode = {verdict.mode: verdict.status for verdict in verdicts(folder, every_ms)[found.client]}
+            name = f"{folder.relative_to(RECORDINGS)} {found.client.client_id}{how}"
+            yield name, by_mode | statuses([], found.departure)
 
 
 def made() -> Iterator[tuple[str, dict[str, str]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from collections.abc import Sequence
@@ -63,12 +64,12 @@ def altered(dice: random.Random, document: Any) -> Any:
     for _ in range(dice.randint(1, 4)):
         places = list(_places(document))
         if not places:
-            return dice.choice(ODD)
+            return copy.deepcopy(dice.choice(ODD))
         holder, key = dice.choice(places)
         value = holder[key]
         match dice.randrange(6):
             case 0:
-                holder[key] = dice.choice(ODD)
+                holder[key] = copy.deepcopy(dice.choice(ODD))
             case 1:
                 del holder[key]
             case 2:

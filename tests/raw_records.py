@@ -1,19 +1,19 @@
-"""Raw Kafka records as DataFrames, for tests of decoding."""
+"""Raw Kafka records, for tests of decoding."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from clienthealth.formats import RawRecord
+from clienthealth.records import Source
 
 SAMPLES = Path(__file__).parent / "formats"
 #: When the records arrived: hours after the samples, so that none is of the future.
 ARRIVED = datetime(2026, 11, 20, 22, 0, tzinfo=UTC)
-SCHEMA = """key binary, value binary, headers array<struct<key: string, value: binary>>, topic string, partition int,
-offset bigint, timestamp timestamp"""
+ARRIVED_MS = int(ARRIVED.timestamp() * 1000)
 
 
 @dataclass(frozen=True)
@@ -26,22 +26,11 @@ class Raw:
     key: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
-
-def raw_records(spark: SparkSession, records: Iterable[Raw]) -> DataFrame:
-    """The records as Spark's Kafka source gives them."""
-    rows = [
-        (
-            bytearray(r.key) if r.key is not None else None,
-            bytearray(r.value) if r.value is not None else None,
-            [(name, bytearray(value.encode())) for name, value in r.headers.items()] or None,
-            r.topic,
-            0,
-            r.offset,
-            ARRIVED,
-        )
-        for r in records
-    ]
-    return spark.createDataFrame(rows, SCHEMA)
+    @property
+    def record(self) -> RawRecord:
+        """As the decoder takes it."""
+        headers = {name: value.encode() for name, value in self.headers.items()}
+        return RawRecord(self.value, Source(self.topic, 0, self.offset), ARRIVED_MS, self.key, headers)
 
 
 def sample(name: str) -> list[Raw]:

@@ -28,7 +28,7 @@ from tests.health_records import deadlock, group, healthy, record, verdict, wire
 PROMETHEUS = shutil.which("prometheus")
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
 PATIENCE_SECONDS = 40.0
-MONITOR_RUNS = 'kafka_client_health_query_up{query="clients"} 1\n'
+MONITOR_RUNS = 'kafka_client_health_query_up{query="monitor"} 1\n'
 
 pytestmark = pytest.mark.skipif(
     not (PROMETHEUS and ALERTMANAGER), reason="prometheus and alertmanager are not installed"

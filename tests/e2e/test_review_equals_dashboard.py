@@ -24,7 +24,7 @@ from clienthealth.review.build import build
 from clienthealth.review.model import Review
 from clienthealth.review.period import Period
 from clienthealth.settings import Settings
-from clienthealth.sinks import history
+from clienthealth.streaming import history
 from dashboards.build import boards
 from tests.alert_rules import recordings
 from tests.dashboard_reading import panels

@@ -16,20 +16,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from clienthealth import jars
 from clienthealth.decode import decode_logs, decode_metrics
-from clienthealth.formats import LOG, SNAPSHOT
+from clienthealth.formats import LogLine, Snapshot
 from clienthealth.java import java
 from clienthealth.settings import Settings
 from deploy.demo.client import PROGRAMS
 from deploy.demo.processes import free_port
-from tests.raw_records import Raw, raw_records
+from tests.raw_records import Raw
 
 if TYPE_CHECKING:
     from deploy.demo.broker import Broker
@@ -215,28 +214,39 @@ def written(
 
 
 @pytest.fixture(scope="module")
-def snapshots(spark: SparkSession, written: tuple[Mapping[str, bytes], Any]) -> dict[str, Row]:
+def snapshots(written: tuple[Mapping[str, bytes], Any]) -> dict[str, Row]:
     """What each says of its client."""
-    records = [Raw(name, value, key=b"s|i|kp") for name, value in written[0].items()]
-    rows = decode_metrics(raw_records(spark, records), Settings())
-    fields = F.to_json(F.struct(*SNAPSHOT.names, "format")).alias("json")
-    return {row["topic"]: json.loads(row["json"]) for row in rows.select("source.topic", fields).collect()}
+    found = {}
+    for name, value in written[0].items():
+        decoded = decode_metrics(Raw(name, value, key=b"s|i|kp").record, Settings(), now_ms())
+        assert not decoded.errors
+        (snapshot,) = decoded.snapshots
+        found[name] = told(snapshot) | {"format": decoded.format}
+    return found
 
 
 @pytest.fixture(scope="module")
-def lines(spark: SparkSession, written: tuple[Any, Mapping[str, list[bytes]]]) -> dict[str, list[Row]]:
+def lines(written: tuple[Any, Mapping[str, list[bytes]]]) -> dict[str, list[Row]]:
     """What each says of its log."""
-    records = [
-        Raw(name, value, n, headers={"service": "s"})
-        for name, values in written[1].items()
-        for n, value in enumerate(values)
-    ]
-    rows = decode_logs(raw_records(spark, records), Settings())
-    fields = F.to_json(F.struct(*LOG.names, "format")).alias("json")
     found: dict[str, list[Row]] = {}
-    for row in rows.select("source.topic", fields).collect():
-        found.setdefault(row["topic"], []).append(json.loads(row["json"]))
+    for name, values in written[1].items():
+        for value in values:
+            decoded = decode_logs(Raw(name, value, headers={"service": "s"}).record, Settings(), now_ms())
+            found.setdefault(name, []).extend(told(line) for line in decoded.lines)
+            found[name] += [{"error": error} for error in decoded.errors]
     return found
+
+
+def told(part: Snapshot | LogLine) -> Row:
+    """A part of a record without what it does not know."""
+    row: Row = json.loads(msgspec.json.encode(part))
+    row["client"] = {name: value for name, value in row["client"].items() if value is not None}
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def now_ms() -> int:
+    """The time by which nothing that was just written is of the future."""
+    return int(time.time() * 1000)
 
 
 def test_librdkafka(snapshots: dict[str, Row]) -> None:

@@ -31,7 +31,10 @@ def tree(module: str) -> ast.Module:
 
 
 def imports(module: str, at_start: bool = False) -> Iterator[str]:
-    """Dotted names that it imports; `from a import b` gives `a.b` too. `at_start`: only when it is imported itself."""
+    """Dotted names that it imports; `from a import b` gives `a.b` too, and that alone where it is a module.
+
+    `at_start`: only when it is imported itself.
+    """
     package = module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]
     for node in _statements(tree(module)) if at_start else ast.walk(tree(module)):
         if isinstance(node, ast.Import):
@@ -40,8 +43,10 @@ def imports(module: str, at_start: bool = False) -> Iterator[str]:
             source = node.module or ""
             if node.level:
                 source = ".".join([*package.split(".")[: len(package.split(".")) - node.level + 1], source]).rstrip(".")
-            yield source
-            yield from (f"{source}.{alias.name}" for alias in node.names)
+            named = [f"{source}.{alias.name}" for alias in node.names]
+            if not all(name in modules() for name in named):
+                yield source  # else only modules of the package are meant, and not what the package says itself
+            yield from named
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:

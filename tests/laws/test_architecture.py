@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import os
 import statistics
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.laws.sources import imports, modules, tree
+from tests.laws.sources import ROOT, imports, modules, tree
 
 #: Reading and writing files, other programs, networks. Delta and Kafka too: they are what results are written to.
 OUTSIDE = {
@@ -20,26 +23,34 @@ CALLS = {
     *("glob", "rglob", "readStream", "writeStream"),
 }
 #: Where it is done because that is what the package is for.
-PLACES = ("clienthealth.sources", "clienthealth.sinks", "clienthealth.cli", "clienthealth.doctor")
+PLACES = (
+    *("clienthealth.streaming.kafka", "clienthealth.streaming.history", "clienthealth.streaming.maintenance"),
+    *("clienthealth.cli", "clienthealth.doctor"),
+)
 APART = ("clienthealth_exporters", "dashboards", "alerts", "deploy")
 #: Single modules elsewhere that do it all the same, with the reason.
 EXCUSED = {
     "clienthealth.settings": "reads the file of settings",
     "clienthealth.jars": "fetches jars and keeps them",
     "clienthealth.java": "asks the Java of this machine for its version",
+    "clienthealth.recordings": "reads the files that people attach",
+    "clienthealth.diagnose.archives": "unpacks the archives among them",
+    "clienthealth.diagnose.inputs": "finds them",
     "clienthealth.reference": "reads the pages whose blocks it fills in",
-    "clienthealth.monitor": "starts the queries, which is what makes a stream run",
+    "clienthealth.streaming.query": "starts the query, which is what makes a stream run",
     "clienthealth.review.actions": "reads actions.toml, which people keep beside the reports",
     "clienthealth.review.crosscheck": "asks Prometheus what it knows of the alerts",
     "clienthealth.review.mail": "sends the report",
     "clienthealth.review.render": "writes the report, beside its own style sheet",
 }
-#: Importing these must not need Spark: applications, exporters and the catalogue use them without it.
-WITHOUT_SPARK = (
-    *("clienthealth.records", "clienthealth.settings", "clienthealth.errors", "clienthealth.logs.signatures"),
-    *("clienthealth.modes", "clienthealth.health", "clienthealth.incidents", "clienthealth.judging"),
-    *("clienthealth.selfmetrics",),
-    *("clienthealth.cli", "clienthealth.doctor", "clienthealth_exporters"),
+#: What Spark brings with it, and where alone that may be imported, even within a function.
+SPARK = ("pyspark", "delta", "pandas", "pyarrow", "py4j")
+WITH_SPARK = ("clienthealth.streaming", "clienthealth.review")
+#: What knows about Kafka clients: it does not even start anything of WITH_SPARK.
+HOT_PATH = (
+    *("clienthealth.decode", "clienthealth.formats", "clienthealth.logs", "clienthealth.windows", "clienthealth.step"),
+    *("clienthealth.indicators", "clienthealth.modes", "clienthealth.judging", "clienthealth.incidents"),
+    *("clienthealth.health", "clienthealth.diagnose", "clienthealth.recordings"),
 )
 EVERY = sorted(modules())
 
@@ -103,26 +114,53 @@ def test_every_excuse_is_needed(module: str) -> None:
     assert touches(module)
 
 
-@pytest.mark.parametrize("package", ["clienthealth.sources", "clienthealth.sinks"])
-def test_sources_and_sinks_judge_nothing(package: str) -> None:
-    above = ("clienthealth.pipeline", "clienthealth.monitor", "clienthealth.windows", "clienthealth.indicators")
-    for module in EVERY:
-        if within(module, (package,)):
-            assert [name for name in imports(module) if within(name, above)] == [], module
+def test_sources_and_sinks_judge_nothing() -> None:
+    above = (*HOT_PATH, "clienthealth.streaming.query", "clienthealth.streaming.batch")
+    allowed = ("clienthealth.incidents", "clienthealth.health")  # what is written
+    for module in (m for m in EVERY if within(m, PLACES[:3])):
+        assert [n for n in imports(module) if within(n, above) and not within(n, allowed)] == [], module
 
 
-def test_what_must_not_need_spark_never_imports_it() -> None:
+def test_spark_is_imported_in_its_packages_only() -> None:
+    for module in (m for m in EVERY if not within(m, WITH_SPARK)):
+        assert [name for name in imports(module) if within(name, SPARK)] == [], module
+
+
+def test_what_knows_of_kafka_clients_knows_nothing_of_spark() -> None:
+    packages = {package: [m for m in EVERY if within(m, (package,))] for package in HOT_PATH}
+    assert all(packages.values())
+    for module in (m for of in packages.values() for m in of):
+        assert [name for name in imports(module) if within(name, WITH_SPARK)] == [], module
+
+
+def test_only_what_needs_spark_imports_it_at_start() -> None:
     """Not by itself and not through any other module that it imports."""
-    for module in (m for m in EVERY if within(m, WITHOUT_SPARK)):
+    for module in (m for m in EVERY if not within(m, WITH_SPARK)):
         seen: set[str] = set()
         todo: list[tuple[str, tuple[str, ...]]] = [(module, (module,))]
         while todo:
             current, path = todo.pop()
             for name in imports(current, at_start=True):
-                assert not within(name, ("pyspark", "delta", "pandas", "pyarrow")), " → ".join((*path, name))
+                assert not within(name, SPARK), " → ".join((*path, name))
                 if name in modules() and name not in seen:
                     seen.add(name)
                     todo.append((name, (*path, name)))
+
+
+def test_a_post_mortem_needs_neither_spark_nor_java() -> None:
+    program = f"""
+import sys
+for name in {SPARK}:
+    sys.modules[name] = None
+from clienthealth.cli import main
+main(["diagnose", "--json", "tests/recordings/evidence/2_deadlock_client39"])
+"""
+    environment = {name: value for name, value in os.environ.items() if name not in ("PATH", "JAVA_HOME")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    assert '"status": "confirmed"' in done.stdout
 
 
 def test_the_package_never_imports_what_is_not_installed_with_it() -> None:

@@ -14,8 +14,8 @@ import pytest
 from clienthealth.judging import judge_windows
 from clienthealth.logs.signatures import BLOCKING, DEADLOCK, LOOP, METADATA, NOT_CLOSED
 from clienthealth.modes import modes
-from clienthealth.records import Client, ClientWindow, Verdict
-from tests.recording_loader import RECORDINGS, Process, folders, processes
+from clienthealth.records import ClientWindow, Verdict
+from tests.recorded import RECORDINGS, Recorded, clients, folders
 
 EVIDENCE = RECORDINGS / "evidence"
 
@@ -45,14 +45,12 @@ def was_stopped(folder: Path) -> bool:
 def verdicts(folder: Path) -> dict[str, Verdict]:
     """By mode, the worst verdict on any client of a recording."""
     worst: dict[str, Verdict] = {}
-    for process in processes(folder):
-        for client in process.clients:
-            windows, gone = process.windows(client), process.departure(client)
-            found = judge_windows(windows, {}, windows[-1].end_ms)
-            found += judge_windows([gone], {}, gone.end_ms, absence=True) if gone else []
-            for verdict in found:
-                if verdict.mode not in worst or verdict.status in ("suspected", "confirmed"):
-                    worst[verdict.mode] = verdict
+    for client in clients(folder):
+        found = judge_windows(client.windows, {}, client.windows[-1].end_ms)
+        found += judge_windows([client.departure], {}, client.departure.end_ms, absence=True)
+        for verdict in found:
+            if verdict.mode not in worst or verdict.status in ("suspected", "confirmed"):
+                worst[verdict.mode] = verdict
     return worst
 
 
@@ -102,9 +100,8 @@ def test_the_missing_topic_is_named() -> None:
 
 
 def test_the_outage_is_suspected_with_its_address_and_clears() -> None:
-    (process,) = (p for p in processes(EVIDENCE / "c2_outage31") if p.name.endswith("app"))
-    (client,) = process.clients
-    judged = [modes()[METADATA].judge(w, w.end_ms, modes()[METADATA].thresholds) for w in process.windows(client)]
+    (client,) = (c for c in clients(EVIDENCE / "c2_outage31") if c.client.kind == "producer")
+    judged = [modes()[METADATA].judge(w, w.end_ms, modes()[METADATA].thresholds) for w in client.windows]
     assert [v.status for v in judged] == ["ok", "ok", "suspected", "suspected", "ok", "ok", "ok"]
     assert judged[2].detail == {"cause": "cluster-unreachable", "bootstrap": "127.0.0.1:19510", "blocked_threads": 2}
 
@@ -117,9 +114,8 @@ def test_culprit_and_victims_are_named() -> None:
 
 
 def test_the_blockade_begins_and_ends_when_it_did() -> None:
-    (process,) = processes(EVIDENCE / "4_hol_blocking")
-    (client,) = process.clients
-    judged = [modes()[BLOCKING].judge(w, w.end_ms, modes()[BLOCKING].thresholds) for w in process.windows(client)]
+    (client,) = clients(EVIDENCE / "4_hol_blocking")
+    judged = [modes()[BLOCKING].judge(w, w.end_ms, modes()[BLOCKING].thresholds) for w in client.windows]
     assert [v.status for v in judged] == ["ok", "ok", "confirmed", "confirmed", "confirmed", "ok", "ok"]
     onset = 1795209714900  # 21:21:54.9, from truth.json
     assert abs(min(v.since_ms for v in judged if v.since_ms) - onset) < 2000
@@ -135,8 +131,8 @@ def test_the_loss_is_bounded() -> None:
     assert verdict.detail == {"cause": "exit-without-close", "lost_bytes": [0, 8716288]}
 
 
-def _as_it_came(process: Process, client: Client, now_ms: int, every_ms: int) -> Iterator[ClientWindow]:
-    for window in process.windows(client, every_ms):
+def _as_it_came(client: Recorded, now_ms: int) -> Iterator[ClientWindow]:
+    for window in client.windows:
         seen = dataclasses.replace(
             window,
             readings=tuple(r for r in window.readings if r.ts_ms < now_ms),
@@ -155,11 +151,10 @@ def _as_it_came(process: Process, client: Client, now_ms: int, every_ms: int) ->
     ],
 )
 def test_a_reading_every_ten_seconds_and_no_dump_confirm_within_a_minute(name: str, mode: str, onset_ms: int) -> None:
-    (process,) = processes(RECORDINGS / name)
-    (client,) = process.clients
+    (client,) = clients(RECORDINGS / name, 10_000)
     for seconds in range(0, 120, 5):
         now_ms = onset_ms + 1000 * seconds
-        windows = list(_as_it_came(process, client, now_ms, 10_000))
+        windows = list(_as_it_came(client, now_ms))
         found = {v.mode: v.status for v in judge_windows(windows, {}, now_ms)} if windows else {}
         if found.get(mode) == "confirmed":
             assert 0 < seconds <= 50

@@ -78,6 +78,21 @@ SCENARIOS: tuple[Scenario, ...] = (
         "shutdown-does-not-complete",
         window("legacy-consumer", logs=[line(5, "connector-shutting-down"), line(40, "connection-failed")]),
     ),
+    fires(
+        "spins-while-others-starve-it",
+        window(
+            "legacy-consumer",
+            dumps=[
+                dump(5, Thread("worker", "RUNNABLE", LOOKUP, 40.0)),
+                dump(25, Thread("worker", "RUNNABLE", LOOKUP[1:], 340.0)),
+                dump(45, Thread("worker", "RUNNABLE", LOOKUP, 640.0)),
+            ],
+        ),
+    ),
+    unknown(
+        "the-log-ends-while-it-shuts-down",
+        window("legacy-consumer", logs=[line(50, "connector-shutting-down"), line(52, "client-version")]),
+    ),
     near_miss(
         "one-line-in-a-healthy-start",
         window("legacy-consumer", legacy(rising(), {"a": still()}, {"a": rising()}), logs=lookups([2])),

@@ -9,6 +9,7 @@ from tests.scenarios._making import (
     FULL,
     GET,
     MIB,
+    PARK,
     Scenario,
     at,
     dump,
@@ -75,6 +76,15 @@ SCENARIOS: tuple[Scenario, ...] = (
             readings=producer(stuck_at(500, 30)), dumps=[dump(40, network((*AWAIT_UPDATE, *CALLBACK), "TIMED_WAITING"))]
         ),
     ),
+    fires(
+        "blocked-on-a-lock-beyond-request-timeout",
+        window(dumps=[dump(5, network(CALLBACK, "BLOCKED", 900.0)), dump(50, network(CALLBACK, "BLOCKED", 901.4))]),
+    ),
+    fires(
+        "the-same-on-jvm-8-without-cpu",
+        window(dumps=[dump(5, network(CALLBACK, "BLOCKED", None)), dump(50, network(CALLBACK, "BLOCKED", None))]),
+    ),
+    suspects("waits-for-a-queue-in-one-dump", window(dumps=[dump(20, network((*PARK, *CALLBACK)))])),
     suspects(
         "callback-holds-the-thread",
         window(

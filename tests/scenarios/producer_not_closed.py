@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from clienthealth.records import Reading
 from tests.scenarios._making import (
     MIB,
@@ -52,6 +54,33 @@ SCENARIOS: tuple[Scenario, ...] = (
             logs=[mine(line(10, "producer-closing", timeout="0")), mine(line(10, "producer-force-close", timeout="0"))],
             departed=10,
         ),
+    ),
+    fires(
+        "records-given-up-after-a-close-with-no-time",
+        window(
+            readings=[*last_reading(4 * MIB), *(replace(r, ts_ms=at(30)) for r in last_reading())],
+            logs=[
+                mine(line(20, "producer-closing", timeout="0")),
+                mine(line(20, "producer-force-close", timeout="0")),
+                mine(line(21, "records-aborted")),
+            ],
+            departed=30,
+        ),
+    ),
+    fires(
+        "closed-with-no-time-and-read-once-more",
+        window(
+            readings=[*last_reading(4 * MIB), *(replace(r, ts_ms=at(30)) for r in last_reading())],
+            logs=[
+                mine(line(20, "producer-closing", timeout="0")),
+                mine(line(20, "producer-force-close", timeout="0")),
+            ],
+            departed=30,
+        ),
+    ),
+    fires(
+        "killed-for-its-memory",
+        window(readings=last_reading(4 * MIB), logs=[line(11, "process-killed-for-memory", pid="7")], departed=10),
     ),
     fires(
         "out-of-memory",

@@ -41,6 +41,17 @@ SCENARIOS: tuple[Scenario, ...] = (
             ]
         ),
     ),
+    suspects(
+        "topic-unknown-and-nothing-sent",
+        window(readings=producer(rising(), record_send_total=still(0)), logs=unknown_topic(40, 1)),
+    ),
+    suspects(
+        "topic-denied",
+        window(
+            readings=producer(rising(), record_send_total=still(0)),
+            logs=unknown_topic(40, 1, "TOPIC_AUTHORIZATION_FAILED"),
+        ),
+    ),
     fires("kafka-python-gives-up", window(logs=[mine(line(50, "metadata-not-updated", waitS="60.0"))])),
     fires(
         "partition-missing",

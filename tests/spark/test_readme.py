@@ -1,4 +1,4 @@
-"""The commands of our pages that need Spark, as they stand there."""
+"""The command of the page on reviews, as it stands there."""
 
 from __future__ import annotations
 
@@ -29,14 +29,6 @@ def run(command: str, *more: str, cwd: Path = ROOT) -> subprocess.CompletedProce
         timeout=300,
         check=False,
     )
-
-
-def test_the_recorded_deadlock_is_diagnosed_in_80_columns() -> None:
-    (command,) = (c for c in commands(pages()["README.md"]) if " diagnose " in c)
-    done = run(command)
-    assert done.returncode == 1, done.stderr
-    assert "CONFIRMED  producer-callback-deadlock" in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 def test_a_review_is_written(spark: SparkSession, tmp_path: Path) -> None:

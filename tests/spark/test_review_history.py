@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -14,8 +13,9 @@ from pyspark.sql import SparkSession
 from clienthealth.errors import InputError, SettingsError
 from clienthealth.incidents import Transition
 from clienthealth.records import Client, Evidence, Source, Verdict
-from clienthealth.sinks import history
-from clienthealth.sinks.maintenance import maintain
+from clienthealth.streaming import history
+from clienthealth.streaming.maintenance import maintain
+from clienthealth.streaming.stepping import Quality
 
 ORDERS = Client("orders-api", "web-1", "web-1:100", "order-producer", "producer", "java", "3.9.1")
 FACT = Evidence("metric", 1_000, "stood still", Source("client-metrics", 2, 88))
@@ -65,19 +65,9 @@ def test_open_incidents_are_read_back_whole(spark: SparkSession, root: str) -> N
     assert history.open_incidents(spark, root) == []
 
 
-@dataclass(frozen=True)
-class Count:
-    minute: datetime
-    source_topic: str
-    reason: str | None
-    records: int
-    late: int = 0
-
-
-def test_quality_sums_good_and_rejected_records_of_a_minute(spark: SparkSession, root: str) -> None:
-    minute = datetime(2026, 11, 9, 1, tzinfo=UTC)
-    counts = [Count(minute, "a", None, 5, 2), Count(minute, "a", "malformed-json", 2), Count(minute, "b", None, 1)]
-    history.append_quality(spark, root, counts, "q", 0)
+def test_quality_is_kept_with_its_day(spark: SparkSession, root: str) -> None:
+    minute_ms = int(datetime(2026, 11, 9, 1, tzinfo=UTC).timestamp() * 1000)
+    history.append_quality(spark, root, [Quality(minute_ms, "a", 7, 2, 2, 1), Quality(minute_ms, "b", 1)], "q", 0)
     rows = history.read(spark, root, "quality").orderBy("source_topic").collect()
     assert [(r["source_topic"], r["records"], r["rejected"], r["late"], r["day"]) for r in rows] == [
         ("a", 7, 2, 2, date(2026, 11, 9)),
@@ -102,8 +92,8 @@ def test_maintenance_deletes_old_days_joins_small_files_and_then_has_nothing_to_
     today = date(2026, 11, 21)
     midnight = datetime(2026, 11, 21, tzinfo=UTC)
     for batch, days in enumerate([12, 11, 10, 10, 10, 0, 0]):
-        counts = [Count(midnight - timedelta(days=days), "a", None, 1)]
-        history.append_quality(spark, root, counts, "q", batch)
+        day = midnight - timedelta(days=days)
+        history.append_quality(spark, root, [Quality(int(day.timestamp() * 1000), "a", 1)], "q", batch)
     done = {d.table: d for d in maintain(spark, root, 10, today)}
     assert list(done) == ["minutes", "verdicts", "quality"]
     quality = done["quality"]

@@ -130,7 +130,11 @@ def test_alerts(week: Review) -> None:
     assert week.never_fired == [
         ("consumer-shutdown-loop", "critical"),
         ("consumer-shutdown-loop", "warning"),
+        ("consumer-stalled", "critical"),
+        ("consumer-stalled", "warning"),
         (BLOCKING, "warning"),
+        ("delivery-stalled", "critical"),
+        ("delivery-stalled", "warning"),
         (NOT_CLOSED, "warning"),
         (METADATA, "critical"),
     ]
@@ -190,7 +194,9 @@ def test_changes(week: Review) -> None:
     )
     assert [(c.mode, c.incidents, c.incidents_before, c.minutes, c.minutes_before) for c in week.changes] == [
         ("consumer-shutdown-loop", 0, 0, 0, 0),
+        ("consumer-stalled", 0, 0, 0, 0),
         (BLOCKING, 1, 0, 60, 0),
+        ("delivery-stalled", 0, 0, 0, 0),
         (DEADLOCK, 3, 1, 130, 20),
         (NOT_CLOSED, 1, 0, 0, 0),
         (METADATA, 1, 0, 30, 0),

@@ -1,29 +1,263 @@
-"""What `kafka-health diagnose` prints, for people in front of 80 columns."""
+"""What `kafka-health diagnose` tells people, on a terminal and on a page; its exit codes and its JSON."""
 
 from __future__ import annotations
 
-from collections import Counter
+import io
+import json
+import os
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
 
-from clienthealth.cli.diagnose import _report
-from clienthealth.diagnose import Diagnosis
-from clienthealth.records import Client, Evidence, Verdict
+import pytest
+
+from clienthealth.diagnose.causes import cause, remedy
+from clienthealth.diagnose.html_report import html_report
+from clienthealth.diagnose.input import Input
+from clienthealth.diagnose.outcome import EXIT_CODES, exit_code, json_lines
+from clienthealth.diagnose.report import colour_of, report, width_of
+from clienthealth.modes import modes
+from clienthealth.records import Client, Evidence, Source, Status, Verdict
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+SHAPES = Path(__file__).parents[1] / "dump_shapes"
+CLIENT = Client("orders", "h", "h:1", "order-producer", "producer", "java", "3.9.1")
+DUMP = Source("h:1/jstack.txt", 0, 0)
+DUMP_TEXT = """\
+Full thread dump X:
+
+"kafka-producer-network-thread | order-producer" #12 prio=5 tid=0x1
+   java.lang.Thread.State: WAITING (parking)
+\tat java.util.concurrent.CountDownLatch.await(CountDownLatch.java:230)
+\tat org.apache.kafka.clients.producer.internals.ProduceRequestResult.await(ProduceRequestResult.java:76)
+\tat shop.Retry.onCompletion(Retry.java:31)
+\tat org.apache.kafka.clients.producer.internals.Sender.run(Sender.java:243)
+"""
+DEADLOCK = Verdict(
+    "producer-callback-deadlock",
+    "confirmed",
+    1_795_200_045_000,
+    {"cause": "get-in-callback", "buffer_used_ratio": 0.93},
+    (
+        Evidence(
+            "thread-dump",
+            1_795_200_045_000,
+            "the I/O thread 'kafka-producer-network-thread | order-producer' is WAITING in ProduceRequestResult.await",
+            DUMP,
+        ),
+        Evidence("log", 1_795_200_046_000, 'a send failed: "Failed to allocate"', Source("h:1/app.log", 0, 41)),
+    ),
+)
+INPUTS = [
+    Input("app.log", "log", 30_211, 1_204, 1_795_200_045_000, 1_795_200_075_000, topics=frozenset({"h:1/app.log"})),
+    Input("jstack.txt", "thread dump (jstack)", 9, 8, 1_795_200_045_000, 1_795_200_045_000),
+    Input("photo.png", "no evidence", left_out={"binary": 1}),
+]
+
+REPORT = """\
+app.log: log; 1,204 of 30,211 lines used; 2026-11-20 18:40:45 to 18:41:15 UTC
+jstack.txt: thread dump (jstack); 8 of 9 lines used; 2026-11-20 18:40:45 UTC
+photo.png: no evidence; left out: 1 binary
+
+CONFIRMED  order-producer  (orders, producer, java 3.9.1)
+  Confirmed   producer-callback-deadlock, since 2026-11-20 18:40:45 UTC. The
+              producer's I/O thread is stuck in one of its own callbacks, so
+              nothing is sent any more.
+  Because     2026-11-20 18:40:45 UTC, thread dump: the I/O thread
+              'kafka-producer-network-thread | order-producer' is WAITING in
+              ProduceRequestResult.await (jstack.txt:1)
+                at ProduceRequestResult.await (ProduceRequestResult.java:76)
+                at shop.Retry.onCompletion (Retry.java:31)
+                at Sender.run (Sender.java:243)
+              2026-11-20 18:40:46 UTC, log: a send failed: "Failed to allocate"
+              (app.log:42)
+  Cause       A callback calls get() on the only I/O thread, which alone could
+              deliver the result.
+  Known       buffer used ratio 93%
+  Refuted by  Back-pressure: the buffer is full and threads wait, but
+              select-total goes on.
+              A broker outage or a broker that hangs: select-total goes on, or
+              stands still for request.timeout.ms at most.
+              A slow callback: a dump finds the thread inside it, yet it comes
+              back to the selector between batches.
+  What to do  Take a thread dump, restart the process, and change the callback
+              so that it never waits: no get(), flush() or blocking send()
+              inside it; hand a retry to another thread.
+  Runbook     kafka-health explain producer-callback-deadlock
+  Healthy     send-blocked-on-metadata"""
+
+CANNOT_JUDGE = """\
+CANNOT JUDGE  order-producer  (orders, producer, java 3.9.1)
+  Not judged  producer-callback-deadlock: a healthy I/O thread, but no dump ten
+              seconds later
+  Next        jcmd PID Thread.print, twice, ten seconds apart, into one file"""
+
+NOTHING = """\
+notes.txt: text; 0 of 7 lines used
+
+CANNOT JUDGE
+              nothing here speaks of a Kafka client
+  Next        jcmd PID Thread.print, twice, ten seconds apart, into one file"""
 
 
-def test_the_report_fits_80_columns_and_the_failure_comes_first() -> None:
+def test_the_report_says_what_was_read_what_is_wrong_why_and_what_to_do() -> None:
+    clients = [(CLIENT, [DEADLOCK, Verdict("send-blocked-on-metadata", "ok")])]
+    assert report(clients, INPUTS, {DUMP: DUMP_TEXT}) == REPORT
+
+
+def test_what_cannot_be_judged_is_said_with_the_reason_and_the_next_command() -> None:
+    reason = "a healthy I/O thread, but no dump ten seconds later"
+    assert report([(CLIENT, [Verdict("producer-callback-deadlock", "unknown", reason=reason)])]) == CANNOT_JUDGE
+    assert report([], [Input("notes.txt", "text", 7, 0)]) == NOTHING
+    python = Client("s", "h", "h", "p", "producer", "kafka-python")
+    assert "py-spy dump" in report([(python, [Verdict("producer-callback-deadlock", "unknown", reason="x")])])
+
+
+def test_an_unknown_time_is_not_made_up() -> None:
+    inputs = [Input("jstack.txt", "thread dump", 9, 9, 5_000, 5_000, timed=False, topics=frozenset({DUMP.topic}))]
+    only = Verdict(DEADLOCK.mode, "confirmed", 5_000, evidence=DEADLOCK.evidence[:1])
+    text = report([(CLIENT, [only])], inputs, {DUMP: DUMP_TEXT})
+    assert "jstack.txt: thread dump; 9 of 9 lines used; time unknown, order kept" in text
+    assert "producer-callback-deadlock, time unknown." in text
+    assert "1970" not in text and "2026" not in text
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_no_line_is_wider_than_asked_and_the_worst_comes_first(width: int) -> None:
     words = "and so on " * 20
-    verdicts = [
-        Verdict("producer-not-closed", "unknown", reason=words),
-        Verdict("producer-callback-deadlock", "confirmed", 1_000, {"cause": words}, (Evidence("log", 1_000, words),)),
+    ill = Verdict("producer-callback-deadlock", "suspected", 1_000, {"x": words}, (Evidence("log", 1_000, words),))
+    other = Client("s", "h", "h", "another", "producer")
+    text = report([(other, [Verdict("producer-not-closed", "unknown", reason=words)]), (CLIENT, [ill])], width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert text.startswith("SUSPECTED  order-producer")
+
+
+def test_drastic_remedies_are_for_what_is_confirmed() -> None:
+    for mode in modes().values():
+        suspected = remedy(mode, Verdict(mode.id, "suspected")).lower()
+        assert not any(word in suspected for word in ("kill", "restart")), mode.id
+        assert remedy(mode, Verdict(mode.id, "confirmed")) == mode.action
+
+
+def test_the_cause_is_a_sentence_with_what_is_known() -> None:
+    mode = "send-blocked-on-metadata"
+    assert cause(Verdict(mode, "confirmed", detail={"cause": "topic-missing", "topic": "orders"})) == (
+        "The topic orders does not exist on the cluster."
+    )
+    assert cause(Verdict(mode, "confirmed", detail={"cause": "topic-missing"})).startswith("The topic does not")
+    assert cause(Verdict(mode, "confirmed", detail={"cause": "topic-missing", "topic": "{0.x}"})).count("{0.x}") == 1
+    blocked = Verdict("cross-topic-blocking", "confirmed", detail={"culprit": "fills", "victims": ["a", "b"]})
+    assert cause(blocked) == "The topic fills is not consumed, so its full queue holds up a, b."
+    assert cause(Verdict(mode, "suspected", detail={"cause": "unknown"})) == ""
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_colour_only_on_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "TERM", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    assert colour_of(Terminal()) and not colour_of(io.StringIO())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not colour_of(Terminal())
+    monkeypatch.setenv("COLUMNS", "100")
+    assert (width_of(Terminal()), width_of(io.StringIO())) == (100, 80)
+    plain = report([(CLIENT, [DEADLOCK])], INPUTS)
+    painted = report([(CLIENT, [DEADLOCK])], INPUTS, colour=True)
+    assert "\x1b[1;31mCONFIRMED\x1b[0m" in painted and "\x1b" not in plain
+
+
+def test_hostile_text_moves_no_cursor_and_runs_no_script() -> None:
+    evil = "\x1b[2J<script>alert(1)</script>\u202e\r\n"
+    client = Client(evil, evil, evil, evil, "producer")
+    verdict = Verdict("producer-callback-deadlock", "suspected", 1, {evil: evil}, (Evidence("log", 1, evil),))
+    inputs = [Input(evil, evil, 1, 1, 10**30, None, left_out={evil: 1})]
+    text, page = report([(client, [verdict])], inputs), html_report([(client, [verdict])], inputs)
+    assert not {"\x1b", "\r", "\u202e"} & set(text + page)
+    assert "<script" not in page and "&lt;script&gt;" in page
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_self_contained_and_tells_the_same() -> None:
+    page = html_report([(CLIENT, [DEADLOCK, Verdict("producer-not-closed", "unknown", reason="r")])], INPUTS, {})
+    tags = Tags()
+    tags.feed(page)
+    assert tags.open == [] and tags.addresses == []
+    for text in ("order-producer", "confirmed", "A callback calls get()", "1,204 of 30,211", "photo.png", "Not judged"):
+        assert text in page
+    assert "prefers-color-scheme: dark" in page and "@media print" in page
+    assert "CANNOT" not in page and "Cannot judge" in html_report([], INPUTS)
+
+
+def verdicts(*statuses: Status) -> tuple[Client, list[Verdict]]:
+    return CLIENT, [Verdict("producer-callback-deadlock", status) for status in statuses]
+
+
+def test_the_exit_code_never_calls_healthy_what_nobody_has_judged() -> None:
+    assert exit_code([]) == 3
+    assert exit_code([verdicts("unknown")]) == 3
+    assert exit_code([verdicts("ok"), verdicts("unknown")]) == 3
+    assert exit_code([verdicts("ok", "unknown")]) == 0
+    assert exit_code([verdicts("unknown"), verdicts("suspected")]) == 1
+
+
+def test_each_json_line_has_its_client_its_inputs_and_what_was_skipped() -> None:
+    mine = Input("a.log", "log", 3, 2, process=("orders", "h"))
+    foreign = Input("b.log", "log", 3, 2, process=("other", "h"))
+    (line,) = json_lines([(CLIENT, [DEADLOCK])], [mine, foreign, INPUTS[2]])
+    told = json.loads(line)
+    assert told["client"]["client_id"] == "order-producer" and told["verdicts"][0]["status"] == "confirmed"
+    assert [given["name"] for given in told["inputs"]] == ["a.log"]
+    assert told["skipped"] == [
+        {
+            "name": "photo.png",
+            "what": "no evidence",
+            "read": 0,
+            "used": 0,
+            "start_ms": None,
+            "end_ms": None,
+            "timed": True,
+            "left_out": {"binary": 1},
+            "unread": {},
+        }
     ]
-    client = Client("orders", "h", "h:1", "order-producer", "producer", "java", "3.9.1")
-    lines = _report(Diagnosis([(client, verdicts)], Counter({"plain_text": 3}), Counter({"empty": 1}))).splitlines()
-    assert max(map(len, lines)) <= 80
-    assert lines[:5] == [
-        "Recognised: plain_text 3.",
-        "",
-        "Not readable: empty 1.",
-        "",
-        "orders  order-producer  producer  java 3.9.1",
-    ]
-    assert lines[5] == "  CONFIRMED  producer-callback-deadlock since 1970-01-01 00:00:01 UTC"
-    assert any(line.startswith("  unknown    producer-not-closed: and so on") for line in lines)
+
+
+def run(*args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "clienthealth.cli", "diagnose", *args]
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+
+
+def test_the_command_says_by_its_exit_code_what_came_out(tmp_path: Path) -> None:
+    found = run(str(RECORDINGS / "deadlock-3.9" / "jstack-during3-073659.txt"), "--html", str(tmp_path / "ticket.html"))
+    assert (found.returncode, found.stderr) == (1, "")
+    assert found.stdout.count("CONFIRMED  order-publisher") == 1
+    assert (tmp_path / "ticket.html").read_text(encoding="utf-8").count("ProduceRequestResult.java:76") == 1
+    one = run(str(SHAPES / "jstack-25.txt"), "--json")
+    assert one.returncode == 1
+    assert [json.loads(line)["client"]["client_id"] for line in one.stdout.splitlines()] == ["order-producer"]
+    assert run(str(RECORDINGS / "healthy-3.9" / "jstack-before1-083042.txt")).returncode == 3
+    assert run(str(RECORDINGS / "healthy-3.9")).returncode == 0
+    missing = run(str(tmp_path / "nothing"))
+    assert missing.returncode == 2 and missing.stdout == "" and "no such file" in missing.stderr
+    assert run("--html").returncode == 2
+    wrapped = " ".join(run("--help").stdout.split())
+    assert EXIT_CODES in wrapped

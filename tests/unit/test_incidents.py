@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from clienthealth.incidents import Incidents, OpenIncident
 from clienthealth.records import Client, Evidence, Status, Verdict
 
@@ -48,7 +50,7 @@ def test_it_closes_when_a_later_window_is_fine_and_not_on_an_older_or_unknown_on
     assert [(c.change, c.previous, c.verdict.status, c.ts_ms) for c in closed] == [
         ("closed", "confirmed", "ok", 90_000)
     ]
-    assert not book.clients
+    assert not list(book.all)
 
 
 def test_a_client_that_comes_back_withdraws_what_its_absence_said() -> None:
@@ -59,24 +61,43 @@ def test_a_client_that_comes_back_withdraws_what_its_absence_said() -> None:
     assert [(c.change, c.ts_ms) for c in withdrawn] == [("withdrawn", 160_000)]
 
 
-def test_a_departed_client_suffers_no_longer_from_anything_but_its_departure() -> None:
+def test_what_a_client_suffered_from_is_over_when_it_has_gone() -> None:
     book = Incidents()
     book.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000)
     book.judged(CLIENT, [verdict("confirmed", 60_000, mode="producer-not-closed")], end_ms=60_000)
-    closed = book.departed(CLIENT.key, 70_000, except_mode="producer-not-closed")
-    assert [c.verdict.mode for c in closed] == [MODE]
+    closed = book.ended(CLIENT.key, MODE, 70_000)
+    assert [(c.verdict.mode, c.change, c.ts_ms) for c in closed] == [(MODE, "closed", 70_000)]
+    assert book.ended(CLIENT.key, MODE, 70_000) == []
     assert set(book.of(CLIENT.key)) == {"producer-not-closed"}
 
 
-def test_what_nothing_is_heard_of_expires() -> None:
-    book = Incidents(expiry_ms=240_000)
+def test_what_is_over_is_closed_by_the_clock_of_its_client() -> None:
+    book = Incidents()
+    book.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000, offset_ms=7_200_000)
+    assert book.expired(lambda incident: incident.seen_ms < 60_000, 7_500_000) == []
+    closed = book.expired(lambda incident: incident.seen_ms == 60_000, 7_500_000)
+    assert [(c.change, c.ts_ms) for c in closed] == [("closed", 300_000)]
+
+
+def test_ok_does_not_close_what_shows_no_recovery() -> None:
+    book = Incidents()
     book.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000)
-    assert book.expired(300_000) == []
-    assert [c.change for c in book.expired(300_001)] == ["closed"]
+    assert book.judged(CLIENT, [verdict("ok")], end_ms=90_000, recovered=lambda mode: False) == []
+    assert [c.change for c in book.judged(CLIENT, [verdict("ok")], end_ms=120_000)] == ["closed"]
+
+
+def test_an_incident_of_a_nameless_process_becomes_that_of_its_client() -> None:
+    book = Incidents()
+    nameless = dataclasses.replace(CLIENT, client_id="")
+    book.judged(nameless, [verdict("confirmed", 40_000)], end_ms=60_000)
+    changes = book.moved(next(book.all), CLIENT)
+    assert [(c.client.client_id, c.change) for c in changes] == [("", "withdrawn"), (CLIENT.client_id, "opened")]
+    assert changes[1].verdict.since_ms == 40_000
+    assert [incident.client for incident in book.all] == [CLIENT]
 
 
 def test_read_back_after_a_restart_it_repeats_nothing() -> None:
     known = OpenIncident(CLIENT, verdict("confirmed", 40_000), seen_ms=40_000)
     book = Incidents([known])
     assert book.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000) == []
-    assert book.clients == {CLIENT.key}
+    assert [incident.client for incident in book.all] == [CLIENT]

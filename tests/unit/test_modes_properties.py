@@ -13,7 +13,6 @@ from clienthealth.health import verdict_from_json, verdict_json
 from clienthealth.modes import FailureMode, modes
 from clienthealth.records import ClientWindow, LogEvent, Thread, ThreadDump
 from tests.arbitrary import arbitrary_window
-from tests.recording_loader import thinned
 from tests.scenarios import _making as making
 
 
@@ -63,11 +62,6 @@ def _shifted(window: ClientWindow, by_ms: int) -> ClientWindow:
         logs=tuple(dataclasses.replace(e, ts_ms=e.ts_ms + by_ms) for e in window.logs),
         dumps=tuple(dataclasses.replace(d, ts_ms=d.ts_ms + by_ms) for d in window.dumps),
     )
-
-
-def test_thinning_keeps_one_reading_in_ten_seconds() -> None:
-    readings = making.producer(making.rising(), step=1)
-    assert [(r.ts_ms - making.T0) // 1000 for r in thinned(tuple(readings), 10_000)] == [0, 10, 20, 30, 40, 50]
 
 
 def test_events_of_unknown_signatures_and_empty_threads_do_not_matter() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from clienthealth.cli.replay import in_order
 from clienthealth.errors import InputError
+from clienthealth.recordings import read, readings
 from clienthealth.recordtimes import moved, time_of
-from clienthealth.sources.recordings import read, readings
 from clienthealth_exporters.mbeans import Process
 
 READING = b'{"ts": 1795208530689, "client_id": "p", "metrics": {"producer-metrics/select-total{client-id=p}": 5}}'

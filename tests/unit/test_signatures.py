@@ -14,6 +14,7 @@ CONFIG = """ProducerConfig values:
 \tbootstrap.servers = [kafka-1:9092]
 \tbuffer.memory = 4194304
 \tclient.id = orders
+\tdelivery.timeout.ms = 8000
 \tlinger.ms = 0
 \tmax.block.ms = 10000
 \trequest.timeout.ms = 4000
@@ -137,6 +138,7 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
             "[g_host-1-17952-ab], ZKConsumerConnector shutdown completed in 51 ms",
             {"tookMs": "51"},
         ),
+        ("[g_host-1-17952-ab], ZKConsumerConnector shut down completed", {}),
     ),
     "connector-shutdown-error": (("[g_host-1-17952-ab], error during consumer connector shutdown", {}),),
     "poll-timeout-expired": (
@@ -149,6 +151,53 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
             {"limitMs": "300000", "overMs": "412"},
         ),
     ),
+    "commit-refused": (
+        (
+            "[Consumer clientId=a, groupId=g] Offset commit with offsets {} failed\n"
+            "org.apache.kafka.clients.consumer.CommitFailedException: Offset commit cannot be completed since the "
+            "consumer is not part of an active group for auto partition assignment; it is likely that the consumer "
+            "was kicked out of the group.",
+            {},
+        ),
+        (
+            "Commit cannot be completed since the group has already rebalanced and assigned the partitions to another "
+            "member. This means that the time between subsequent calls to poll() was longer than the configured",
+            {},
+        ),
+    ),
+    "records-expired": (
+        (
+            "org.apache.kafka.common.errors.TimeoutException: Expiring 15 record(s) for ledger-0:60000 ms has passed "
+            "since batch creation",
+            {"records": "15", "partition": "ledger-0", "waitMs": "60000"},
+        ),
+        (
+            "Expiring 2 record(s) for TopicPartition(topic='a', partition=0): 30008 ms has passed since batch creation",
+            {"records": "2", "partition": "TopicPartition(topic='a', partition=0)", "waitMs": "30008"},
+        ),
+    ),
+    "produce-refused": (
+        (
+            "[Producer clientId=a] Got error produce response with correlation id 1234 on topic-partition ledger-0, "
+            "retrying (2147483646 attempts left). Error: NOT_ENOUGH_REPLICAS",
+            {"partition": "ledger-0", "error": "NOT_ENOUGH_REPLICAS"},
+        ),
+    ),
+    "request-timed-out": (
+        ("[Producer clientId=a] Disconnecting from node 1 due to request timeout.", {"node": "1"}),
+        (
+            "Disconnecting from node 2 due to socket connection setup timeout. The timeout value is 10203 ms.",
+            {"node": "2"},
+        ),
+    ),
+    "librdkafka-requests-timed-out": (
+        (
+            "[thrd:kafka-2:9092/2]: kafka-2:9092/2: Timed out 5 in-flight, 0 retry-queued, 0 out-queue, 0 "
+            "partially-sent requests",
+            {"requests": "5"},
+        ),
+    ),
+    "librdkafka-message-timed-out": (("Delivery failed: KafkaError{_MSG_TIMED_OUT: Local: Message timed out}", {}),),
     "producer-closing": (
         ("[Producer clientId=a] Closing the Kafka producer with timeoutMillis = 5000 ms.", {"timeout": "5000"}),
         ("<KafkaProducer a>: Closing the Kafka producer with 9.5 secs timeout.", {"timeout": "9.5"}),
@@ -173,6 +222,12 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
     ),
     "process-out-of-memory": (("Terminating due to java.lang.OutOfMemoryError: Java heap space", {}),),
     "process-crashed": (("# A fatal error has been detected by the Java Runtime Environment:", {}),),
+    "process-killed-for-memory": (
+        ("kernel: Out of memory: Killed process 4711 (java) total-vm:8123456kB", {"pid": "4711"}),
+        ("Memory cgroup out of memory: Killed process 4711 (java)", {"pid": "4711"}),
+    ),
+    "container-killed": (("Last State: Terminated, Reason: OOMKilled, Exit Code: 137", {}),),
+    "process-killed": (("export.service: Main process exited, code=killed, status=9/KILL", {}),),
     "producer-started": (("[Producer clientId=a] Instantiated an idempotent producer.", {}),),
     "client-version": (
         ("Kafka version: 4.1.0", {"version": "4.1.0"}),
@@ -185,12 +240,20 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
                 "address": "[kafka-1:9092]",
                 "bufferMemory": "4194304",
                 "client": "orders",
+                "deliveryTimeoutMs": "8000",
                 "lingerMs": "0",
                 "maxBlockMs": "10000",
                 "requestTimeoutMs": "4000",
             },
         ),
         ("ProducerConfig values:", {}),
+    ),
+    "consumer-config": (
+        (
+            "ConsumerConfig values:\n\tclient.id = billing\n\tgroup.id = g\n\tmax.poll.interval.ms = 30000\n",
+            {"client": "billing", "maxPollIntervalMs": "30000"},
+        ),
+        ("ConsumerConfig values:", {}),
     ),
 }
 
@@ -228,11 +291,11 @@ def test_ids_are_unique_and_every_one_has_an_example() -> None:
     assert [s.id for s in SIGNATURES] == list(EXAMPLES)
 
 
-def test_patterns_are_valid_in_java_too() -> None:
+def test_every_group_has_a_name_and_case_matters() -> None:
     for signature in SIGNATURES:
-        names = re.findall(r"\(\?<([^>=!]+)>", signature.pattern)
-        assert all(re.fullmatch(r"[a-zA-Z][a-zA-Z0-9]*", name) for name in names), signature.id
-        assert "(?P<" not in signature.pattern and "(?i" not in signature.pattern, signature.id
+        pattern = compiled(signature)
+        assert pattern.groups == len(pattern.groupindex), signature.id
+        assert not pattern.flags & re.IGNORECASE, signature.id
 
 
 @pytest.mark.parametrize("signature", SIGNATURES, ids=lambda s: s.id)

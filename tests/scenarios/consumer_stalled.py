@@ -1,0 +1,142 @@
+"""Hand-made windows for consumer-stalled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from clienthealth.records import LogEvent, Reading, Thread
+from tests.scenarios._making import (
+    Scenario,
+    consumer,
+    dump,
+    every,
+    fires,
+    line,
+    mine,
+    near_miss,
+    rising,
+    still,
+    stuck_at,
+    suspects,
+    unknown,
+    window,
+)
+
+Of = Callable[[float], float]
+THIRTY = {"max.poll.interval.ms": "30000"}
+HANDLER = (
+    "java.net.SocketInputStream.socketRead0",
+    "com.example.Ledger.book",
+    "org.springframework.kafka.listener.KafkaMessageListenerContainer$ListenerConsumer.run",
+)
+CLOSING = (
+    "java.lang.Object.wait",
+    "com.example.Rebalance.onPartitionsRevoked",
+    "org.apache.kafka.clients.consumer.internals.ConsumerCoordinator.onLeavePrepare",
+    "org.apache.kafka.clients.consumer.KafkaConsumer.close",
+)
+
+
+def polling(away: Of, consumed: Of | None = None, lag: Of | None = None, **more: Of) -> list[Reading]:
+    """Readings of a Java consumer that tells when it polled; it consumed until 10 s unless said otherwise."""
+    names = {"last-poll-seconds-ago": away, "records-consumed-total": consumed or stuck_at(400, 10)}
+    names |= {"assigned-partitions": still(2)} | {name.replace("_", "-"): of for name, of in more.items()}
+    told = consumer({"a": lag or still(0)})
+    return [replace(r, metrics=c.metrics) for r, c in zip(told, every(10, names), strict=True)]
+
+
+def expired(*seconds: float) -> list[LogEvent]:
+    """The client leaves its group."""
+    text = "consumer poll timeout has expired. This means the time between subsequent calls to poll() was longer than"
+    return [mine(line(s + more, "poll-timeout-expired", text)) for s in seconds for more in (0, 0.001)]
+
+
+def worker(frames: Sequence[str]) -> Thread:
+    """The thread of a listener container."""
+    return Thread("listener-0-C-1", "RUNNABLE", tuple(frames), 900.0)
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    fires("handler-hangs", window("consumer", polling(lambda s: max(0.0, s - 10)), config=THIRTY)),
+    fires("left-its-group", window("consumer", polling(lambda s: max(0.0, s - 10)), logs=expired(40))),
+    fires(
+        "no-heartbeats-any-more",
+        window("consumer", polling(lambda s: 60 + s, last_heartbeat_seconds_ago=lambda s: 30 + s)),
+    ),
+    near_miss(
+        "coordinator-out-of-reach-while-it-polls",
+        window("consumer", polling(lambda s: s % 3, last_heartbeat_seconds_ago=lambda s: 30 + s)),
+    ),
+    fires("left-its-group-by-the-log-alone", window("consumer", logs=expired(40))),
+    fires(
+        "thrown-out-in-circles",
+        window(
+            "consumer",
+            polling(
+                lambda s: s % 20,
+                rising(1),
+                rising(20),
+                time_between_poll_max=still(20_000),
+                rebalance_total=lambda s: 1 + s // 20,
+            ),
+            logs=expired(15, 35, 55),
+            config={"max.poll.interval.ms": "15000"},
+        ),
+    ),
+    fires(
+        "librdkafka-left-its-group",
+        window(
+            "consumer",
+            logs=[mine(line(20, "librdkafka-poll-interval-exceeded", limitMs="300000", overMs="412"))],
+        ),
+    ),
+    fires(
+        "close-never-returns",
+        window("consumer", dumps=[dump(5, worker(CLOSING)), dump(25, worker(CLOSING)), dump(50, worker(CLOSING))]),
+    ),
+    suspects("away-for-longer-than-the-default", window("consumer", polling(lambda s: 290 + s))),
+    suspects(
+        "nearly-thrown-out", window("consumer", polling(lambda s: 200 + s), config={"max.poll.interval.ms": "300000"})
+    ),
+    suspects(
+        "listener-at-the-same-frames",
+        window("consumer", dumps=[dump(5, worker(HANDLER)), dump(50, worker(HANDLER))]),
+    ),
+    fires(
+        "listener-at-the-same-frames-and-away",
+        window(
+            "consumer",
+            polling(lambda s: 250 + s),
+            dumps=[dump(5, worker(HANDLER)), dump(50, worker(HANDLER))],
+        ),
+    ),
+    near_miss("idle-topic", window("consumer", polling(still(0), still(0)), config=THIRTY)),
+    near_miss("paused-on-purpose", window("consumer", polling(still(0), still(400), rising(50)), config=THIRTY)),
+    near_miss(
+        "slow-handler-that-returns",
+        window(
+            "consumer",
+            polling(lambda s: s % 20, rising(2), rising(18), time_between_poll_max=still(20_000)),
+            config=THIRTY,
+        ),
+    ),
+    near_miss(
+        "rebalance-that-ends",
+        window("consumer", polling(still(0), stuck_at(400, 10), rising(5), rebalance_total=lambda s: 1.0 + (s > 30))),
+    ),
+    near_miss("no-lag-and-nothing-ever-consumed", window("consumer", polling(lambda s: 400 + s, still(0)))),
+    near_miss(
+        "a-spare-member-without-partitions",
+        window("consumer", polling(lambda s: 400 + s, still(400), assigned_partitions=still(0))),
+    ),
+    near_miss(
+        "another-record-in-each-dump",
+        window(
+            "consumer",
+            polling(lambda s: s % 5),
+            dumps=[dump(5, worker(HANDLER)), dump(50, worker(("com.example.Ledger.close", *HANDLER[1:])))],
+        ),
+    ),
+    unknown("polls-not-told", window("consumer", every(10, {"records-lag-max": still(5)}))),
+)

@@ -1,0 +1,152 @@
+"""Hand-made windows for delivery-stalled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from clienthealth.records import LogEvent, Reading
+from tests.scenarios._making import (
+    Scenario,
+    every,
+    filling,
+    fires,
+    line,
+    mine,
+    near_miss,
+    producer,
+    rising,
+    still,
+    stuck_at,
+    suspects,
+    unknown,
+    window,
+)
+
+MIB = 1024 * 1024
+SHORT = {"delivery.timeout.ms": "30000"}
+Of = Callable[[float], float]
+
+
+def sending(
+    sent: Of,
+    used: Callable[[float], float] | None = None,
+    select: Callable[[float], float | None] | None = None,
+    **more: Of,
+) -> list[Reading]:
+    """Readings of a producer that counts what it sends; its buffer fills from 10 s on unless said otherwise."""
+    names = {"record-send-total": sent, "record-retry-total": still(), "record-error-total": still()}
+    names |= {name.replace("_", "-"): of for name, of in more.items()}
+    begun = producer(select or rising(), used or filling(20_000, 10, 32 * MIB))
+    counted = every(10, names)
+    return [replace(r, metrics={**r.metrics, **c.metrics}) for r, c in zip(begun, counted, strict=True)]
+
+
+def since(seconds: float, rate: float) -> Callable[[float], float]:
+    """A counter that begins to rise at a moment."""
+    return lambda s: rate * max(0.0, s - seconds)
+
+
+def expiries(*seconds: float) -> list[LogEvent]:
+    """The client gives records up."""
+    text = "Expiring 15 record(s) for ledger-0:60000 ms has passed since batch creation"
+    return [mine(line(s, "records-expired", text, records="15", waitMs="60000")) for s in seconds]
+
+
+def unreachable(*seconds: float, node: str = "1") -> list[LogEvent]:
+    """The connection to a broker that metadata named fails."""
+    text = f"Connection to node {node} (/10.0.0.9:9092) could not be established. Node may not be available."
+    return [mine(line(s, "connection-failed", text, node=node, address="/10.0.0.9:9092")) for s in seconds]
+
+
+def refusals(*seconds: float) -> list[LogEvent]:
+    """The leader has too few replicas in sync."""
+    text = "Got error produce response on topic-partition ledger-0, retrying (9 attempts left). Error: "
+    return [
+        mine(
+            line(s, "produce-refused", text + "NOT_ENOUGH_REPLICAS", error="NOT_ENOUGH_REPLICAS", partition="ledger-0")
+        )
+        for s in seconds
+    ]
+
+
+FAILING = {"connection_close_total": since(10, 1)}
+
+SCENARIOS: tuple[Scenario, ...] = (
+    suspects("address-out-of-reach", window(readings=sending(stuck_at(400, 10), **FAILING))),
+    suspects(
+        "half-of-a-short-delivery-timeout-is-over",
+        window(
+            readings=sending(stuck_at(400, 30), filling(20_000, 30, 32 * MIB), connection_close_total=since(30, 1)),
+            config=SHORT,
+        ),
+    ),
+    near_miss(
+        "the-same-with-time-left",
+        window(readings=sending(stuck_at(400, 30), filling(20_000, 30, 32 * MIB), connection_close_total=since(30, 1))),
+    ),
+    fires(
+        "records-expire",
+        window(readings=sending(stuck_at(400, 10), record_error_total=since(40, 15), **FAILING), config=SHORT),
+    ),
+    fires("records-expire-by-the-log-alone", window(logs=[*unreachable(1, 2, 3), *expiries(10, 31, 50)])),
+    suspects(
+        "requests-without-an-answer",
+        window(readings=sending(stuck_at(400, 10), requests_in_flight=lambda s: 5.0 * (s > 10))),
+    ),
+    suspects(
+        "answers-are-refusals",
+        window(
+            readings=sending(rising(20), record_retry_total=lambda s: 20 * max(0.0, s - 10)),
+            logs=refusals(15, 25, 35, 55),
+        ),
+    ),
+    suspects("address-out-of-reach-by-the-log-alone", window(logs=unreachable(5, 20, 40, 55))),
+    suspects("one-expiry-and-no-metrics", window(logs=expiries(10))),
+    suspects(
+        "librdkafka-brokers-gone",
+        window(
+            readings=every(
+                10,
+                {
+                    "record-send-total": stuck_at(400, 10),
+                    "queue-records": rising(20),
+                    "requests-in-flight": still(),
+                    "connection-count": still(),
+                },
+            )
+        ),
+    ),
+    near_miss(
+        "back-pressure",
+        window(readings=sending(rising(), still(32 * MIB), waiting_threads=still(4), requests_in_flight=still(1))),
+    ),
+    near_miss(
+        "outage-that-ends",
+        window(
+            readings=sending(
+                lambda s: 400 + 20 * (s if s < 10 else max(10, s - 30)),
+                lambda s: 20_000.0 * (10 < s < 45),
+                connection_close_total=lambda s: min(30, max(0.0, s - 10)),
+            ),
+            logs=unreachable(12, 20, 30),
+        ),
+    ),
+    near_miss("long-linger", window(readings=sending(stuck_at(400, 10)))),
+    near_miss("idle", window(readings=sending(still(400), still(), connection_close_total=lambda s: float(s > 20)))),
+    near_miss(
+        "acks-0",
+        window(readings=sending(rising(), still(65_536), response_total=still(3), requests_in_flight=still())),
+    ),
+    near_miss(
+        "one-expiry-and-deliveries-go-on",
+        window(readings=sending(rising(), still()), logs=expiries(10)),
+    ),
+    near_miss("bootstrap-out-of-reach", window(readings=sending(rising()), logs=unreachable(5, 20, 40, 55, node="-1"))),
+    unknown(
+        "deadlock-in-a-callback",
+        window(readings=sending(stuck_at(400, 10), select=stuck_at(400, 10), requests_in_flight=still(5))),
+    ),
+    unknown("nothing-counted", window(readings=producer(rising()))),
+    unknown("buffer-not-told", window(readings=every(10, {"record-send-total": still(400)}))),
+)

@@ -1,0 +1,172 @@
+"""No record, however broken, raises or vanishes: each is usable or a reject with its reason."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from clienthealth.decode import HEADERS, KINDS, Decoded, decode_any, decode_metrics, fast, latest_ms
+from clienthealth.formats import Snapshot, formats
+from clienthealth.records import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.settings import Settings
+from tests.golden_metrics import GOLDEN
+from tests.metrics_cases import CASES, record
+from tests.mutations import mutated
+from tests.raw_records import ARRIVED_MS, Raw, sample
+
+#: What `decode.py` may say of a record that it cannot use.
+REASONS = {
+    "binary",
+    "empty",
+    "future-timestamp",
+    "malformed-json",
+    "missing-identity",
+    "missing-timestamp",
+    "no-metrics",
+    "oversized",
+    "truncated-json",
+    "unknown-format",
+    "wrong-types",
+}
+CANONICAL: list[dict[str, Any]] = [
+    {
+        "ts": 1795208640123.0,
+        "client": {
+            "service": "orders-api",
+            "host": "web-7",
+            "instance": "web-7:31337",
+            "client_id": "order-producer",
+            "kind": "producer",
+            "library": "java",
+            "version": "3.9.1",
+            "group": None,
+        },
+        "metrics": {"buffer-available-bytes": 4194304.0, "select-total": 10213, "io-ratio": 0.25, "other": 5},
+        "topics": [{"topic": "orders", "partition": None, "thread": None, "metrics": {"record-send-total": 3295.0}}],
+        "config": {"buffer.memory": "4194304"},
+    },
+    {
+        "ts": 1795208640123,
+        "client": {"service": "s", "host": "k:9092", "instance": "k:9092", "client_id": "billing", "kind": "group"},
+        "metrics": {"members": 2},
+        "topics": [
+            {
+                "topic": "orders",
+                "partition": 3,
+                "member": {"client_id": "m", "consumer_id": "m-1", "host": "/10.1.2.3"},
+                "metrics": {"committed-offset": 10, "end-offset": 12, "position": -1001},
+            }
+        ],
+        "interval_ms": 5000,
+    },
+]
+WHOLE = [json.dumps(said).encode() for said in CANONICAL]
+SAMPLES = [r.value or b"" for name in GOLDEN for r in sample(name)]
+VARIANTS = [record(name, value).value or b"" for name, (value, _) in CASES.items()]
+RECORDS = 10_000
+HEADER: tuple[dict[str, str], ...] = (
+    {},
+    {},
+    {},
+    {"format": "otlp_metrics"},
+    {"kind": "producer"},
+    {"traceparent": "00"},
+)
+SETTINGS = Settings()
+
+
+def check(found: Decoded) -> None:
+    """Is everything as `Decoded` promises it?"""
+    assert found.snapshots or found.lines or found.errors
+    assert all(error.split(":")[0] in REASONS for error in found.errors)
+    # A mistake of ours, which decode.py turns into a reject.
+    assert not any("Error: " in error for error in found.errors), found.errors
+    for snapshot in found.snapshots:
+        check_snapshot(snapshot)
+
+
+def check_snapshot(snapshot: Snapshot) -> None:
+    client = snapshot.client
+    assert client.client_id and client.kind in KINDS and client.service is not None and client.instance is not None
+    assert snapshot.error is None
+    assert snapshot.ts_ms is not None and 1_262_304_000_000 <= snapshot.ts_ms <= latest_ms(SETTINGS, ARRIVED_MS)
+    assert snapshot.interval_ms is not None and 1_000 <= snapshot.interval_ms <= 3_600_000
+    assert snapshot.metrics.keys() <= {name for names in CLIENT_METRICS.values() for name in names}
+    assert all(type(topic.topic) is str and topic.metrics.keys() <= TOPIC_METRICS.keys() for topic in snapshot.topics)
+    values = [*snapshot.metrics.values(), *(v for topic in snapshot.topics for v in topic.metrics.values())]
+    assert all(type(value) is float and 0 <= value < float("inf") for value in values)
+    told = [snapshot.client, *(topic.member for topic in snapshot.topics if topic.member)]
+    texts = [getattr(said, name) for said in told for name in said.__struct_fields__]
+    texts += [text for option in snapshot.config.items() for text in option]
+    assert all(text is None or text.encode() is not None for text in texts)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_every_record_is_usable_or_rejected_with_its_reason(seed: int) -> None:
+    dice = random.Random(seed)
+    read: Counter[str | None] = Counter()
+    for n in range(RECORDS):
+        raw = Raw("x", mutated(dice, SAMPLES + VARIANTS), n, b"s|i|c", dice.choice(HEADER)).record
+        found = decode_metrics(raw, SETTINGS, ARRIVED_MS)
+        check(found)
+        check(decode_any(raw, SETTINGS, ARRIVED_MS))
+        read[found.format if found.snapshots else None] += 1
+    assert set(read) - {None} == {fmt.name for fmt in formats("metrics")}
+
+
+def test_the_fast_path_reads_what_the_careful_one_reads() -> None:
+    dice = random.Random(3)
+    taken = 0
+    for n in range(RECORDS):
+        raw = Raw("x", mutated(dice, WHOLE), n, b"s|i|c", dice.choice(HEADER)).record
+        found = fast(raw.value, not raw.headers.keys().isdisjoint(HEADERS), latest_ms(SETTINGS, ARRIVED_MS))
+        if found is not None:
+            taken += 1
+            careful = decode_metrics(raw, SETTINGS, ARRIVED_MS)
+            # Text that is not UTF-8 in what nobody reads goes unseen there.
+            assert [found.snapshot()] == careful.snapshots or careful.errors == ["binary"]
+    assert taken > RECORDS / 50
+
+
+@pytest.mark.parametrize("said", CANONICAL)
+def test_the_fast_path_takes_whole_records(said: dict[str, Any]) -> None:
+    latest = latest_ms(SETTINGS, ARRIVED_MS)
+    for value in (json.dumps(said).encode(), json.dumps(said | {"topics": None, "config": None}).encode()):
+        found = fast(value, False, latest)
+        assert found is not None
+        assert [found.snapshot()] == decode_metrics(Raw("x", value).record, SETTINGS, ARRIVED_MS).snapshots
+        again = fast(memoryview(value), False, latest)
+        assert again is not None and again.client is found.client and again.config is found.config
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"ts": "1795208640123"},
+        {"ts": 1000},
+        {"ts": ARRIVED_MS + 301_000},
+        {"client": {"client_id": "c", "kind": "producer"}},
+        {"client": CANONICAL[0]["client"] | {"kind": "Producer"}},
+        {"client": CANONICAL[0]["client"] | {"service": " "}},
+        {"metrics": {"select-total": "7"}},
+        {"metrics": {"select-total": float("nan")}},
+        {"metrics": {"nobody-knows": 1}, "topics": []},
+        {"metrics": {"records-lag-max": 1}, "topics": []},
+        {"topics": [{"topic": None}]},
+        {"topics": [{"topic": "t", "partition": 2**31}]},
+    ],
+)
+def test_the_fast_path_leaves_what_is_doubtful(changed: dict[str, Any]) -> None:
+    value = json.dumps(CANONICAL[0] | changed).encode()
+    assert fast(value, False, latest_ms(SETTINGS, ARRIVED_MS)) is None
+
+
+def test_the_fast_path_leaves_what_headers_or_size_decide() -> None:
+    latest = latest_ms(SETTINGS, ARRIVED_MS)
+    assert fast(WHOLE[0], True, latest) is None
+    assert fast(WHOLE[0], False, latest, 100) is None
+    assert fast(None, False, latest) is None

@@ -1,0 +1,41 @@
+"""`kafka-health diagnose FILE` on files of any format: it says what it recognised, and which clients are in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from clienthealth.cli import main
+from tests.raw_records import SAMPLES
+
+
+def test_files_of_one_record_and_of_one_per_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    point = json.loads((SAMPLES / "telegraf_jolokia2_kafka_producer.json").read_text())
+    rounds = [json.dumps({**point, "timestamp": point["timestamp"] + 10 * n}) for n in range(4)]
+    lines = tmp_path / "telegraf.json"
+    lines.write_text("\n".join([*rounds, rounds[0][:100], '{"neither": "metrics nor logs"}']))
+    whole = ("jolokia_bulk_response.json", "librdkafka_stats_producer.json", "filebeat_ecs_dotted.json")
+    by_line = ("prometheus_kafka_adapter.ndjson",)
+    with pytest.raises(SystemExit):
+        main(["diagnose", str(lines), *(str(SAMPLES / name) for name in (*whole, *by_line))])
+    said = capsys.readouterr().out
+    inputs = " ".join(said.partition("\n\n")[0].split())
+    assert "telegraf.json: JSON lines; 4 of 6 lines used; 2026-11-20 18:40:30 to 18:41:00 UTC;" in inputs
+    assert "left out: 1 unknown-format" in inputs and "NOT READABLE: 1 truncated-json" in inputs
+    heads = {line.partition("  ")[2] for line in said.splitlines() if line[:1].isupper()}
+    assert heads == {
+        # Files that are given together are of one process, named after their folder unless they say it.
+        "checkout-producer-2  (telegraf, producer, java)",
+        "checkout-producer-2  (formats, producer, java)",
+        "audit-producer  (formats, producer, java)",
+        "billing-1  (formats, consumer, java)",
+        "pricing-py  (formats, producer, librdkafka)",
+        "checkout-producer-2  (checkout, producer, java 4.1.0)",
+        "billing-1  (checkout, consumer, java 4.1.0)",
+        # Whose buffer was exhausted, the log line does not say.
+        "(process)  (checkout, producer)",
+        "checkout-producer-2  (jmx, producer, java)",
+        "billing-1  (jmx, consumer, java)",
+    }

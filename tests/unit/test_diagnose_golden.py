@@ -1,0 +1,52 @@
+"""`diagnose` (read, decode, windows, gates, judges, ends) gives recordings the verdicts of the golden matrix.
+
+One recording for each mode and the controls that look most like it, all of them in one bucket.
+"""
+
+from __future__ import annotations
+
+from clienthealth.diagnose import diagnose
+from clienthealth.modes import modes
+from clienthealth.recordings import read
+from clienthealth.settings import Settings
+from tests.matrix import MATRIX
+from tests.recorded import RECORDINGS
+
+FOLDERS = (
+    "deadlock-0.11",
+    "evidence/1_ctl_clean",
+    "evidence/1_shutdown_loop",
+    "evidence/2_deadlock_client39",
+    "evidence/3_topic_missing",
+    "evidence/4_ctl_idle",
+    "evidence/4_hol_blocking",
+    "evidence/5_ctl_idle_noclose",
+    "evidence/5_unclosed_exit_burst",
+    "evidence/c2_outage31",
+    "evidence/c4_backpressure",
+)
+
+
+def reviewed() -> dict[tuple[str, str], dict[str, str]]:
+    """The matrix's rows on FOLDERS, as recorded: service and client → mode → status, of the modes that apply."""
+    found = {}
+    for line in MATRIX.read_text(encoding="utf-8").splitlines():
+        folder, _, rest = line.partition(" ")
+        if folder in FOLDERS and " every 10 s " not in line:
+            client, *statuses = rest.split()
+            by_mode = dict(zip(modes(), statuses, strict=True))
+            found[folder.rpartition("/")[2], client] = {m: s for m, s in by_mode.items() if s != "-"}
+    return found
+
+
+def test_recordings_are_judged_as_the_golden_matrix_says() -> None:
+    result = diagnose(read([RECORDINGS / folder for folder in FOLDERS]), Settings())
+    judged = {(who.service, who.client_id): {v.mode: v.status for v in verdicts} for who, verdicts in result.clients}
+    expected = reviewed()
+    assert len(expected) == len(FOLDERS) + 1  # c2_outage31 has a producer and a consumer
+    for statuses in expected.values():
+        if statuses.get("producer-not-closed") == "confirmed":  # the end of the data is no proof of an exit
+            statuses["producer-not-closed"] = "suspected"
+    assert judged == expected
+    # 1_ctl_clean: five times jstack found no process any more, and said so without a time.
+    assert result.rejected == {"missing-timestamp": 5}

@@ -1,0 +1,192 @@
+"""Whatever shape a recording comes in, its verdict is the same, and what is no evidence is named."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import io
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from clienthealth.diagnose import archives
+from clienthealth.diagnose.examine import examine
+from clienthealth.errors import InputError
+from clienthealth.settings import Settings
+from tests.attachments import ARCHIVES, AROUND_LINES, LAYOUTS, log, statuses, unpacked, worst
+
+DEADLOCK, BLOCKED, LOOP = "deadlock-4.1", "send-blocked-topic-4.1", "shutdown-loop-a"
+METADATA, CALLBACK = "send-blocked-on-metadata", "producer-callback-deadlock"
+
+
+@pytest.fixture(scope="module")
+def of_log(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+    """What the log alone is judged to be."""
+    file = tmp_path_factory.mktemp("plain") / "app.log"
+    file.write_text(log(BLOCKED))
+    return statuses(file)[0]
+
+
+@pytest.mark.parametrize("name", AROUND_LINES)
+def test_what_stands_around_lines_changes_no_verdict(
+    name: str, tmp_path: Path, of_log: dict[str, dict[str, str]]
+) -> None:
+    file = tmp_path / "app.log"
+    file.write_text(AROUND_LINES[name](log(BLOCKED)), newline="")
+    found, inputs = statuses(file)
+    assert found == of_log
+    assert worst(found, METADATA) == "confirmed"
+    assert not inputs["app.log"].unread
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_any_layout_of_entries_is_read(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "app"
+    file.write_text(LAYOUTS[name](log(BLOCKED)))
+    found, inputs = statuses(file)
+    assert worst(found, METADATA) == "confirmed"
+    assert inputs["app"].timed is (name != "no time")
+    assert not inputs["app"].unread
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_encodings(encoding: str, tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
+    file = tmp_path / "app.log"
+    file.write_bytes(log(BLOCKED).replace("\n", "\r\n").encode(encoding))
+    assert statuses(file)[0] == of_log
+
+
+def test_latin_1(tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
+    file = tmp_path / "app.log"
+    file.write_bytes(("2026-11-21 07:43:53,000 INFO  [main] app - für öl\n" + log(BLOCKED)).encode("latin-1"))
+    assert statuses(file)[0] == of_log
+
+
+@pytest.mark.parametrize("ending", ARCHIVES)
+def test_archives(ending: str, tmp_path: Path) -> None:
+    folder = unpacked(DEADLOCK, tmp_path / "in")
+    (folder / "architecture.pdf").write_bytes(b"%PDF-1.7")
+    (folder / "Main.class").write_bytes(b"\xca\xfe\xba\xbe\0\0")
+    plain, _ = statuses(folder)
+    packed = tmp_path / f"support.{ending}"
+    packed.write_bytes(ARCHIVES[ending](folder))
+    found, inputs = statuses(packed)
+    assert found == plain
+    assert worst(found, CALLBACK) == "confirmed"
+    skipped = {name.rpartition("/")[2]: given.what for name, given in inputs.items() if given.left_out}
+    assert (skipped["architecture.pdf"], skipped["Main.class"]) == ("a PDF", "a Java class")
+    assert ("screenshot.png" in skipped) is (ending == "nested.zip")
+
+
+def test_folders_that_sort_files_are_of_one_process(tmp_path: Path) -> None:
+    folder = unpacked(DEADLOCK, tmp_path)
+    plain, _ = statuses(folder)
+    (folder / "logs").mkdir()
+    (folder / "threaddumps").mkdir()
+    (folder / "app.log").rename(folder / "logs" / "app.log")
+    for dump in folder.glob("jstack-*"):
+        dump.rename(folder / "threaddumps" / dump.name)
+    assert statuses(folder)[0] == plain
+
+
+def test_files_that_are_given_together_are_of_one_process(tmp_path: Path) -> None:
+    folder = unpacked(DEADLOCK, tmp_path)
+    assert statuses(*sorted(folder.iterdir()))[0] == statuses(folder)[0]
+
+
+def test_standard_input(tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
+    text = log(BLOCKED).encode()
+    assert statuses(Path("-"), stdin=text)[0] == of_log
+    assert statuses(Path("-"), stdin=gzip.compress(text))[0] == of_log
+    folder = unpacked(DEADLOCK, tmp_path)
+    assert worst(statuses(Path("-"), stdin=ARCHIVES["zip"](folder))[0], CALLBACK) == "confirmed"
+
+
+def test_zst(tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
+    tool = shutil.which("zstd")
+    if tool is None:
+        pytest.skip("no zstd here")
+    file = tmp_path / "app.log"
+    file.write_text(log(BLOCKED))
+    subprocess.run([tool, "-q", "--rm", file], check=True)
+    found, inputs = statuses(tmp_path / "app.log.zst")
+    if importlib.util.find_spec("zstandard") or importlib.util.find_spec("compression"):
+        assert found == of_log
+    else:
+        assert any("pip install zstandard" in why for why in inputs["app.log.zst"].unread)
+
+
+def test_several_writers_are_told_apart(tmp_path: Path) -> None:
+    """Lines of two containers come interleaved; the broker's belong to no client of the application."""
+    lines = log(BLOCKED).splitlines()
+    broker = "broker-1 | [2026-11-21 07:43:53,123] INFO [Log] Rolled new log segment (kafka.log.Log)"
+    mixed = [line for own in lines for line in (f"web-1    | {own}", broker)]
+    file = tmp_path / "compose.log"
+    file.write_text("\n".join(mixed) + "\n")
+    assert worst(statuses(file)[0], METADATA) == "confirmed"
+
+
+def test_json_lines_among_text_are_read_one_by_one(tmp_path: Path) -> None:
+    text = log(BLOCKED).splitlines()
+    as_json = LAYOUTS["JSON lines"](log(BLOCKED)).splitlines()
+    file = tmp_path / "app.log"
+    file.write_text("\n".join([*text[:3], "{main} is no JSON", *as_json]) + "\n")
+    found, inputs = statuses(file)
+    assert worst(found, METADATA) == "confirmed"
+    assert not inputs["app.log"].unread
+
+
+def test_a_dump_within_a_log(tmp_path: Path) -> None:
+    folder = unpacked(DEADLOCK, tmp_path)
+    dumps = "".join(dump.read_text() for dump in sorted(folder.glob("jstack-during*")))
+    lines = log(DEADLOCK).splitlines(keepends=True)
+    file = tmp_path / "stdout.log"
+    file.write_text("".join([*lines[:100], dumps, *lines[100:]]))
+    assert worst(statuses(file)[0], CALLBACK) == "confirmed"
+    file.write_text(AROUND_LINES["compose"](file.read_text()))
+    assert worst(statuses(file)[0], CALLBACK) == "confirmed"
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    folder = unpacked("healthy-4.1", tmp_path)
+    assert worst(statuses(folder)[0], CALLBACK) == "ok"
+    (folder / "more.log").write_bytes(bytes(range(256)) * 20)
+    found, inputs = statuses(folder)
+    assert worst(found, CALLBACK) == "unknown"
+    assert list(inputs["healthy-4.1/more.log"].unread) == ["binary, not text"]
+    (folder / "more.log").unlink()
+    (folder / "rest.7z").write_bytes(b"7z\xbc\xaf\x27\x1c" + bytes(30))
+    assert worst(statuses(folder)[0], CALLBACK) == "unknown"
+
+
+def test_what_has_no_time_claims_none(tmp_path: Path) -> None:
+    text = LAYOUTS["no time"](log(BLOCKED)).encode()
+    found = examine([Path("-")], Settings(), io.BytesIO(text))
+    verdicts = [v for _, of_client in found.clients for v in of_client if v.unhealthy]
+    assert verdicts
+    for verdict in verdicts:
+        assert verdict.since_ms is None
+        assert not any(re.search(r"\bin \d", re.sub('"[^"]*"', "", fact.text)) for fact in verdict.evidence)
+
+
+def test_a_bomb_does_no_harm(tmp_path: Path) -> None:
+    bomb = tmp_path / "bomb.log.gz"
+    bomb.write_bytes(gzip.compress(bytes(1 << 20)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(archives, "BASE_BYTES", 1 << 10)
+        _, inputs = statuses(bomb)
+    (given,) = inputs.values()
+    assert any("bomb" in why for why in given.unread)
+
+
+def test_names_in_archives_are_harmless() -> None:
+    assert archives.safe("../../etc/passwd") == Path("etc/passwd")
+    assert archives.safe("/abs\\..\\x") == Path("abs/x")
+
+
+def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        statuses(tmp_path / "absent")

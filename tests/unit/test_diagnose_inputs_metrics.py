@@ -1,0 +1,135 @@
+"""Metrics as people paste them are judged as the recording that they were made of."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.attachments import statuses, worst
+from tests.recorded import RECORDINGS
+
+CALLBACK = "producer-callback-deadlock"
+_NAME = re.compile(r"(?P<group>[\w-]+-metrics)/(?P<name>[^{}]+)\{(?P<tags>.*)\}")
+Row = tuple[int, Mapping[tuple[str, str, str], float]]
+
+
+def rows(recording: str) -> list[Row]:
+    """Time, and (group, name, tags) → value, of each reading."""
+    found: list[Row] = []
+    for line in gzip.decompress((RECORDINGS / recording / "metrics.jsonl.gz").read_bytes()).splitlines():
+        said = json.loads(line)
+        named = ((_NAME.fullmatch(key), value) for key, value in said["metrics"].items())
+        values = {(m["group"], m["name"], m["tags"]): v for m, v in named if m and isinstance(v, int | float)}
+        found.append((said["ts"], values))
+    return found
+
+
+def _labels(tags: str) -> str:
+    return ",".join(f'{k.replace("-", "_")}="{v}"' for k, _, v in (tag.partition("=") for tag in tags.split(",")))
+
+
+def _samples(values: Mapping[tuple[str, str, str], float], ts: str = "") -> Iterator[str]:
+    yield "# TYPE jvm_threads_current gauge"
+    yield "jvm_threads_current 31.0"
+    for (group, name, tags), value in values.items():
+        metric = f"kafka_{group.split('-')[0]}_{group}_{name}".replace("-", "_").replace(".", "_")
+        yield f"{metric}{{{_labels(tags)},}} {value!r}{ts}"
+
+
+def timestamped(found: list[Row]) -> str:
+    """An exposition whose samples say when they were taken."""
+    return "".join(line + "\n" for ts, values in found for line in _samples(values, f" {ts}"))
+
+
+def dated(found: list[Row]) -> str:
+    """`while sleep 1; do date; curl …; done`."""
+    return "".join(
+        f"{datetime.fromtimestamp(ts / 1000, UTC):%a %b %d %H:%M:%S UTC %Y}\n" + "\n".join(_samples(values)) + "\n"
+        for ts, values in found
+    )
+
+
+def jmxtool(found: list[Row]) -> str:
+    """JmxTool's CSV."""
+    keys = list(found[0][1])
+    head = [f'"kafka.{g.split("-")[0]}:type={g},{tags}:{name}"' for g, name, tags in keys]
+    lines = [",".join(['"time"', *head])]
+    lines += [",".join([str(ts), *(str(values.get(key, "NaN")) for key in keys)]) for ts, values in found]
+    return "\n".join(lines) + "\n"
+
+
+def printed(found: list[Row]) -> str:
+    """`--print-metrics` of Kafka's tools, again and again."""
+    blocks = []
+    for ts, values in found:
+        lines = [f"{g}:{name}:{{{tags}}}".ljust(90) + f" : {value:.3f}" for (g, name, tags), value in values.items()]
+        when = f"{datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+        blocks.append("\n".join([when, "Metric Name".ljust(90) + "   Value", *lines]))
+    return "\n".join(blocks) + "\n"
+
+
+def jmxterm(found: list[Row]) -> str:
+    """`get` of a JMX shell."""
+    lines = []
+    for ts, values in found:
+        lines.append(f"# {datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}")
+        last = ""
+        for (group, name, tags), value in sorted(values.items(), key=lambda item: (item[0][0], item[0][2])):
+            mbean = f"kafka.{group.split('-')[0]}:type={group},{tags}"
+            lines += [f"#mbean = {mbean}:"] if mbean != last else []
+            lines.append(f"{name} = {value};")
+            last = mbean
+    return "\n".join(lines) + "\n"
+
+
+def kafka_python(found: list[Row]) -> str:
+    """`print(producer.metrics())` in a log."""
+    lines = []
+    for ts, values in found:
+        groups: dict[str, dict[str, float]] = {"kafka-metrics-count": {"count": 56.0}}
+        for (group, name, tags), value in values.items():
+            if "node-id" not in tags and "topic=" not in tags:
+                groups.setdefault(group, {})[name] = value
+        groups.setdefault("producer-metrics", {})["batch-size-max"] = float("-inf")
+        when = f"{datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%d %H:%M:%S},{ts % 1000:03}"
+        lines.append(f"{when} INFO root: metrics {groups}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("shape", [timestamped, dated, jmxtool, printed, jmxterm, kafka_python])
+@pytest.mark.parametrize(("recording", "status"), [("deadlock-4.1", "suspected"), ("healthy-4.1", "ok")])
+def test_pasted_metrics(shape: Callable[[list[Row]], str], recording: str, status: str, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "metrics.jsonl.gz").write_bytes((RECORDINGS / recording / "metrics.jsonl.gz").read_bytes())
+    assert worst(statuses(plain)[0], CALLBACK) in (status, "confirmed")
+    file = tmp_path / "pasted.txt"
+    file.write_text(shape(rows(recording)))
+    found, inputs = statuses(file)
+    assert worst(found, CALLBACK) == worst(statuses(plain)[0], CALLBACK)
+    assert inputs["pasted.txt"].timed
+    assert not inputs["pasted.txt"].unread
+
+
+def test_readings_without_a_time_are_never_ok(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.prom"
+    untimed = [(0, values) for _, values in rows("healthy-4.1")]
+    file.write_text("".join(line + "\n" for _, values in untimed for line in _samples(values)))
+    found, inputs = statuses(file)
+    assert not inputs["metrics.prom"].timed
+    assert {status for by_mode in found.values() for status in by_mode.values()} == {"unknown"}
+
+
+def test_librdkafka_statistics_in_a_log(tmp_path: Path) -> None:
+    stats = json.dumps(json.loads(Path("tests/formats/librdkafka_stats_producer.json").read_text()))
+    file = tmp_path / "app.log"
+    file.write_text(f"2026-11-20 21:02:10,164 INFO [main] app - STATS: {stats}\n")
+    found, inputs = statuses(file)
+    assert len(found) == 1
+    assert inputs["app.log"].used == 1

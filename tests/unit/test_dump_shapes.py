@@ -1,0 +1,278 @@
+"""Dumps in every shape in which people attach them: what is read of each, and what the judges make of it alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from clienthealth.diagnose import diagnose
+from clienthealth.diagnose.outcome import exit_code
+from clienthealth.logs.dump_formats import Found, found_in, may_hold_dumps
+from clienthealth.logs.dumps import placed_frames, threads
+from clienthealth.recordings import RawRecord
+from clienthealth.records import Verdict
+from clienthealth.settings import load
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+FOLDER = Path(__file__).parents[1] / "dump_shapes"
+AWAIT = (
+    ("jdk.internal.misc.Unsafe.park", "Native Method"),
+    ("java.util.concurrent.locks.LockSupport.park", "LockSupport.java:211"),
+    ("java.util.concurrent.CountDownLatch.await", "CountDownLatch.java:230"),
+    ("org.apache.kafka.clients.producer.internals.ProduceRequestResult.await", "ProduceRequestResult.java:76"),
+    ("org.apache.kafka.clients.producer.internals.FutureRecordMetadata.get", "FutureRecordMetadata.java:62"),
+    ("shop.Retry.onCompletion", "Retry.java:31"),
+    (
+        "org.apache.kafka.clients.producer.internals.ProducerBatch.completeFutureAndFireCallbacks",
+        "ProducerBatch.java:1",
+    ),
+    ("org.apache.kafka.clients.producer.internals.Sender.run", "Sender.java:243"),
+    ("java.lang.Thread.run", "Thread.java:840"),
+)
+NAME = "kafka-producer-network-thread | orders"
+
+
+def java(before: str = "\tat ", module: str = "") -> str:
+    return "".join(f"{before}{module if m.startswith('j') else ''}{m}({place})\n" for m, place in AWAIT)
+
+
+def j9() -> str:
+    lines = (f"4XESTACKTRACE                at {m.replace('.', '/')}({p}(Compiled Code))\n" for m, p in AWAIT)
+    return "".join(lines).replace("Native Method(Compiled Code)", "Native Method")
+
+
+def forced() -> str:
+    lines = (f" - {m}(java.lang.Object) @bci=14, line={n} (Compiled frame)\n" for n, (m, _) in enumerate(AWAIT, 10))
+    return "".join(lines)
+
+
+def thread_info() -> list[dict[str, object]]:
+    parts = (method.rpartition(".") for method, _ in AWAIT)
+    return [{"className": of, "methodName": name, "fileName": "F.java", "lineNumber": 7} for of, _, name in parts]
+
+
+STATE = "   java.lang.Thread.State: WAITING (parking)\n"
+OTHER = (
+    '"main" #1 prio=5 os_prio=0 tid=0x1 nid=0x2 runnable\n   java.lang.Thread.State: RUNNABLE\n\tat a.B.c(B.java:1)\n\n'
+)
+TITLE_7 = "2026-11-20 18:40:45\nFull thread dump Java HotSpot(TM) 64-Bit Server VM (24.80-b11 mixed mode):\n\n"
+DEADLOCKS: dict[str, str] = {
+    "JDK 7": f'{TITLE_7}{OTHER}"{NAME}" daemon prio=10 tid=0x7f nid=0x5 waiting on condition [0x3]\n{STATE}{java()}\n'
+    "JNI global references: 108\n",
+    "JDK 8 without title": f'{OTHER}"{NAME}" #12 daemon prio=5 os_prio=0 tid=0x7f nid=0x5 wait\n{STATE}{java()}',
+    "JDK 17, one thread": f'"{NAME}" #12 daemon prio=5 os_prio=0 cpu=9.10ms elapsed=8.1s tid=0x7f nid=0x5 wait\n'
+    f"{STATE}{java(module='java.base@17.0.15/')}",
+    "name in quotes": f'"{NAME}"\n{STATE}{java()}',
+    "state and frames": STATE.strip() + "\n" + java("        at "),
+    "frames": java("at "),
+    "frames without at": java("", "java.base@17.0.2/"),
+    "frames below their thread's name": f"{NAME}\n{java('    at ')}",
+    "prose around a block": f'Hi, we see this:\n\n```\n"{NAME}" #12 prio=5 tid=0x1\n{STATE}{java()}```\nAny idea?\n',
+    "dump_to_file": "4711\n2026-11-20T18:40:45.123456Z\n21.0.6+7-LTS\n\n"
+    f'#1 "main"\n      a.B.c(B.java:1)\n\n#30 "{NAME}"\n'
+    f"{java('      ', 'java.base/')}\n",
+    "JConsole": f"Name: {NAME}\nState: WAITING on java.util.concurrent.CountDownLatch$Sync@1\n"
+    f"Total blocked: 0  Total waited: 9\n\nStack trace: \n{java('')}",
+    "VisualVM": f'{TITLE_7}"{NAME}" - Thread t@21\n{STATE}{java()}\n   Locked ownable synchronizers:\n\t- None\n',
+    "ThreadInfo": f'"{NAME}" Id=21 WAITING on java.util.concurrent.CountDownLatch$Sync@1\n{java("    at ")}\n',
+    "getAllStackTraces": f"Thread[{NAME},5,main]\n{java('  ')}",
+    "jstack -F": "Attaching to process ID 1, please wait...\nDebugger attached successfully.\n\n"
+    "Thread 4711: (state = BLOCKED)\n" + forced(),
+    "javacore": "0SECTION       TITLE subcomponent dump routine\nNULL           ===============================\n"
+    "1TIDATETIME    Date: 2026/11/20 at 18:40:45:123\n"
+    f'3XMTHREADINFO      "{NAME}" J9VMThread:0x0000000001A2, omrthread_t:0x7F, java/lang/Thread:0xF0, state:P, prio=5\n'
+    "3XMJAVALTHREAD            (java/lang/Thread getId:0x21, isDaemon:true)\n"
+    "3XMCPUTIME               CPU usage total: 0.250000000 secs, user: 0.2 secs\n"
+    f"3XMTHREADINFO3           Java callstack:\n{j9()}NULL\n"
+    "NULL           ---------------------- END OF DUMP -------------------------------------\n",
+    "actuator": json.dumps({"threads": [{"threadName": NAME, "threadState": "WAITING", "stackTrace": thread_info()}]}),
+}
+PYTHON = """\
+Process 7: python app.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 9 (idle): "orders-network-thread"
+    Condition.wait (threading.py:327)
+    Event.wait (threading.py:629)
+    FutureProduceResult.wait (kafka/producer/future.py:27)
+    FutureRecordMetadata.get (kafka/producer/future.py:110)
+    on_delivery (app.py:17)
+    FutureRecordMetadata.success (kafka/future.py:52)
+    ProducerBatch.done (kafka/producer/producer_batch.py:145)
+    Sender.run (kafka/producer/sender.py:113)
+"""
+
+
+def verdicts(*texts: str) -> dict[str, Verdict]:
+    """What is judged of dumps of one process, ten seconds apart where they say no time."""
+    records: list[RawRecord] = []
+    for text in texts:
+        for found in found_in(text):
+            at = found.text if found.ts_ms is not None else f"2026-11-20 18:40:{45 + len(records) * 10}\n{found.text}"
+            records.append(RawRecord("logs", "shop", "shop:1", "dump.txt", len(records), at.encode()))
+    result = diagnose(records, load(None))
+    return {verdict.mode: verdict for _, found in result.clients for verdict in found}
+
+
+def only(text: str) -> Found:
+    (found,) = found_in(text)
+    return found
+
+
+@pytest.mark.parametrize("shape", DEADLOCKS)
+def test_a_deadlock_is_confirmed_by_one_dump_of_any_shape(shape: str) -> None:
+    text = DEADLOCKS[shape]
+    found = only(text)
+    assert found.kafka == 1
+    assert verdicts(text)["producer-callback-deadlock"].status == "confirmed"
+    assert verdicts(text.replace("\n", "\r\n"))["producer-callback-deadlock"].status == "confirmed"
+    ((name, frames),) = placed_frames(found.text)
+    assert name.startswith("kafka-producer-network-thread")
+    assert [method for method, _ in frames] == [method for method, _ in AWAIT]
+    if shape not in ("jstack -F", "actuator"):
+        assert frames[5] == ("shop.Retry.onCompletion", "Retry.java:31")
+
+
+def test_what_a_dump_does_not_say_is_not_known() -> None:
+    times = {shape: only(text).ts_ms for shape, text in DEADLOCKS.items()}
+    timed = {shape for shape, ts_ms in times.items() if ts_ms is not None}
+    assert timed == {"JDK 7", "VisualVM", "dump_to_file", "javacore"}
+    assert times["JDK 7"] == 1795200045000
+    assert times["javacore"] == times["dump_to_file"] == 1795200045123
+    assert threads(only(DEADLOCKS["javacore"]).text)[0].cpu_ms == 250
+    assert only(DEADLOCKS["JDK 7"]).complete is True
+    assert only(DEADLOCKS["JDK 7"].replace("JNI global references", "")).complete is False
+    assert only(DEADLOCKS["frames"]).complete is None
+
+
+@pytest.mark.parametrize(
+    ("file", "what", "workers"),
+    [
+        ("jcmd-17.txt", "JVM thread dump", ["http-worker-1", "http-worker-2"]),
+        ("jstack-25.txt", "JVM thread dump", ["http-worker-1", "http-worker-2"]),
+        ("to-file-25.txt", "Thread.dump_to_file", ["http-worker-1", "http-worker-2", "virtual thread #26"]),
+        ("to-file-25.json", "Thread.dump_to_file (JSON)", ["http-worker-1", "http-worker-2", "virtual thread #26"]),
+        ("faulthandler.txt", "Python faulthandler", ["thread 1", "thread 2"]),
+        ("py-spy.txt", "py-spy dump", ["http-worker-0", "http-worker-1"]),
+        ("py-spy-locals.txt", "py-spy dump", ["http-worker-0", "http-worker-1"]),
+        ("py-spy.json", "py-spy dump (JSON)", ["http-worker-1", "http-worker-0"]),
+    ],
+)
+def test_real_tools_tell_of_callers_that_wait_for_metadata(file: str, what: str, workers: list[str]) -> None:
+    text = (FOLDER / file).read_text(encoding="utf-8")
+    found = only(text)
+    assert found.what == what
+    names = [thread.name for thread in threads(found.text)]
+    assert [name for name in names if not name.startswith("kafka-")] == workers
+    network = next(name for name in names if name.startswith("kafka-producer-network-thread"))
+    assert network.endswith(" | order-producer") or file == "faulthandler.txt"
+    judged = verdicts(text)
+    assert judged["send-blocked-on-metadata"].status == "suspected"
+    assert judged["producer-callback-deadlock"].reason == "a healthy I/O thread, but no dump ten seconds later"
+
+
+def test_a_python_callback_that_waits_is_suspected_as_nobody_knows_whether_for_ever() -> None:
+    verdict = verdicts(PYTHON)["producer-callback-deadlock"]
+    assert (verdict.status, verdict.detail["cause"]) == ("suspected", "get-in-callback")
+    ((_, frames),) = placed_frames(only(PYTHON).text)
+    assert ("app.on_delivery", "app.py:17 on_delivery") in frames
+
+
+def test_dumps_without_titles_are_told_apart_by_their_threads_and_keep_their_order() -> None:
+    text = DEADLOCKS["JDK 8 without title"]
+    first, second = found_in(text + "\n" + text.replace("onCompletion", "other"))
+    assert first.taken.isdisjoint(second.taken)
+    assert "onCompletion" in first.text and "onCompletion" not in second.text
+
+
+def test_real_dumps_read_the_same_with_and_without_their_title() -> None:
+    for file in sorted(RECORDINGS.glob("*-3.9/jstack-*.txt")):
+        text = file.read_text(encoding="utf-8")
+        if "Full thread dump" in text:
+            assert threads(only(text).text) == threads(text)
+            assert threads(only(text[text.index('\n"') + 1 :]).text) == threads(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-11-20 18:40:45 ERROR [main] shop.Order - failed\norg.apache.kafka.common.KafkaException: x\n" + java(),
+        'Exception in thread "main" java.lang.IllegalStateException: x\n' + java(),
+        "Caused by: java.lang.InterruptedException\n" + java(),
+        "",
+        '{"a": [1, 2',
+        "#1 a list\n#2 of things\n",
+        '"quoted" text\nat the door (open)\n',
+    ],
+)
+def test_what_is_no_dump_is_none(text: str) -> None:
+    assert found_in(text) == []
+
+
+def test_in_a_log_frames_alone_are_no_dump() -> None:
+    assert found_in(DEADLOCKS["frames"], alone=False) == []
+
+
+def test_hostile_text_does_not_raise_and_costs_little() -> None:
+    begin = time.process_time()
+    for text in (
+        '"' * 200_000,
+        '"a" #' * 40_000,
+        "at " * 100_000,
+        '{"stackTrace":' * 5_000 + '"threadState"',
+        '#1 "' * 50_000,
+    ):
+        found_in(text + "\ntid=0x prio= java.lang.Thread.State: X\n")
+    assert time.process_time() - begin < 5
+
+
+def test_ordinary_log_text_is_not_looked_at() -> None:
+    assert not may_hold_dumps(
+        "2026-11-20 18:40:45,123 INFO  [main] shop.Order - order 4711 of Mr. Smith is paid\n" * 1000
+    )
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.5, 0.7, 0.9])
+def test_no_cut_makes_a_deadlock_healthy(cut: float) -> None:
+    for text in DEADLOCKS.values():
+        judged = verdicts(text[: int(len(text) * cut)])
+        assert all(verdict.status != "ok" for verdict in judged.values())
+
+
+def test_two_healthy_dumps_ten_seconds_apart_are_health_and_one_is_not() -> None:
+    first, *_, last = sorted((RECORDINGS / "healthy-3.9").glob("jstack-*.txt"))
+    texts = [file.read_text(encoding="utf-8") for file in (first, last)]
+    assert {mode: verdict.status for mode, verdict in verdicts(*texts).items()} == {
+        "producer-callback-deadlock": "ok",
+        "send-blocked-on-metadata": "ok",
+        "delivery-stalled": "unknown",
+    }
+    assert {verdict.status for verdict in verdicts(texts[0]).values()} == {"unknown"}
+
+
+def test_a_fetcher_that_is_parked_beside_waiting_consumers_is_judged_without_a_known_client() -> None:
+    files = sorted((RECORDINGS / "cross-topic-a").glob("jstack-during*.txt"))
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    assert verdicts(texts[1])["cross-topic-blocking"].status == "suspected"
+    assert verdicts(*texts[1:3])["cross-topic-blocking"].status == "confirmed"
+    for control in ("connector-per-topic-a", "idle-topics-a"):
+        healthy = [f.read_text(encoding="utf-8") for f in sorted((RECORDINGS / control).glob("jstack-during*.txt"))]
+        assert not any(verdict.unhealthy for verdict in verdicts(*healthy).values())
+
+
+def test_callers_without_the_producers_own_thread_are_judged() -> None:
+    text = (FOLDER / "jcmd-17.txt").read_text(encoding="utf-8")
+    without = re.sub(r'"kafka-producer-network-thread.*?\n\n', "", text, flags=re.DOTALL)
+    assert "network-thread" not in without
+    judged = verdicts(without)
+    assert judged["send-blocked-on-metadata"].status == "suspected"
+    assert judged["producer-callback-deadlock"].reason == "no dump shows the producer's I/O thread"
+
+
+def test_a_dump_without_kafka_judges_nothing() -> None:
+    records = [RawRecord("logs", "shop", "shop:1", "dump.txt", 0, (TITLE_7 + OTHER).encode())]
+    assert exit_code(diagnose(records, load(None)).clients) == 3

@@ -1,0 +1,226 @@
+"""From log records to events: what is kept, whose it is, what it captured."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from clienthealth.decode import decode_logs
+from clienthealth.formats import LogLine, RawRecord
+from clienthealth.logs.dumps import DUMP_LINE, rejoin
+from clienthealth.logs.events import LITERALS, said, worth_decoding
+from clienthealth.logs.sampling import SAMPLING_MS, sample_key
+from clienthealth.logs.signatures import SIGNATURES, Signature
+from clienthealth.recordings import read
+from clienthealth.records import LogEvent, Source, ThreadDump
+from clienthealth.settings import Settings
+from tests.recorded import RECORDINGS
+from tests.unit.test_dumps import EXPECTED, JVM_8, as_tuples
+from tests.unit.test_formats_logs import ARRIVED_MS, raw, sample
+
+Found = tuple[LogLine, LogEvent | ThreadDump]
+
+
+def found_in(records: Sequence[RawRecord], signatures: Sequence[Signature] = SIGNATURES) -> list[Found]:
+    """All that the records say, each with the line that says it."""
+    worth = [r for r in records if signatures is not SIGNATURES or worth_decoding(bytes(r.value or b""))]
+    return [
+        (line, thing)
+        for record in worth
+        for line in decode_logs(record, Settings(), ARRIVED_MS).lines
+        for things in said(line, record.source, signatures)
+        for thing in things
+    ]
+
+
+def events(records: Sequence[RawRecord], signatures: Sequence[Signature] = SIGNATURES) -> list[LogEvent]:
+    things = [thing for _, thing in found_in(records, signatures)]
+    found = [thing for thing in things if isinstance(thing, LogEvent)]
+    assert len(found) == len(things)
+    return found
+
+
+def topic(thing: LogEvent | ThreadDump) -> str:
+    assert thing.source is not None
+    return thing.source.topic
+
+
+def line(text: str, topic: str = "x", offset: int = 0) -> RawRecord:
+    return raw(topic, text.encode(), offset, headers={"service": "s", "host": "h"})
+
+
+LOG = "2026-11-20 20:00:00,000 {} [{}] {} - {}"
+
+
+def test_a_line_becomes_an_event_with_its_client_and_captures() -> None:
+    text = "[Producer clientId=p] Bootstrap broker 10.0.0.1:9092 (id: -1 rack: null) disconnected"
+    logged = LOG.format("WARN", "kafka-producer-network-thread | p", "org.apache.kafka.clients.NetworkClient", text)
+    [(read, event)] = found_in([line(logged)])
+    assert event == LogEvent(
+        ts_ms=1795204800000,
+        signature="bootstrap-disconnected",
+        text=text,
+        client_id="p",
+        logger="org.apache.kafka.clients.NetworkClient",
+        level="WARN",
+        thread="kafka-producer-network-thread | p",
+        captures={"address": "10.0.0.1:9092"},
+        source=Source("x", 0, 0),
+    )
+    assert read.client.service == "s" and read.client.host == "h"
+
+
+def test_the_line_of_the_exception_is_the_evidence() -> None:
+    found = events(sample("filebeat_plain_multiline.json") + sample("filebeat_plain_split_lines.ndjson"))
+    of_signature = [e for e in found if e.signature == "buffer-exhausted"]
+    assert [e.text[:79] for e in of_signature] == [
+        "org.apache.kafka.clients.producer.BufferExhaustedException: Failed to allocate "
+    ] * 2
+    assert [e.captures for e in of_signature] == [{"bytes": "16384", "waitMs": "60000"}] * 2
+
+
+def test_long_evidence_is_cut() -> None:
+    [event] = events([line("Cluster ID: " + "x" * 3_000)])
+    assert len(event.text) == 500
+
+
+def test_lines_without_a_signature_leave_nothing() -> None:
+    ordinary = [line(LOG.format("INFO", "main", "a.B", f"order {n} sent")) for n in range(20)]
+    assert not any(worth_decoding(bytes(record.value or b"")) for record in ordinary)
+    assert events(ordinary, tuple(SIGNATURES)) == []
+
+
+def test_a_line_with_two_signatures_is_two_events() -> None:
+    found = events([line("Cluster ID: abc and Local: Queue full")])
+    assert sorted(e.signature for e in found) == ["cluster-known", "queue-full"]
+
+
+FAKES = (
+    Signature("of-package", "boom", "boom (?P<what>[a-z]{1,9})", logger="org.apache.kafka"),
+    Signature("of-class", "boom", "boom", logger="kafka.client.ClientUtils"),
+    Signature("optional", "boom", "boom(?: by (?P<client>[a-z]{1,9}))?"),
+)
+
+
+def test_a_logger_may_be_shortened_but_not_another() -> None:
+    loggers = {
+        "org.apache.kafka.clients.NetworkClient": {"of-package", "optional"},
+        "o.a.k.clients.NetworkClient": {"of-package", "optional"},
+        "o.a.kafkaesque.Client": {"optional"},
+        "kafka.client.ClientUtils$": {"of-class", "optional"},
+        "k.c.ClientUtils$": {"of-class", "optional"},
+        "NetworkClient": {"of-package", "of-class", "optional"},
+        "com.example.App": {"optional"},
+    }
+    found = events([line(LOG.format("INFO", "main", logger, "boom all"), logger) for logger in loggers], FAKES)
+    by_logger: dict[str, set[str]] = {}
+    for event in found:
+        by_logger.setdefault(topic(event), set()).add(event.signature)
+    assert by_logger == loggers
+    assert {e.captures.get("what") for e in found if e.signature == "of-package"} == {"all"}
+
+
+def test_who_is_spoken_of() -> None:
+    network = "kafka-producer-network-thread | net"
+    records = [
+        line(LOG.format("INFO", "main", "a.B", "boom"), "nobody"),
+        line(LOG.format("INFO", network, "a.B", "boom"), "thread"),
+        line(LOG.format("INFO", network, "a.B", "[Consumer clientId=c, groupId=g] boom"), "prefix"),
+        line(LOG.format("INFO", "main", "a.B", "boom by captured"), "capture"),
+        line("%3|1795204800.000|FAIL|etl#producer-1| [thrd:main]: boom", "librdkafka"),
+        raw(
+            "own field",
+            b'{"@timestamp": "2026-11-20T20:00:00Z", "message": "[Producer clientId=p] boom", '
+            b'"host": {"name": "h"}, "labels": {"client_id": "own"}}',
+        ),
+    ]
+    assert {topic(e): e.client_id for e in events(records, FAKES[2:])} == {
+        "nobody": None,
+        "thread": "net",
+        "prefix": "c",
+        "capture": "captured",
+        "librdkafka": "etl",
+        "own field": "own",
+    }
+
+
+def test_a_configuration_below_its_line_is_captured() -> None:
+    text = LOG.format("INFO", "main", "org.apache.kafka.clients.producer.ProducerConfig", "ProducerConfig values: ")
+    below = (
+        "\n\tacks = -1\n\tbootstrap.servers = [h:9092]\n\tbuffer.memory = 4194304\n\tclient.id = p\n\tlinger.ms = 5\n"
+    )
+    [event] = events([line(text + below)])
+    assert event.signature == "producer-config"
+    assert event.client_id == "p"
+    assert event.captures["bufferMemory"] == "4194304"
+
+
+def test_a_whole_dump_is_one_dump() -> None:
+    shipped = {
+        "@timestamp": "2026-11-20T18:40:46.100Z",
+        "event.dataset": "kafka.thread-dump",
+        "message": JVM_8,
+        "service.name": "s",
+        "host.name": "h",
+        "service.node.name": "h:1",
+    }
+    found = [thing for _, thing in found_in([raw("ecs", json.dumps(shipped).encode()), line(JVM_8, "text")])]
+    dumps = {topic(thing): thing for thing in found if isinstance(thing, ThreadDump)}
+    assert len(dumps) == len(found)
+    assert [dumps["ecs"].ts_ms, dumps["text"].ts_ms] == [1795200046100, 1795200045000]
+    assert as_tuples(dumps["ecs"].threads) == as_tuples(dumps["text"].threads) == EXPECTED[JVM_8]
+
+
+def test_a_dump_sent_line_by_line_is_one_dump_again() -> None:
+    records, at = [], 1_000
+    for number, text in enumerate(JVM_8.split("\n")):
+        envelope = {
+            "@timestamp": "2026-11-20T18:40:46.100Z",
+            "host": {"name": "h"},
+            "message": text,
+            "log": {"offset": at, "file": {"path": "/var/log/app.log"}},
+        }
+        records.append(raw("filebeat", json.dumps(envelope).encode(), number))
+        records.append(line(text, "lines", number))
+        at += len(text) + 1
+    found = events(records)
+    assert {e.signature for e in found} == {DUMP_LINE}
+    for sent in ("filebeat", "lines"):
+        joined = rejoin(e for e in found if topic(e) == sent)
+        assert [as_tuples(d.threads) for d in joined] == [EXPECTED[JVM_8]]
+
+
+def test_recorded_logs_give_the_events_that_a_search_of_their_text_finds() -> None:
+    records = [
+        raw(f"{Path(r.instance).name}/{r.file}", r.value, r.offset, headers={"service": r.service, "host": r.instance})
+        for name in ("2_deadlock_client39", "3_topic_missing", "5_ctl_close", "c2_outage31")
+        for r in read([RECORDINGS / "evidence" / name])
+        if r.file.endswith(".log.gz")
+    ]
+    found = [e for _, e in found_in(records) if isinstance(e, LogEvent) and e.signature == "buffer-exhausted"]
+    texts = [bytes(r.value or b"").decode() for r in records]
+    searched = [
+        text for text in texts if re.search("Failed to allocate (memory|[0-9]+ bytes) within the configured", text)
+    ]
+    times = [datetime.fromisoformat(f"{text[:23].replace(',', '.')}+00:00") for text in searched]
+    assert sorted(e.ts_ms for e in found) == sorted(round(1000 * at.timestamp()) for at in times)
+    assert len(found) > 1
+
+
+def test_the_literals_survive_every_json_encoder() -> None:
+    """`worth_decoding` looks for them in raw JSON: none may hold what an encoder escapes."""
+    assert not [s.id for s in SIGNATURES if set(s.literal) & set("\"\\<>&'=/+") or not s.literal.isascii()]
+    assert not [literal for literal in LITERALS if not literal.isascii()]
+
+
+def test_a_storm_counts_as_one_event_in_a_hundred_milliseconds_of_a_thread() -> None:
+    [event] = events([line(LOG.format("WARN", "t", "a.B", "Local: Queue full"))])
+    storm = [replace(event, ts_ms=event.ts_ms + n // 10, source=Source("x", 0, n)) for n in range(10_000)]
+    assert len({sample_key(e) for e in storm}) == 1_000 // SAMPLING_MS
+    others = (replace(event, thread="u"), replace(event, client_id="p"), replace(event, signature="x"))
+    keys: set[Hashable] = {sample_key(e) for e in (event, *others, replace(event, thread=None))}
+    assert len(keys) == 5

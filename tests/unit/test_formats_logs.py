@@ -1,0 +1,704 @@
+"""Log formats: what a person reads in each sample, and that no input raises or vanishes."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clienthealth.decode import Decoded, decode_logs
+from clienthealth.formats import RawRecord, formats
+from clienthealth.logs.events import said
+from clienthealth.records import Source
+from clienthealth.settings import Settings
+
+SAMPLES = Path(__file__).parent.parent / "formats"
+#: When the records arrived: hours after the samples, so that none is of the future.
+ARRIVED_MS = 1795212000000  # 2026-11-20 22:00 UTC
+
+POD = "checkout-6c9f7d5b8-x2k4q"
+POD_UID = "0a3a4b5c-6d7e-4f80-9a0b-1c2d3e4f5061"
+CONTAINER = "3f9d0c4a7be1c2d85512ab90ee7719f0c4d6a1b8f2375e6690aa1b7cd4e8f012"
+LOGGED = 1795200031204  # 2026-11-20 18:40:31.204 UTC
+EXHAUSTED = (
+    "org.apache.kafka.clients.producer.BufferExhaustedException: Failed to allocate 16384 bytes within the configured "
+    "max blocking time 60000 ms. Total memory: 33554432 bytes. Available memory: 8192 bytes. Poolable size: 16384 bytes"
+)
+FRAMES = [
+    "\tat org.apache.kafka.clients.producer.internals.BufferPool.allocate(BufferPool.java:165)",
+    "\tat org.apache.kafka.clients.producer.internals.RecordAccumulator.append(RecordAccumulator.java:324)",
+    "\tat org.apache.kafka.clients.producer.KafkaProducer.doSend(KafkaProducer.java:1029)",
+    "\tat com.example.checkout.OrderPublisher.publish(OrderPublisher.java:88)",
+    "\tat java.base/java.lang.Thread.run(Thread.java:1583)",
+]
+STACK = "\n".join([EXHAUSTED, *FRAMES])
+SEND_FAILED = {
+    "ts_ms": LOGGED,
+    "level": "ERROR",
+    "logger": "com.example.checkout.OrderPublisher",
+    "thread": "http-nio-8080-exec-12",
+    "message": "send to orders.v2 failed",
+}
+POLL_EXPIRED = (
+    "[Consumer clientId=billing-1, groupId=billing] consumer poll timeout has expired. This means the time between "
+    "subsequent calls to poll() was longer than the configured max.poll.interval.ms, which typically implies that the "
+    "poll loop is spending too much time processing messages."
+)
+NODE = {"host": "node-7"}
+PLAIN_FILE = {"file": "/var/log/checkout/app.log"}
+
+#: File → what each of its log records says. `client` and what is null are left out where nothing is known.
+GOLDEN: dict[str, list[dict[str, Any]]] = {
+    "filebeat_ecs_dotted.json": [
+        {
+            **SEND_FAILED,
+            "format": "ecs",
+            "stack": STACK,
+            "file": "/var/log/checkout/app.json",
+            "file_offset": 8812330,
+            "client": {"service": "checkout", **NODE},
+        }
+    ],
+    "filebeat_ecs_expanded.json": [
+        {
+            **SEND_FAILED,
+            "format": "ecs",
+            "stack": STACK,
+            "file": "/var/log/checkout/app.json",
+            "file_offset": 8812330,
+            "client": {
+                "service": "checkout",
+                "host": POD,
+                "instance": "checkout-2",
+                "client_id": "checkout-producer-2",
+            },
+        }
+    ],
+    "filebeat_jstack_multiline.json": [
+        {
+            "format": "ecs",
+            "ts_ms": 1795200046100,
+            "dump": json.loads((SAMPLES / "filebeat_jstack_multiline.json").read_text())["message"],
+            "file": "/var/log/checkout/jstack-20261120T184045.txt",
+            "file_offset": 0,
+            "client": NODE,
+        }
+    ],
+    "filebeat_plain_multiline.json": [
+        {**SEND_FAILED, "format": "ecs", "stack": STACK, **PLAIN_FILE, "file_offset": 412330, "client": NODE}
+    ],
+    "filebeat_plain_split_lines.ndjson": [
+        {**SEND_FAILED, "format": "ecs", **PLAIN_FILE, "file_offset": 412330, "client": NODE},
+        *(
+            {"format": "ecs", "ts_ms": 1795200032011, "message": line, **PLAIN_FILE, "file_offset": at, "client": NODE}
+            for at, line in zip((412447, 412675, 412764, 412865, 412949, 413021), [EXHAUSTED, *FRAMES], strict=True)
+        ),
+    ],
+    "filebeat_undecoded_json_in_message.json": [
+        {
+            **SEND_FAILED,
+            "format": "ecs",
+            "stack": STACK,
+            "file": f"/var/log/containers/{POD}_shop_app-3f9d0c4a.log",
+            "file_offset": 8813001,
+            "client": NODE,
+        }
+    ],
+    "fluentbit_kafka_k8s.json": [
+        {
+            **SEND_FAILED,
+            "format": "fluentbit",
+            "client": {"service": "checkout", "host": POD, "instance": POD_UID},
+        }
+    ],
+    "fluentbit_kafka_multiline_java.json": [
+        {
+            **SEND_FAILED,
+            "format": "fluentbit",
+            "stack": STACK,
+            "file": f"/var/log/containers/{POD}_shop_app-3f9d0c4a.log",
+            "error": "missing-identity",
+        }
+    ],
+    "librdkafka_log_lines_filebeat.ndjson": [
+        {
+            "format": "ecs",
+            "ts_ms": 1795200040112,
+            "level": "WARN",
+            "logger": "MAXPOLL",
+            "thread": "main",
+            "message": "Application maximum poll interval (300000ms) exceeded by 412ms (adjust max.poll.interval.ms "
+            "for long-running message processing): leaving group",
+            "file": "/var/log/pricing/stderr.log",
+            "file_offset": 1200,
+            "client": {
+                "host": "pricing-0",
+                "client_id": "ledger",
+                "library": "librdkafka",
+            },
+        },
+        {
+            "format": "ecs",
+            "ts_ms": 1795200041009,
+            "level": "INFO",
+            "logger": "REQTMOUT",
+            "thread": "kafka-1:9092/1",
+            "message": "kafka-1:9092/1: Timed out ProduceRequest in flight (after 60011ms, timeout #0)",
+            "file": "/var/log/pricing/stderr.log",
+            "file_offset": 1442,
+            "client": {
+                "host": "pricing-0",
+                "client_id": "pricing-py",
+                "library": "librdkafka",
+            },
+        },
+        {
+            "format": "ecs",
+            "ts_ms": 1795200041500,
+            "level": "ERROR",
+            "logger": "FAIL",
+            "thread": "kafka-2:9092/2",
+            "message": "kafka-2:9092/2: Connect to ipv4#10.42.1.12:9092 failed: Connection refused "
+            "(after 0ms in state CONNECT, 8 identical error(s) suppressed)",
+            "file": "/var/log/pricing/stderr.log",
+            "file_offset": 1610,
+            "client": {
+                "host": "pricing-0",
+                "client_id": "pricing-py",
+                "library": "librdkafka",
+            },
+        },
+        {
+            "format": "ecs",
+            "ts_ms": 1795200042000,
+            "message": "Traceback (most recent call last):",
+            "stack": '  File "/app/pricing/publish.py", line 61, in publish\n'
+            '    producer.produce("orders.v2", key=k, value=v, on_delivery=cb)\nBufferError: Local: Queue full',
+            "file": "/var/log/pricing/app.log",
+            "file_offset": 1811,
+            "client": {"host": "pricing-0"},
+        },
+    ],
+    "log4j2_EcsLayout.json": [{**SEND_FAILED, "format": "ecs", "stack": STACK, "error": "missing-identity"}],
+    "log4j2_GelfLayout.json": [{**SEND_FAILED, "format": "gelf", "stack": STACK, "client": {"host": POD}}],
+    "log4j2_JsonLayout.json": [
+        {
+            "format": "log4j2_json",
+            "ts_ms": 1795200035100,
+            "level": "WARN",
+            "logger": "org.apache.kafka.clients.producer.internals.Sender",
+            "thread": "kafka-producer-network-thread | checkout-producer-2",
+            "message": "[Producer clientId=checkout-producer-2] Got error produce response with correlation id 88123 "
+            "on topic-partition orders.v2-7, retrying (2147483641 attempts left). Error: NOT_ENOUGH_REPLICAS",
+            "client": {"client_id": "checkout-producer-2"},
+        }
+    ],
+    "log4j2_LogstashJsonEventLayoutV1.json": [
+        {
+            "format": "logstash",
+            "ts_ms": 1795200035100,
+            "level": "ERROR",
+            "logger": "com.example.checkout.OrderPublisher",
+            "thread": "kafka-producer-network-thread | checkout-producer-2",
+            "message": "send to orders.v2 failed",
+            "stack": "org.apache.kafka.common.errors.TimeoutException: Expiring 214 record(s) for orders.v2-7:120011 "
+            "ms has passed since batch creation",
+            "client": {"host": POD, "client_id": "checkout-producer-2"},
+        }
+    ],
+    "logback_LogstashEncoder.json": [
+        {
+            "format": "logstash",
+            "ts_ms": 1795200033010,
+            "level": "WARN",
+            "logger": "org.apache.kafka.clients.consumer.internals.ConsumerCoordinator",
+            "thread": "kafka-coordinator-heartbeat-thread | billing",
+            "message": POLL_EXPIRED,
+            "client": {"service": "billing", "host": "billing-0", "client_id": "billing-1"},
+        }
+    ],
+    "logback_LogstashEncoder_exception.json": [
+        {**SEND_FAILED, "format": "logstash", "stack": STACK, "error": "missing-identity"}
+    ],
+    "otlp_json_logs_filelog.json": [
+        {
+            **SEND_FAILED,
+            "format": "otlp_logs",
+            "stack": STACK,
+            "file": f"/var/log/pods/shop_{POD}_{POD_UID}/app/0.log",
+            "client": {"service": "checkout", "host": POD, "instance": POD_UID},
+        }
+    ],
+    "otlp_json_logs_javaagent.json": [
+        {
+            **SEND_FAILED,
+            "format": "otlp_logs",
+            "stack": STACK,
+            "client": {"service": "checkout", "host": POD, "instance": "6a0c5d8e-9b4f-4f3a-8f25-0f7c1a2b3c4d"},
+        },
+        {
+            "format": "otlp_logs",
+            "ts_ms": 1795200032001,
+            "level": "WARN",
+            "logger": "org.apache.kafka.clients.NetworkClient",
+            "thread": "kafka-producer-network-thread | checkout-producer-2",
+            "message": "[Producer clientId=checkout-producer-2] Connection to node 3 (kafka-3/10.42.1.13:9092) could "
+            "not be established. Node may not be available.",
+            "client": {
+                "service": "checkout",
+                "host": POD,
+                "instance": "6a0c5d8e-9b4f-4f3a-8f25-0f7c1a2b3c4d",
+                "client_id": "checkout-producer-2",
+            },
+        },
+    ],
+    "python_json_logger_kafka_python.json": [
+        {
+            "format": "python_json_logger",
+            "ts_ms": 1795200042118,
+            "level": "ERROR",
+            "logger": "kafka.producer.kafka",
+            "thread": "MainThread",
+            "message": "<KafkaProducer client_id=pricing-batch transactional_id=None>: Exception occurred waiting for "
+            "metadata during message send: KafkaTimeoutError: Failed to update metadata after 60.0 secs.",
+            "stack": "Traceback (most recent call last):\n"
+            '  File "/usr/lib/python3.12/site-packages/kafka/producer/kafka.py", line 930, in send\n'
+            "    self._wait_on_metadata(topic, self.config['max_block_ms'])\n"
+            "kafka.errors.KafkaTimeoutError: KafkaTimeoutError: Failed to update metadata after 60.0 secs.",
+            "client": {"client_id": "pricing-batch"},
+        }
+    ],
+    "vector_kafka_file.json": [
+        {
+            "format": "vector",
+            "ts_ms": 1795200033010,
+            "level": "WARN",
+            "logger": "o.a.k.c.c.internals.ConsumerCoordinator",
+            "thread": "kafka-coordinator-heartbeat-thread | billing",
+            "message": POLL_EXPIRED,
+            "file": "/var/log/billing/app.log",
+            "client": {"host": "billing-0", "client_id": "billing-1"},
+        }
+    ],
+    "vector_kafka_k8s.json": [
+        {
+            **SEND_FAILED,
+            "format": "vector",
+            "stack": STACK,
+            "file": f"/var/log/pods/shop_{POD}_{POD_UID}/app/0.log",
+            "client": {"service": "checkout", "host": POD, "instance": POD_UID},
+        }
+    ],
+}
+
+
+def raw(
+    topic: str, value: bytes | None, offset: int = 0, key: bytes | None = None, headers: Mapping[str, str] | None = None
+) -> RawRecord:
+    """A record before it is decoded. `topic` names it in results."""
+    told = {name: text.encode() for name, text in (headers or {}).items()}
+    return RawRecord(value, Source(topic, 0, offset), ARRIVED_MS, key, told)
+
+
+def sample(name: str) -> list[RawRecord]:
+    """A sample file: one record, or one per line of an .ndjson."""
+    data = (SAMPLES / name).read_bytes()
+    values = data.splitlines() if name.endswith(".ndjson") else [data]
+    return [raw(name, value, offset) for offset, value in enumerate(values)]
+
+
+def decode(record: RawRecord) -> Decoded:
+    return decode_logs(record, Settings(), ARRIVED_MS)
+
+
+def as_row(found: Any) -> dict[str, Any]:
+    """A line's fields without what is null or empty."""
+    row = {name: value for name in found.__struct_fields__ if (value := getattr(found, name)) is not None}
+    client = as_row(row.pop("client")) if "client" in row else {}
+    return {**row, **({"client": client} if client else {})}
+
+
+def rows(record: RawRecord) -> list[dict[str, Any]]:
+    """What is read of a record: its lines, then why others cannot be used; of a line of nobody also what it says."""
+    found = decode(record)
+    named = {"format": found.format} if found.format else {}
+    if found.errors == ["missing-identity"]:
+        somebody = msgspec.structs.replace(record, headers={"service": b"somebody"})
+        [said_all_the_same] = rows(somebody)
+        return [{**{k: v for k, v in said_all_the_same.items() if k != "client"}, "error": "missing-identity"}]
+    return [
+        *({**named, **as_row(line)} for line in found.lines),
+        *({**named, "error": error} for error in found.errors),
+    ]
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_each_sample_says_what_a_person_reads_in_it(name: str) -> None:
+    assert [row for record in sample(name) for row in rows(record)] == GOLDEN[name]
+
+
+LINES: dict[str, tuple[str, dict[str, Any]]] = {
+    "log4j": (
+        "2026-11-20 21:27:46,643 INFO  [main] org.apache.kafka.common.utils.AppInfoParser - Kafka version: 4.1.1",
+        {
+            "ts_ms": 1795210066643,
+            "level": "INFO",
+            "thread": "main",
+            "logger": "org.apache.kafka.common.utils.AppInfoParser",
+            "message": "Kafka version: 4.1.1",
+        },
+    ),
+    "stack below": (
+        "2026-11-20 20:00:00,001 WARN  [w - 1] app.X - sent a-b - c: d\r\njava.lang.X: y\r\n\tat a.B.c(B.java:1)\r\n",
+        {
+            "ts_ms": 1795204800001,
+            "level": "WARN",
+            "thread": "w - 1",
+            "logger": "app.X",
+            "message": "sent a-b - c: d",
+            "stack": "java.lang.X: y\n\tat a.B.c(B.java:1)",
+        },
+    ),
+    "logback": (
+        "2026-11-20T20:00:00.5Z [kafka-producer-network-thread | p] ERROR o.a.k.c.p.KafkaProducer - boom",
+        {
+            "ts_ms": 1795204800500,
+            "level": "ERROR",
+            "thread": "kafka-producer-network-thread | p",
+            "logger": "o.a.k.c.p.KafkaProducer",
+            "message": "boom",
+            "client": {"service": "s", "client_id": "p"},
+        },
+    ),
+    "logback without a day": (
+        "20:00:00.500 [main] ERROR a.B - boom",
+        {"ts_ms": 1795212000000, "level": "ERROR", "thread": "main", "logger": "a.B", "message": "boom"},
+    ),
+    "Spring Boot 2": (
+        "2026-11-20 20:00:00.500  INFO 31337 --- [           main] c.e.App                  : Started App",
+        {"ts_ms": 1795204800500, "level": "INFO", "thread": "main", "logger": "c.e.App", "message": "Started App"},
+    ),
+    "Spring Boot 3 in colour": (
+        "\x1b[2m2026-11-20T20:00:00.500+01:00\x1b[0;39m \x1b[32m INFO\x1b[0;39m \x1b[35m1\x1b[0;39m "
+        "\x1b[2m---\x1b[0;39m \x1b[2m[orders] [nio-8080-exec-1]\x1b[0;39m \x1b[36mc.e.App\x1b[0;39m "
+        "\x1b[2m:\x1b[0;39m up",
+        {"ts_ms": 1795201200500, "level": "INFO", "thread": "nio-8080-exec-1", "logger": "c.e.App", "message": "up"},
+    ),
+    "Kafka's tools": (
+        "[2026-11-20 20:00:00,500] WARN Bootstrap broker h:1 (id: -1 rack: null) disconnected "
+        "(org.apache.kafka.clients.NetworkClient)",
+        {
+            "ts_ms": 1795204800500,
+            "level": "WARN",
+            "logger": "org.apache.kafka.clients.NetworkClient",
+            "message": "Bootstrap broker h:1 (id: -1 rack: null) disconnected",
+        },
+    ),
+    "Storm": (
+        "2026-11-20 20:00:00.500 k.c.ClientUtils$ Thread-12-spout [INFO] Failed to fetch consumer metadata from h:1.",
+        {
+            "ts_ms": 1795204800500,
+            "level": "INFO",
+            "thread": "Thread-12-spout",
+            "logger": "k.c.ClientUtils$",
+            "message": "Failed to fetch consumer metadata from h:1.",
+        },
+    ),
+    "Python": (
+        "2026-11-20 20:00:00,500 - kafka.conn - ERROR - <BrokerConnection client_id=etl, node_id=1>: gone",
+        {
+            "ts_ms": 1795204800500,
+            "level": "ERROR",
+            "logger": "kafka.conn",
+            "message": "<BrokerConnection client_id=etl, node_id=1>: gone",
+            "client": {"service": "s", "client_id": "etl"},
+        },
+    ),
+    "Python without configuration": (
+        "WARNING:kafka.client:Unable to send",
+        {"ts_ms": 1795212000000, "level": "WARNING", "logger": "kafka.client", "message": "Unable to send"},
+    ),
+    "container runtime": (
+        "2026-11-20T20:00:00.123456789Z stderr F 2026-11-20 20:00:00,100 INFO [main] a.B - x",
+        {"ts_ms": 1795204800100, "level": "INFO", "thread": "main", "logger": "a.B", "message": "x"},
+    ),
+    "librdkafka on its own": (
+        "%6|1795204800.250|GETPID|etl#producer-12| [thrd:main]: Acquired idempotent producer id",
+        {
+            "format": "librdkafka_log",
+            "ts_ms": 1795204800250,
+            "level": "INFO",
+            "logger": "GETPID",
+            "thread": "main",
+            "message": "Acquired idempotent producer id",
+            "client": {"service": "s", "client_id": "etl", "library": "librdkafka"},
+        },
+    ),
+    "librdkafka through a logger": (
+        "2026-11-20 20:00:00,500 WARNING MAXPOLL [ledger#consumer-1] [thrd:main]: Application maximum poll interval",
+        {
+            "ts_ms": 1795204800500,
+            "level": "WARNING",
+            "message": "MAXPOLL [ledger#consumer-1] [thrd:main]: Application maximum poll interval",
+            "client": {"service": "s", "client_id": "ledger"},
+        },
+    ),
+    "nothing known": ("it just says so - somehow: [x]", {"message": "it just says so - somehow: [x]"}),
+    "transactional": (
+        "[Producer clientId=p-1, transactionalId=t] ProducerId set",
+        {
+            "message": "[Producer clientId=p-1, transactionalId=t] ProducerId set",
+            "client": {"service": "s", "client_id": "p-1"},
+        },
+    ),
+    "static member": (
+        "[Consumer instanceId=i, clientId=c-1, groupId=g] x",
+        {
+            "message": "[Consumer instanceId=i, clientId=c-1, groupId=g] x",
+            "client": {"service": "s", "client_id": "c-1"},
+        },
+    ),
+    "heartbeat thread": (
+        "2026-11-20 20:00:00,500 INFO [kafka-coordinator-heartbeat-thread | g] a.B - x",
+        {
+            "ts_ms": 1795204800500,
+            "level": "INFO",
+            "thread": "kafka-coordinator-heartbeat-thread | g",
+            "logger": "a.B",
+            "message": "x",
+        },
+    ),
+    "other JSON": (
+        '{"msg": "hi", "severity": "info", "ts": 1795204800500, "service": "own", "hostname": "h", "pid": 7}',
+        {
+            "format": "json_log",
+            "ts_ms": 1795204800500,
+            "level": "INFO",
+            "message": "hi",
+            "client": {"service": "own", "host": "h", "instance": "h:7"},
+        },
+    ),
+    "number for a level": (
+        '{"msg": "hi", "level": 50, "time": "2026-11-20T20:00:00.5+0100"}',
+        {"format": "json_log", "ts_ms": 1795201200500, "level": "ERROR", "message": "hi"},
+    ),
+    "the shipper's clock is believed over local time": (
+        '{"@timestamp": "2026-11-20T20:00:01Z", "message": "2026-11-20 21:00:00,500 INFO [main] a.B - x"}',
+        {
+            "format": "ecs",
+            "ts_ms": 1795204801000,
+            "level": "INFO",
+            "thread": "main",
+            "logger": "a.B",
+            "message": "x",
+        },
+    ),
+    "an exception as an object": (
+        json.dumps(
+            {
+                "instant": {"epochSecond": 1795204800, "nanoOfSecond": 7_000_000},
+                "level": "ERROR",
+                "loggerName": "a.B",
+                "thread": "main",
+                "message": "m",
+                "thrown": {
+                    "name": "a.X",
+                    "message": "outer",
+                    "extendedStackTrace": [{"class": "a.B", "method": "c", "file": "B.java", "line": 3}],
+                    "cause": {"name": "a.Y", "message": "inner"},
+                },
+            }
+        ),
+        {
+            "format": "log4j2_json",
+            "ts_ms": 1795204800007,
+            "level": "ERROR",
+            "thread": "main",
+            "logger": "a.B",
+            "message": "m",
+            "stack": "a.X: outer\n\tat a.B.c(B.java:3)\nCaused by: a.Y: inner",
+        },
+    ),
+    "an exception without a cause": (
+        '{"msg": "m", "exception": {"name": "a.X", "message": "outer"}}',
+        {"format": "json_log", "message": "m", "stack": "a.X: outer"},
+    ),
+    "an object that is no exception": (
+        '{"msg": "m", "exception": {"type": "a.X"}}',
+        {"format": "json_log", "message": "m", "stack": '{"type":"a.X"}'},
+    ),
+    "JSON that nobody decoded, of logback": (
+        json.dumps(
+            {"@timestamp": "2026-11-20T20:00:01Z", "message": '{"message": "x", "HOSTNAME": "own", "level": "INFO"}'}
+        ),
+        {
+            "format": "ecs",
+            "ts_ms": 1795204801000,
+            "level": "INFO",
+            "message": "x",
+            "client": {"service": "s", "host": "own"},
+        },
+    ),
+    "JSON that nobody decoded, with half a character": (
+        json.dumps({"@timestamp": "2026-11-20T20:00:01Z", "message": r'{"message": "\ud800", "x": NaN}'}),
+        {"format": "ecs", "ts_ms": 1795204801000, "message": r'{"message": "\ud800", "x": NaN}'},
+    ),
+    "a separator of lines within a line": (
+        "2026-11-20 20:00:00,500 INFO [main] a.B - x\u2028y\rz",
+        {"ts_ms": 1795204800500, "level": "INFO", "thread": "main", "logger": "a.B", "message": "x\u2028y\rz"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_layouts_of_text_and_json_by_hand(name: str) -> None:
+    line, expected = LINES[name]
+    arrived = 1795212000000
+    [found] = rows(raw(name, line.encode(), headers={"service": "s"}))
+    assert found == {"format": "plain_text", "ts_ms": arrived, "client": {"service": "s"}, **expected}
+
+
+REJECTED: dict[str, tuple[bytes | None, str]] = {
+    "no value": (None, "empty"),
+    "blanks": (b" \r\n\t", "empty"),
+    "cut JSON": (b'{"@timestamp": "2026-11-20T20:00:00Z", "message": "x', "truncated-json"),
+    "broken JSON": (b'{"message": "x",,}', "malformed-json"),
+    "unknown JSON": (b'{"a": 1}', "unknown-format"),
+    "OTLP as protobuf": (b"\n\x7f\n\x1d\n\x1b\n\x0chost.name\x12\x0b\n\tweb", "binary"),
+    "Avro": (b"\x00\x00\x00\x00\x07\x02\x0ahello", "binary"),
+    "Latin-1": ("2026-11-20 20:00:00,000 INFO [main] a.B - grün".encode("latin-1"), "binary"),
+    "no log records": (b'{"resourceLogs": []}', "empty"),
+    "wrong types": (b'{"resourceLogs": "x"}', "wrong-types"),
+    "no message": (b'{"@timestamp": "2026-11-20T20:00:00Z", "log.level": "INFO"}', "empty"),
+    "tomorrow": (b'{"@timestamp": "2026-11-22T20:00:00Z", "message": "x"}', "future-timestamp"),
+}
+
+
+def test_what_cannot_be_read_is_rejected_with_its_reason() -> None:
+    records = [raw(name, value, headers={"service": "s"}) for name, (value, _) in REJECTED.items()]
+    records.append(raw("nobody", b"a line of nobody"))
+    found = {r.source.topic: [error.split(":")[0] for error in decode(r).errors] for r in records}
+    assert found == {**{name: [reason] for name, (_, reason) in REJECTED.items()}, "nobody": ["missing-identity"]}
+
+
+def test_key_and_headers_say_who_logs_where_the_line_does_not() -> None:
+    records = [
+        raw("key", b"x", key=b"shop|web-7:1|p"),
+        raw("prefix before key", b"[Producer clientId=own] x", key=b"shop|web-7:1|p"),
+    ]
+    assert {r.source.topic: rows(r)[0]["client"] for r in records} == {
+        "key": {"service": "shop", "instance": "web-7:1", "client_id": "p"},
+        "prefix before key": {"service": "shop", "instance": "web-7:1", "client_id": "own"},
+    }
+
+
+def test_one_bad_log_record_does_not_spoil_the_others() -> None:
+    document = json.loads((SAMPLES / "otlp_json_logs_javaagent.json").read_text())
+    document["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0] = 7
+    document["resourceLogs"] += [None, {"scopeLogs": None}, {"scopeLogs": [{"logRecords": {}}, None]}]
+    found = rows(raw("x", json.dumps(document).encode(), headers={"service": "s"}))
+    assert sorted(r.get("error", "fine") for r in found) == ["fine", *["wrong-types"] * 5]
+
+
+def test_every_format_is_asked_in_an_order_without_ties() -> None:
+    orders = [fmt.order for fmt in formats("logs")]
+    assert orders == sorted(set(orders))
+
+
+ALL_SAMPLES = [bytes(record.value or b"") for name in GOLDEN for record in sample(name)]
+
+
+NONSENSE = [b"{", b"}", b'"', b"[", b"null", b"1e999", b"-1", b"\\u0000", b"\x01", b"\xff", b"\n", "ä€".encode(), b""]
+KEYS = sorted({key for value in ALL_SAMPLES for key in re.findall(r'"([^"]{1,30})" ?:', value.decode())})
+
+
+def mutated(dice: random.Random) -> bytes:
+    """A sample with something cut, doubled, overwritten, put in or cut off."""
+    value = bytearray(dice.choice(ALL_SAMPLES))
+    for _ in range(dice.randint(1, 3)):
+        at = dice.randrange(len(value) + 1)
+        to = min(at + dice.randint(0, 40), len(value))
+        kind = dice.randrange(5)
+        if kind == 4:
+            del value[at:]
+        else:
+            value[at:to] = [b"", bytes(value[at:to] * 2), dice.randbytes(8), dice.choice(NONSENSE)][kind]
+    return bytes(value)
+
+
+def anything(dice: random.Random, depth: int = 0) -> Any:
+    """A JSON value."""
+    if depth < 3 and dice.random() < 0.4:
+        if dice.random() < 0.4:
+            return [anything(dice, depth + 1) for _ in range(dice.randint(0, 3))]
+        return {dice.choice(KEYS): anything(dice, depth + 1) for _ in range(dice.randint(0, 4))}
+    return dice.choice(
+        [None, True, 0, -1, 1795204800, 1e308, -(2**70), float("nan"), "", "x", "{", "[", "%3|1.0|F|", "\x00"]
+    )
+
+
+def arbitrary_value(dice: random.Random) -> bytes:
+    """A mutated sample, an object with the fields of any format, or bytes."""
+    kind = dice.randrange(3)
+    if kind == 0:
+        return json.dumps({dice.choice(KEYS): anything(dice) for _ in range(6)}).encode()
+    return mutated(dice) if kind == 1 else dice.randbytes(dice.randint(0, 40))
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.integers(0, 2**32))
+def test_no_input_raises_or_vanishes(seed: int) -> None:
+    dice = random.Random(seed)
+    for offset in range(400):
+        record = raw("x", arbitrary_value(dice), offset, headers={"service": "s"})
+        found = decode(record)
+        assert found.lines or found.errors
+        assert not any("Error" in error for error in found.errors), found.errors
+        for line in found.lines:
+            assert line.ts_ms is not None
+            said(line, record.source)
+
+
+HOSTILE: dict[str, bytes] = {
+    **{repr(part): part * n for part, n in {b"%": 30_000, b"[": 30_000, b"a ": 15_000, b'"': 20_000}.items()},
+    "frames": b"\tat " * 8_000,
+    "blanks": b"INFO" + b" " * 30_000 + b"x",
+    "loggers": b"INFO " + b" (a" * 10_000,
+    "long": b"x" * 3_000_000,
+    "prefixes": b"clientId=" + b"[a " * 1_000_000,
+    "half prefixes": b"clientId=" + b"[a b, " * 500_000,
+    "handles": b"x#producer-" * 300_000,
+    "python": b"<Kafkaa client_id=" * 150_000,
+    "colours": b"\x1b[" * 1_000_000,
+    "titles": b"Full thread dump \n" * 150_000 + b'\n"',
+    "headers": b'Full thread dump \n"kafka' + b'\n"kafka" ' * 300_000,
+    "frames of one thread": b'Full thread dump \n"kafka" #1 \n' + b"\tat a/b/c.d(\n" * 200_000,
+    "tabs": b'Full thread dump \n"kafka" #1 \n' + b"\t" * 2_000_000,
+    "config": b"ProducerConfig values:" + b"\n\t" * 30_000,
+    "literals": b" Bootstrap broker ProducerConfig values: with correlation id " * 40_000,
+    "deep": b'{"message": ' + b"[" * 200_000 + b"]" * 200_000 + b"}",
+    "deep inside": b'{"message": "' + b'{\\"a\\":' * 100_000 + b'"}',
+    "deep stack": b'{"message": "m", "exception": "' + b"[" * 200_000 + b'"}',
+    "digits": b'{"message": "m", "time": ' + b"9" * 100_000 + b', "level": "' + b"9" * 100_000 + b'"}',
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_lines_are_read_in_no_time(name: str) -> None:
+    for value in (HOSTILE[name], b"2026-11-20 20:00:00,000 " + HOSTILE[name]):
+        record = raw("x", value, headers={"service": "s"})
+        started = time.process_time()
+        found = decode(record)
+        assert found.lines or found.errors
+        for line in found.lines:
+            said(line, record.source)
+        assert time.process_time() - started < 5.0

@@ -1,0 +1,208 @@
+"""Metrics formats: what a person reads in each sample and in the variants that occur, and what is rejected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from clienthealth.decode import Decoded, decode_any, decode_metrics, key_parts
+from clienthealth.formats import Format, RawRecord, Snapshot, formats
+from clienthealth.settings import IdentitySettings, MonitorSettings, Settings
+from tests.golden_metrics import AT, GOLDEN, KEYS, Row
+from tests.metrics_cases import CASES, OWN_ATTRIBUTE, REJECTED, P, otlp, record
+from tests.raw_records import ARRIVED_MS, SAMPLES, Raw, sample
+
+
+def decoded(raw: Raw, settings: Settings | None = None) -> Decoded:
+    return decode_metrics(raw.record, settings or Settings(), ARRIVED_MS)
+
+
+def rows(found: Decoded) -> list[Row]:
+    """What came out of a record; unknown, false and empty left out."""
+    return [
+        *({**told(snapshot), "format": found.format} for snapshot in found.snapshots),
+        *({"format": found.format, "error": error} for error in found.errors),
+    ]
+
+
+def told(snapshot: Snapshot) -> Row:
+    """The snapshot without what is None, false or empty; values rounded to 6 digits."""
+    row: Row = json.loads(msgspec.json.encode(snapshot))
+    client = {name: value for name, value in row["client"].items() if value}
+    topics = [_topic(topic) for topic in row["topics"]]
+    said = {name: value for name, value in row.items() if value} | {"client": client}
+    return said | {"metrics": _rounded(row["metrics"])} | ({"topics": topics} if topics else {})
+
+
+def _topic(topic: Row) -> Row:
+    said = {name: value for name, value in topic.items() if value is not None}
+    return said | {"metrics": _rounded(topic["metrics"])}
+
+
+def _rounded(metrics: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 6) for name, value in metrics.items()}
+
+
+def _sorted(found: list[Row]) -> list[Row]:
+    return sorted(found, key=lambda row: json.dumps(row, sort_keys=True))
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_each_sample_says_what_a_person_reads_in_it(name: str) -> None:
+    records = (Raw(r.topic, r.value, r.offset, KEYS.get(name)) for r in sample(name))
+    assert _sorted([row for raw in records for row in rows(decoded(raw))]) == _sorted(GOLDEN[name])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_variant_says_what_a_person_reads_in_it(name: str) -> None:
+    value, expected = CASES[name]
+    assert _sorted(rows(decoded(record(name, value)))) == _sorted(expected)
+
+
+@pytest.mark.parametrize("name", REJECTED)
+def test_what_cannot_be_read_is_rejected_with_its_reason(name: str) -> None:
+    value, reason = REJECTED[name]
+    found = decoded(record(name, value))
+    assert [error.split(":")[0] for error in found.errors] == [reason]
+    assert found.snapshots == []
+
+
+def test_a_setting_names_the_attribute_that_identifies_a_client() -> None:
+    settings = Settings(identity=IdentitySettings(otlp_client_id=("x.kafka",)))
+    (row,) = rows(decoded(record("own", OWN_ATTRIBUTE), settings))
+    assert row["client"] == P
+
+
+def test_each_sample_that_is_of_metrics_has_its_expectation() -> None:
+    names = [path.name for path in SAMPLES.iterdir()]
+    assert {name for name in names if any(decoded(raw).format for raw in sample(name))} == set(GOLDEN)
+
+
+def test_every_format_is_asked_in_an_order_without_ties() -> None:
+    orders = [fmt.order for fmt in formats("metrics")]
+    assert orders == sorted(set(orders))
+
+
+CANONICAL = {
+    "ts": AT,
+    "client": {"service": "s", "host": "h", "instance": "i", "client_id": "p", "kind": "producer"},
+    "metrics": {"io-ratio": 0.5},
+}
+
+
+def canonical(**changed: Any) -> bytes:
+    return json.dumps(CANONICAL | changed).encode()
+
+
+def test_a_header_names_the_format() -> None:
+    value = canonical(resourceMetrics=otlp()["resourceMetrics"])
+    assert decoded(Raw("x", value)).format == "canonical"
+    assert decoded(Raw("x", value, headers={"format": "otlp_metrics"})).format == "otlp_metrics"
+    assert decoded(Raw("x", value, headers={"format": "nobody's"})).format == "canonical"
+    assert decoded(Raw("x", b"7", headers={"format": "canonical"})).errors == ["unknown-format"]
+
+
+def test_identity_is_of_the_record_then_of_its_headers_then_of_its_key() -> None:
+    value = canonical(client={"client_id": "own", "service": " "})
+    told_by = {"service": "by header", "kind": "CONSUMER", "client_id": "not this", "library": "java"}
+    (snapshot,) = decoded(Raw("x", value, key=b"by key|by key|by key", headers=told_by)).snapshots
+    client = snapshot.client
+    assert (client.service, client.instance, client.client_id) == ("by header", "by key", "own")
+    assert (client.kind, client.library, client.host) == ("consumer", "java", None)
+
+
+def test_where_no_instance_is_said_the_host_stands_for_it() -> None:
+    (snapshot,) = decoded(Raw("x", canonical(client={"client_id": "c", "kind": "consumer", "host": "h"}))).snapshots
+    assert (snapshot.client.service, snapshot.client.instance) == ("", "h")
+
+
+@pytest.mark.parametrize(
+    ("key", "parts"),
+    [
+        ("s|i|c", ("s", "i", "c")),
+        ("s|i|c|d", ("s", "i", "c|d")),
+        (r"a\|b|c\\|\|", ("a|b", "c\\", "|")),
+        (r"CORP\web|i|c", (r"CORP\web", "i", "c")),
+        (r"a\|b|i|c|d", ("a|b", "i", "c|d")),
+        ("||", ("", "", "")),
+        ("s|i", None),
+        (r"s\|i|c", None),
+        ("s|i|c\\", ("s", "i", "c\\")),
+    ],
+)
+def test_a_key_names_service_instance_and_client(key: str, parts: tuple[str, ...] | None) -> None:
+    assert key_parts(key) == parts
+
+
+def test_a_key_that_is_no_text_names_nobody() -> None:
+    value = canonical(client={"kind": "producer"})
+    assert decoded(Raw("x", value, key=b"\xff|i|c")).errors == ["missing-identity: client_id"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b'{"client": ' + b"[" * 5_000 + b"]" * 5_000 + b', "metrics": {}}',
+        canonical(metrics={"io-ratio": 10**4000}),
+        b'{"ts": ' + b"9" * 5_000 + b', "client": {}, "metrics": {"io-ratio": 1e400, "metadata-age": -1e400}}',
+        b'{"client": {"client_id": "\\ud800"}, "metrics": {"io-ratio": 1}}',
+        b'{"client": {}, "client": 7, "metrics": {}, "metrics": []}',
+        b'{"metrics": [{"fields": null}], "": 0}',
+        b"\xef\xbb\xbf{}",
+    ],
+)
+def test_nothing_that_json_can_hold_raises(value: bytes) -> None:
+    found = decode_any(Raw("x", value, key=b"s|i|c").record, Settings(), ARRIVED_MS)
+    assert len(found.snapshots) + len(found.lines) + len(found.errors) == 1
+
+
+def test_half_a_surrogate_is_no_character() -> None:
+    value = json.dumps({**CANONICAL, "client": {"client_id": "\ud83d\ude00 \udc00 \\ud800", "kind": "producer"}})
+    (snapshot,) = decoded(Raw("x", value.encode())).snapshots
+    assert snapshot.client.client_id == "\U0001f600 \ufffd \\ud800"
+
+
+def test_numbers_that_are_none_are_unknown_and_the_others_count() -> None:
+    metrics = '{"io-ratio": 0.5, "metadata-age": 1e400, "select-total": %s, "waiting-threads": true}' % ("9" * 400)
+    value = canonical().replace(b'{"io-ratio": 0.5}', metrics.encode())
+    (snapshot,) = decoded(Raw("x", value)).snapshots
+    assert snapshot.metrics == {"io-ratio": 0.5}
+
+
+@pytest.mark.parametrize("broken", ["recognise", "decode"])
+def test_a_mistake_in_a_format_costs_the_record_only(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    def mistaken(_: object) -> Any:
+        raise ZeroDivisionError("oops")
+
+    functions: dict[str, Any] = {"recognise": lambda _: True, "decode": lambda _: [], broken: mistaken}
+    fmt = Format("inhouse", "metrics", 1, **functions)
+    monkeypatch.setattr("clienthealth.decode._by_name", lambda _: {"inhouse": fmt})
+    expected = {"recognise": "unknown-format", "decode": "wrong-types: ZeroDivisionError: oops"}
+    assert decoded(Raw("x", b"{}")).errors == [expected[broken]]
+
+
+def test_a_limit_of_size_is_a_setting() -> None:
+    settings = Settings(monitor=MonitorSettings(max_record_bytes=10))
+    assert decoded(Raw("x", canonical()), settings).errors == ["oversized"]
+
+
+def test_a_record_may_be_a_view_of_memory() -> None:
+    raw = Raw("x", canonical()).record
+    view = RawRecord(memoryview(b"x" + canonical())[1:], raw.source, raw.ts_ms)
+    assert decode_metrics(view, Settings(), ARRIVED_MS) == decode_metrics(raw, Settings(), ARRIVED_MS)
+
+
+def test_of_mixed_input_metrics_are_told_from_logs() -> None:
+    def kind(value: bytes, **headers: str) -> tuple[str | None, int, int]:
+        found = decode_any(Raw("x", value, key=b"s|i|c", headers=headers).record, Settings(), ARRIVED_MS)
+        return found.format, len(found.snapshots), len(found.lines)
+
+    assert kind(canonical()) == ("canonical", 1, 0)
+    assert kind(b"2026-11-20 18:40:31,204 ERROR [main] com.example.App - no") == ("plain_text", 0, 1)
+    assert kind(canonical(message="it is a log"), format="json_log") == ("json_log", 0, 1)

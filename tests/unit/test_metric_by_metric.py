@@ -1,0 +1,160 @@
+"""A client whose metrics arrive one per record (prometheus-kafka-adapter, jmxtrans) is judged like any other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from clienthealth import naming
+from clienthealth.decode import decode_metrics
+from clienthealth.diagnose import bucket_of, pack
+from clienthealth.indicators.client import client_indicators
+from clienthealth.judging import judge_windows
+from clienthealth.records import ClientWindow, Reading, TopicReading, Verdict
+from clienthealth.settings import LagSettings, Settings
+from clienthealth.windows.packed import Packer
+from clienthealth.windows.view import Windows
+from tests.raw_records import ARRIVED_MS, Raw
+from tests.recorded import Recorded
+from tests.scenarios._making import T0, at
+from tests.scenarios.producer_callback_deadlock import SCENARIOS
+
+DEADLOCK = SCENARIOS[0].window.readings
+STYLES = ("canonical", "adapter", "jmxtrans")
+
+
+def stuck_consumer() -> list[Reading]:
+    """A consumer that has not polled since T0, with two partitions of which one falls behind."""
+    return [
+        Reading(
+            at(second),
+            {"last-poll-seconds-ago": second, "poll-idle-ratio-avg": 0.0, "records-lag-max": 100 + 10 * second},
+            (
+                TopicReading("orders_v2", None, None, {"records-consumed-total": 50.0, "records-consumed-rate": 0.0}),
+                TopicReading("orders_v2", 0, None, {"records-lag": 100 + 10 * second}),
+                TopicReading("orders_v2", 1, None, {"records-lag": 0.0}),
+            ),
+        )
+        for second in range(0, 60, 10)
+    ]
+
+
+CLIENTS = {"orders": ("producer", DEADLOCK), "billing": ("consumer", stuck_consumer())}
+
+
+def canonical(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, Any]]:
+    yield {
+        "ts": reading.ts_ms,
+        "client": {
+            "service": "canonical",
+            "host": "web-1",
+            "instance": "web-1:7",
+            "client_id": client_id,
+            "kind": kind,
+            "library": "java",
+            "version": None,
+        },
+        "metrics": dict(reading.metrics),
+        "topics": [{"topic": t.topic, "partition": t.partition, "metrics": dict(t.metrics)} for t in reading.topics],
+        "interval_ms": 60_000,
+    }
+
+
+def samples(kind: str, reading: Reading) -> Iterator[tuple[str, str, float, TopicReading | None]]:
+    """MBean group, attribute, value, and whose it is where not the client's."""
+    for topic in (None, *reading.topics):
+        for name, value in (topic or reading).metrics.items():
+            groups = [g for g, names in naming.JAVA.items() if name in names and g.startswith(kind)]
+            yield (groups[-1] if topic else groups[0]), name, value, topic
+
+
+def adapter(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, Any]]:
+    for group, name, value, topic in samples(kind, reading):
+        labels = {"job": "adapter", "host": "web-1", "instance": "web-1:7", "client_id": client_id}
+        if topic:
+            labels |= {"topic": topic.topic} | ({} if topic.partition is None else {"partition": str(topic.partition)})
+        yield {
+            "timestamp": datetime.fromtimestamp(reading.ts_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "value": str(value),
+            "name": naming.micrometer(group, name),
+            "labels": labels,
+        }
+
+
+def jmxtrans(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, Any]]:
+    for group, name, value, topic in samples(kind, reading):
+        if topic and topic.partition is None:
+            continue  # Which of several names is the topic's, a keyspace does not tell.
+        place = f".{topic.topic}.{topic.partition}" if topic else ""
+        yield {
+            "keyspace": f"servers.web-1_7.kafka_{kind}.{client_id}{place}.{group}.{name}",
+            "value": str(value),
+            "timestamp": reading.ts_ms // 1000,
+            "tags": {"app": "jmxtrans"},
+        }
+
+
+@pytest.fixture(scope="module")
+def clients() -> dict[tuple[str, str], Recorded]:
+    """The same readings of two clients in three formats, each as a service of its own; service and client → client."""
+    packer = Packer(1)
+    values = [
+        value
+        for style in (canonical, adapter, jmxtrans)
+        for client_id, (kind, readings) in CLIENTS.items()
+        for reading in readings
+        for value in style(client_id, kind, reading)
+    ]
+    for n, value in enumerate(values):
+        raw = Raw("m", json.dumps(value).encode(), n).record
+        pack(decode_metrics(raw, Settings(), ARRIVED_MS), raw.source, packer)
+    bucket = bucket_of(packer, Settings())
+    found = [Recorded(bucket, number) for number in range(len(bucket.state.whos))]
+    return {(one.client.service, one.client.client_id): one for one in found}
+
+
+def window(client: Recorded) -> ClientWindow:
+    (found,) = (window for window in client.windows if window.start_ms == T0)
+    return found
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_reading_is_whole_again(clients: dict[tuple[str, str], Recorded], style: str) -> None:
+    for client_id, (_, readings) in CLIENTS.items():
+        read = window(clients[style, client_id]).readings
+        assert [(r.ts_ms, r.metrics) for r in read] == [(r.ts_ms, dict(r.metrics)) for r in readings]
+
+
+@pytest.mark.parametrize("style", STYLES[1:])
+def test_its_measurements_and_verdicts_are_those_of_whole_readings(
+    clients: dict[tuple[str, str], Recorded], style: str
+) -> None:
+    for client_id in CLIENTS:
+        joined, whole = window(clients[style, client_id]), window(clients["canonical", client_id])
+        measured = [client_indicators(Windows.of(one), LagSettings()) for one in (joined, whole)]
+        assert measured[0] == measured[1]
+        assert told(judge_windows([joined], {}, 0)) == told(judge_windows([whole], {}, 0))
+    deadlock = judge_windows([window(clients[style, "orders"])], {}, 0)
+    assert next(v.status for v in deadlock if v.mode == "producer-callback-deadlock") == "confirmed"
+
+
+def told(verdicts: list[Verdict]) -> list[object]:
+    return [(v.mode, v.status, v.since_ms, v.detail) for v in verdicts]
+
+
+def test_its_departure_is_judged_by_all_that_it_said_last(clients: dict[tuple[str, str], Recorded]) -> None:
+    found = {
+        style: [(v.status, v.detail) for v in judge_windows([clients[style, "orders"].departure], {}, 0, absence=True)]
+        for style in STYLES
+    }
+    assert found["adapter"] == found["jmxtrans"] == found["canonical"]
+    ((status, detail),) = found["canonical"]
+    assert (status, detail["cause"], detail["lost_bytes"]) == (
+        "suspected",
+        "exit-without-close",
+        [0, 65_536 + 35 * 200_000],
+    )

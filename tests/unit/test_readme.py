@@ -1,0 +1,27 @@
+"""The command of our front page, as it stands there."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from clienthealth.cli import main
+from tests.laws.pages import commands, pages
+from tests.laws.sources import ROOT
+
+
+def test_the_recorded_deadlock_is_diagnosed_in_80_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (command,) = (c for c in commands(pages()["README.md"]) if " diagnose " in c)
+    program, *arguments = shlex.split(command)
+    assert program.endswith("kafka-health")
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 1
+    said = capsys.readouterr().out
+    assert "CONFIRMED  order-producer" in said
+    assert "Confirmed   producer-callback-deadlock" in said
+    assert max(map(len, said.splitlines())) <= 80

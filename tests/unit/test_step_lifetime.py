@@ -1,0 +1,115 @@
+"""An incident lasts as long as its failure: one opening, one end, and none of them twice or for want of proof."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clienthealth.formats import Snapshot
+from clienthealth.incidents import Transition
+from tests.stepped import START, Stepped, snapshot, told
+
+DEADLOCK, LOOP = "producer-callback-deadlock", "consumer-shutdown-loop"
+BUFFER = 4_194_304.0
+LOOKUP = "offset-manager-lookup-failed"
+#: Somebody who reports all the time, so that time goes on.
+OTHER = "other"
+
+
+def changes(monitor: Stepped, mode: str) -> list[Transition]:
+    return [c for published in monitor.published for c in published.changes if c.verdict.mode == mode]
+
+
+def told_of(monitor: Stepped, mode: str) -> list[tuple[str, str]]:
+    return [(c.client.client_id, c.change) for c in changes(monitor, mode)]
+
+
+def at(change: Transition) -> float:
+    """Seconds since the start."""
+    return (change.ts_ms - START) / 1000
+
+
+def producer(second: int, stuck_since: int, until: int) -> dict[str, float]:
+    """A producer whose I/O thread stands still from one second to another, its buffer full half a minute later."""
+    standing = stuck_since <= second < until
+    moved = min(second, stuck_since) + max(0, second - until)
+    free = max(0.0, BUFFER * (1 - max(0, second - stuck_since) / 30)) if standing else BUFFER
+    return {
+        "select-total": 1000.0 + 50 * moved,
+        "record-send-total": 1000.0 + 10 * moved,
+        "buffer-total-bytes": BUFFER,
+        "buffer-available-bytes": free,
+        "waiting-threads": 2.0 if standing and not free else 0.0,
+    }
+
+
+def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts() -> None:
+    monitor, hours = Stepped(), 2
+    end = 3600 * hours
+    config = {"request.timeout.ms": "30000"}
+    for second in range(0, end + 240, 10):
+        mine = producer(second, 120, end)
+        reading = snapshot(second, mine, "p")
+        reading.config = config
+        monitor.batch([reading, snapshot(second, {"select-total": second}, OTHER)], second)
+    first, *others, last = changes(monitor, DEADLOCK)
+    assert [c.change for c in (first, *others, last)] in (
+        ["opened", "closed"],
+        ["opened", "escalated", "closed"],
+    )
+    assert 110 <= at(first) <= 130
+    assert 0 < at(last) - end <= 120
+
+
+def storm(second: int) -> list[Any]:
+    """What a rate limit lets through of a loop: twenty lines at the start of a second, then none."""
+    return [told(second + n / 200, LOOKUP, thread="worker", address="kafka-1:9092") for n in range(20)]
+
+
+def consumer(second: int) -> Snapshot:
+    return snapshot(second, {"fetch-requests-total": 10.0 * second}, "group", "legacy-consumer")
+
+
+def test_a_loop_whose_log_is_thinned_stays_one_incident_of_its_client_until_the_process_has_gone() -> None:
+    monitor = Stepped()
+    begin, end = 120, 1920
+    for second in range(0, 2400, 5):
+        batch: list[Any] = [snapshot(second, {"select-total": second}, OTHER)] if second % 10 == 0 else []
+        if second < begin and second % 10 == 0:
+            batch.append(consumer(second))
+        if begin <= second < end:
+            batch += [line for s in range(second, second + 5) for line in storm(s)]
+        monitor.batch(batch, second)
+    found = told_of(monitor, LOOP)
+    assert found[0] == ("group", "opened")
+    assert found[-1] == ("group", "closed")
+    assert {client for client, _ in found} == {"group"}
+    assert [change for _, change in found].count("opened") == [change for _, change in found].count("closed") == 1
+    assert 0 <= at(changes(monitor, LOOP)[-1]) - end <= 300
+
+
+def test_a_shutdown_that_completes_ends_the_incident_at_once() -> None:
+    monitor = Stepped()
+    for second in range(0, 240, 5):
+        batch: list[Any] = [snapshot(second, {"select-total": second}, OTHER)]
+        if second < 100:
+            batch += [line for s in range(second, second + 5) for line in storm(s)]
+        if second == 100:
+            batch.append(told(101, "connector-shutdown-completed", tookMs="101000"))
+        monitor.batch(batch, second)
+    assert told_of(monitor, LOOP)[-1][1] == "closed"
+    assert at(changes(monitor, LOOP)[-1]) <= 190
+
+
+def test_what_a_nameless_process_said_is_its_clients_once_that_is_known() -> None:
+    monitor = Stepped()
+    for second in range(0, 120, 5):
+        batch: list[Any] = [snapshot(second, {"select-total": second}, OTHER)]
+        if second < 60:
+            batch += [line for s in range(second, second + 5) for line in storm(s)]
+        if second >= 60 and second % 10 == 0:
+            batch.append(consumer(second))
+        monitor.batch(batch, second)
+    opened = [(c, change) for c, change in told_of(monitor, LOOP) if change in ("opened", "withdrawn")]
+    assert opened == [("", "opened"), ("", "withdrawn"), ("group", "opened")]
+    known = changes(monitor, LOOP)
+    assert known[0].verdict.since_ms == next(c for c in known if c.client.client_id).verdict.since_ms

@@ -1,0 +1,61 @@
+"""Minutes of the history: each finished one of every client exactly once, however the records come."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from clienthealth.formats import Snapshot
+from tests.stepped import START, Stepped, snapshot
+
+CLIENTS = {"a": 1, "b": 10, "c": 60}
+SECONDS = 15 * 60
+
+
+def told() -> list[Snapshot]:
+    """Three clients in a quarter of an hour, a reading every 1, 10 and 60 s."""
+    return [
+        snapshot(
+            second,
+            {"select-total": second, "buffer-total-bytes": 100, "buffer-available-bytes": 100 - second // 60},
+            name,
+            instance=f"h:{name}",
+            every=every,
+        )
+        for second in range(SECONDS)
+        for name, every in CLIENTS.items()
+        if second % every == 0
+    ]
+
+
+def later() -> list[Snapshot]:
+    """Half an hour later somebody else reports: all of them have gone, and all their minutes are over."""
+    return [snapshot(SECONDS + 1800 + n, {"select-total": 1}, "z", instance="h:z") for n in range(20)]
+
+
+def rows(seconds: float, saved: bool = False) -> list[dict[str, object]]:
+    monitor = Stepped(saved=saved)
+    monitor.batches(told(), seconds)
+    monitor.batches(later(), seconds)
+    mine = [row for row in monitor.minutes if row["client_id"] != "z"]
+    return sorted(mine, key=lambda row: (row["client_id"], row["minute"]))
+
+
+ONE_BATCH = 3600
+
+
+def test_every_minute_of_every_client_is_written_once() -> None:
+    found = Counter((row["client_id"], row["minute"]) for row in rows(ONE_BATCH))
+    assert found == Counter((name, START + 60_000 * n) for name in CLIENTS for n in range(15))
+
+
+def test_what_a_minute_says() -> None:
+    (row,) = (row for row in rows(ONE_BATCH) if row["client_id"] == "a" and row["minute"] == START + 120_000)
+    assert (row["samples"], row["kind"], row["service"], row["instance"]) == (60, "producer", "shop", "h:a")
+    assert row["buffer_used_ratio_max"] == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(("seconds", "saved"), [(3, False), (3, True), (20, True), (200, True), (ONE_BATCH, True)])
+def test_the_rows_are_the_same_in_batches_of_any_length(seconds: float, saved: bool) -> None:
+    assert rows(seconds, saved) == rows(ONE_BATCH)

@@ -1,0 +1,146 @@
+"""Time in the step: late readings, clocks that are wrong, clients that leave and return, slow reporters."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from clienthealth.formats import Snapshot
+from clienthealth.step import Published
+from tests.stepped import START, Stepped, snapshot
+
+HONEST = [f"client-{n}" for n in range(20)]
+
+
+def metrics(second: float) -> dict[str, float]:
+    """A producer that is well."""
+    return {
+        "select-total": 100 * second + 100_000,
+        "io-time-ns-total": 1e8 * (second + 10_000),
+        "io-wait-time-ns-total": 9e8 * (second + 10_000),
+        "record-send-total": 50 * second + 500_000,
+        "buffer-total-bytes": 1000,
+        "buffer-available-bytes": 900,
+        "waiting-threads": 0,
+        "metadata-age": 10,
+    }
+
+
+def honest(until: int, begin: int = 0) -> list[Snapshot]:
+    """A reading of each every ten seconds, a second apart from the next client's."""
+    return [
+        snapshot(second + n % 10, metrics(second), name, instance=f"h:{n}", host=f"h{n}")
+        for second in range(begin, until, 10)
+        for n, name in enumerate(HONEST)
+    ]
+
+
+def stepped(things: dict[int, list[Snapshot]], batches: range) -> tuple[Stepped, list[Published]]:
+    """Batches of five seconds, by number."""
+    monitor = Stepped()
+    return monitor, [monitor.batch(things.get(n, []), 5.0 * (n + 1)) for n in batches]
+
+
+def in_order(snapshots: list[Snapshot]) -> list[Snapshot]:
+    """As they stand on the topic."""
+    return sorted(snapshots, key=lambda one: (one.ts_ms or 0) % 5000)
+
+
+def by_batch(snapshots: list[Snapshot], ahead: int = 0) -> dict[int, list[Snapshot]]:
+    """As they arrive; `ahead`: how many seconds the clock of their client is ahead."""
+    found: dict[int, list[Snapshot]] = {}
+    for one in snapshots:
+        assert one.ts_ms is not None
+        found.setdefault((one.ts_ms - START - 1000 * ahead) // 5000, []).append(one)
+    return found
+
+
+def records_of_the_honest(published: list[Published]) -> list[list[tuple[str, bytes | None]]]:
+    return [[record for record in found.records if "wrong" not in record[0]] for found in published]
+
+
+@pytest.mark.parametrize("ahead", [295, -7200, -31, 59])
+def test_one_wrong_clock_changes_nothing_for_twenty_honest_clients(ahead: int) -> None:
+    usual, last = by_batch(honest(600)), range(120)
+    wrong = by_batch(
+        [snapshot(s + ahead, metrics(s), "wrong", instance="h:w", host="hw") for s in range(0, 600, 10)], ahead
+    )
+    both = {n: in_order(usual.get(n, []) + wrong.get(n, [])) for n in last}
+    _, without = stepped({n: in_order(of) for n, of in usual.items()}, last)
+    monitor, found = stepped(both, last)
+    assert [p.late for p in found] == [0] * len(last)
+    assert not [change for p in found for change in p.changes]
+    assert all(not json.loads(value).get("departed") for p in found for _, value in p.records if value)
+    assert records_of_the_honest(found) == records_of_the_honest(without)
+    minutes = [[row for row in p.minutes if row["client_id"] != "wrong"] for p in found]
+    assert minutes == [p.minutes for p in without]
+    assert len(monitor.state.whos) == 21
+
+
+def test_what_no_window_is_open_for_is_counted_as_late() -> None:
+    monitor = Stepped()
+    monitor.batch([snapshot(s, metrics(s)) for s in range(0, 300, 10)], 300)
+    # The newest is 290, windows close 120 s after their end: what belongs to none that ends after 170 is late.
+    found = monitor.batch([snapshot(s + 1, metrics(s)) for s in (60, 80, 110, 120, 200)], 301)
+    assert found.late == 3
+    kept = [(reading.ts_ms - START) // 1000 for reading in monitor.clients["p"].readings]
+    assert [second for second in kept if second % 10] == [121, 201]
+
+
+def departures(published: list[Published]) -> list[str]:
+    return [key for p in published for key, value in p.records if value and json.loads(value).get("departed")]
+
+
+@pytest.mark.parametrize(("every", "gap"), [(1, 45), (10, 45), (20, 60), (300, 900)])
+def test_a_client_departs_after_its_gap_and_a_watermark_and_not_before(every: int, gap: int) -> None:
+    monitor = Stepped()
+    times = [s for s in range(-900, 1, every)]
+    monitor.batch([snapshot(s, metrics(s), "gone", instance="h:g", host="hg", every=every) for s in times], 1)
+    for second in range(1, gap + 20):
+        found = monitor.batch([snapshot(second, metrics(second), "there", every=1)], second)
+        assert departures([found]) == []
+    (key,) = departures([monitor.batch([snapshot(gap + 20, metrics(1), "there", every=1)], gap + 20)])
+    assert key == "shop|h:g|gone"
+    record = monitor.records[key]
+    assert record["last_seen"] == START
+    assert {v["mode"] for v in record["verdicts"]} == {"producer-not-closed"}
+    assert list(monitor.clients) == ["there"]
+
+
+def test_a_client_that_returns_withdraws_its_departure() -> None:
+    full = {"buffer-total-bytes": 32 << 20, "buffer-available-bytes": 16 << 20}
+    monitor = Stepped()
+    monitor.batch([snapshot(s, metrics(s) | full, "gone", instance="h:g", host="hg") for s in range(-60, 1, 10)], 1)
+    for second in range(10, 90, 10):
+        monitor.batch([snapshot(second, metrics(second), "there")], second)
+    opened = [(c.client.client_id, c.verdict.mode, c.change) for p in monitor.published for c in p.changes]
+    assert opened == [("gone", "producer-not-closed", "opened")]
+    found = [
+        monitor.batch([snapshot(s, metrics(s), "gone", instance="h:g", host="hg"), snapshot(s, metrics(s), "there")], s)
+        for s in range(90, 200, 10)
+    ]
+    assert [(c.client.client_id, c.verdict.mode, c.change) for p in found for c in p.changes] == [
+        ("gone", "producer-not-closed", "withdrawn")
+    ]
+    assert departures(found) == []
+    assert not monitor.records["shop|h:g|gone"].get("departed")
+
+
+@pytest.mark.parametrize("every", [60, 300])
+def test_a_slow_reporter_is_judged_over_four_of_its_intervals(every: int) -> None:
+    monitor = Stepped()
+    stuck = metrics(0) | {"waiting-threads": 3, "buffer-available-bytes": 0}
+    for n in range(12):
+        told = stuck if n > 3 else metrics(n * every)
+        monitor.batch([snapshot(n * every, told, every=every)], n * every + 1)
+    record = monitor.records["shop|h:1|p"]
+    assert record["window_end"] - record["window_start"] == 4000 * every
+    assert record["samples"] >= 3
+    (verdict,) = (v for v in record["verdicts"] if v["mode"] == "producer-callback-deadlock")
+    assert verdict["status"] != "unknown"
+    healthy = Stepped()
+    for n in range(12):
+        healthy.batch([snapshot(n * every, metrics(n * every), every=every)], n * every + 1)
+    found = {v["mode"]: v["status"] for v in healthy.records["shop|h:1|p"]["verdicts"]}
+    assert (found["producer-callback-deadlock"], found["send-blocked-on-metadata"]) == ("ok", "ok")

@@ -1,0 +1,48 @@
+"""What the step's worker keeps of the counts of records until they go to the history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clienthealth.streaming import stepping
+from clienthealth.streaming.decoding import Count
+from clienthealth.streaming.stepping import COUNT, QUALITY, Quality, counts_of, quality_of
+
+
+class State:
+    """The state of a key, as Spark gives it."""
+
+    def __init__(self) -> None:
+        self.value: tuple[Any, ...] | None = None
+
+    @property
+    def exists(self) -> bool:
+        return self.value is not None
+
+    @property
+    def get(self) -> tuple[Any, ...]:
+        assert self.value is not None
+        return self.value
+
+    def update(self, value: tuple[Any, ...]) -> None:
+        self.value = value
+
+
+def test_quality_sums_good_and_rejected_records_of_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("clienthealth.streaming.stepping.time.time", lambda: now[0])
+    state: Any = State()
+    first = [Count(60_000, "a", None, 5, 2, 0), Count(60_000, "a", "malformed-json", 2, 0, 0)]
+    second = [Count(60_000, "a", None, 1, 0, 0), Count(60_000, "b", None, 1, 0, 0)]
+    given: list[Quality] = []
+    for counts in (first, second, []):
+        rows = {kind: value for kind, _, value, _ in stepping._counted([stepping._pack(counts)], state)}
+        assert counts_of(rows[COUNT] or b"") == counts
+        given += quality_of(rows[QUALITY] or b"") if QUALITY in rows else []
+        now[0] += 15
+    # What is known goes at once; what comes within 20 s of that goes together.
+    assert given[0] == Quality(60_000, "a", 7, 2, 2, 1)
+    assert sorted(row.topic for row in given[1:]) == ["a", "b"]
+    assert [(row.records, row.rejected, row.batches) for row in given[1:]] == [(1, 0, 1), (1, 0, 1)]
