@@ -209,8 +209,8 @@ def test_all_five_failures_are_paged_side_by_side(folder: Path, capsys: pytest.C
         demo.wait_until_nothing_is_left()
         courses = {course["mode"]: course for course in result.values()}
         incidents = [one for theme in demo.review(folder.parent / "review")["themes"] for one in theme["listed"]]
-        assert {incident["mode"] for incident in incidents} == SHOWN
-        for incident in incidents:
+        assert {incident["mode"] for incident in incidents} - IN_AN_OUTAGE == SHOWN
+        for incident in (one for one in incidents if one["mode"] in SHOWN):
             course = courses[incident["mode"]]
             assert incident["service"] == course["service"]
             started = datetime.fromisoformat(incident["start"]).timestamp()
