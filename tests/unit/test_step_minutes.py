@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from clienthealth.formats import Snapshot
+from clienthealth.formats import Snapshot, TopicMetrics
 from tests.stepped import START, Stepped, snapshot
 
 CLIENTS = {"a": 1, "b": 10, "c": 60}
@@ -59,3 +59,29 @@ def test_what_a_minute_says() -> None:
 @pytest.mark.parametrize(("seconds", "saved"), [(3, False), (3, True), (20, True), (200, True), (ONE_BATCH, True)])
 def test_the_rows_are_the_same_in_batches_of_any_length(seconds: float, saved: bool) -> None:
     assert rows(seconds, saved) == rows(ONE_BATCH)
+
+
+def told_of_a_group() -> list[Snapshot]:
+    """Three quarters of an hour of a consumer group, of which the lag is looked at over a quarter."""
+    offsets = {"end-offset": 50.0, "start-offset": 0.0}
+    return [
+        snapshot(
+            second,
+            {"members": 2},
+            "billing",
+            "group",
+            topics=[TopicMetrics("orders", 0, metrics={"committed-offset": float(second), **offsets})],
+        )
+        for second in range(0, 45 * 60, 10)
+    ]
+
+
+@pytest.mark.parametrize("seconds", [10, 70, 1200, ONE_BATCH])
+def test_a_group_s_minutes_are_the_same_in_batches_of_any_length(seconds: float) -> None:
+    monitor = Stepped()
+    monitor.batches(told_of_a_group(), seconds)
+    found = {(row["minute"] - START) // 60_000: row["samples"] for row in monitor.minutes}
+    # Lag windows begin every five minutes: the one that holds a minute and ends next reaches back ten to fifteen.
+    offset = START // 1000 % 300
+    windows = {minute: (minute * 60 + offset) // 300 * 300 + 300 - 900 - offset for minute in range(44)}
+    assert found == {minute: 6 * (minute + 1) - max(0, begin) // 10 for minute, begin in windows.items()}

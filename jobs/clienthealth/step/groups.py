@@ -43,7 +43,7 @@ def take(
             group = GroupState(readings[0].who)
             state.groups.append(group)
         try:
-            _enter(group, readings, settings.lag)
+            _enter(group, readings)
             group.heard_ms = max(group.newest_ms if group.newest_ms < state.time_ms else 0, state.time_ms)
             records.append(_record(group, settings, minutes))
         except Exception as mistake:  # noqa: BLE001 - a fault for one group does not cost the bucket
@@ -61,8 +61,8 @@ def _silent(state: BucketState, settings: Settings) -> list[Row]:
     return [group.minute for group in gone if group.minute is not None]
 
 
-def _enter(group: GroupState, readings: Sequence[GroupReading], limits: LagSettings) -> None:
-    """Add readings to the observations, and drop those that the lag window does not reach."""
+def _enter(group: GroupState, readings: Sequence[GroupReading]) -> None:
+    """Add readings to the observations."""
     at = {(topic, number): place for place, (topic, number, _) in enumerate(group.partitions)}
     rows = []
     for reading in sorted(readings, key=lambda r: r.ts_ms):
@@ -78,9 +78,7 @@ def _enter(group: GroupState, readings: Sequence[GroupReading], limits: LagSetti
         if reading.ts_ms >= group.newest_ms:
             group.newest_ms, group.members, group.who = reading.ts_ms, reading.members, reading.who
     data = np.concatenate([_observations(group), np.array(rows, np.int64).reshape(-1, COLUMNS)])
-    data = data[np.argsort(data[:, 0], kind="stable")]
-    begins = window_start(group.newest_ms, limits)
-    group.data = data[data[:, 0] >= begins].tobytes()
+    group.data = data[np.argsort(data[:, 0], kind="stable")].tobytes()
 
 
 def _observations(group: GroupState) -> Matrix:
@@ -96,7 +94,8 @@ def window_start(ts_ms: int, limits: LagSettings) -> int:
 def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record:
     """The group's record; rows of minutes that are over by it are added to `minutes`.
 
-    A batch that works off a backlog holds readings of many minutes: each is judged at its last reading.
+    A batch that works off a backlog holds readings of many minutes: each is judged at its last reading, over the lag
+    window that holds it. What the newest of these windows does not reach is forgotten.
     """
     data = _observations(group)
     times = np.unique(data[:, 0])
@@ -104,12 +103,17 @@ def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record
     state: dict[str, Any] = {}
     lasts = times[np.append(np.diff(times // MINUTE_MS) > 0, True)] if len(times) else times
     for last in [int(t) for t in lasts.tolist() if t // MINUTE_MS * MINUTE_MS >= running] or [group.newest_ms]:
-        state = _state(group, data[data[:, 0] <= last], last, settings)
+        state = _state(group, data[_inside(data, last, settings.lag)], last, settings)
         row = _minute(group.who, state)
         if group.minute is not None and group.minute["minute"] < row["minute"]:
             minutes.append(group.minute)
         group.minute = row
+    group.data = data[data[:, 0] >= window_start(group.newest_ms, settings.lag)].tobytes()
     return client_of(group.who).key, _json(state)
+
+
+def _inside(data: Matrix, last_ms: int, limits: LagSettings) -> NDArray[np.bool_]:
+    return (data[:, 0] >= window_start(last_ms, limits)) & (data[:, 0] <= last_ms)
 
 
 def _state(group: GroupState, data: Matrix, last_ms: int, settings: Settings) -> dict[str, Any]:
