@@ -14,6 +14,7 @@ from clienthealth.modes import modes
 from clienthealth.records import Evidence, Verdict
 from clienthealth.settings import Settings
 from clienthealth_exporters.health_record import HealthRecord, amount, number
+from clienthealth_exporters.html_page import foreign
 from clienthealth_exporters.limits import LIMITS
 from clienthealth_exporters.measurements import Measurement, measurements
 from clienthealth_exporters.states import LAG_ALARMS, State
@@ -81,7 +82,7 @@ def identity(record: HealthRecord) -> str:
     host = client.host if client.instance.startswith(client.host) and client.host else ""
     parts = (client.kind, library, client.instance if host else f"{client.host} {client.instance}".strip())
     group = f"group {client.group}" if client.group and client.kind != "group" else ""
-    return escape(" · ".join(part for part in (*parts, group) if part))
+    return " · ".join(foreign(part) for part in (*parts, group) if part)
 
 
 def card(view: View, state: State) -> str:
@@ -94,8 +95,8 @@ def card(view: View, state: State) -> str:
     seen = words.moment(state.seen, view.now)
     word = f"{status}: {group_state}" if status == "lagging" else status
     return (
-        f'<article class="card {status}"><div class="who"><h3><a href="{address(record)}">{escape(client.service)} '
-        f'<span class="muted">/</span> {escape(client.client_id or "(process)")}</a></h3>{badge(status, word)}</div>'
+        f'<article class="card {status}"><div class="who"><h3><a href="{address(record)}">{foreign(client.service)} '
+        f'<span class="muted">/</span> {foreign(client.client_id or "(process)")}</a></h3>{badge(status, word)}</div>'
         f'<div class="small muted">{identity(record)} · last seen {seen}{" · gone" if state.departed else ""}</div>'
         + "".join(_verdict(view, verdict) for verdict in sorted(found, key=lambda v: v.status))
         + (_lagging(view, group_state) if status == "lagging" and group_state else "")
@@ -116,13 +117,13 @@ def _verdict(view: View, verdict: Verdict) -> str:
     )
     evidence = "".join(_evidence(view, fact) for fact in verdict.evidence[:MAX_EVIDENCE])
     more = len(verdict.evidence) - MAX_EVIDENCE
-    detail = " · ".join(f"{escape(str(key))}: {escape(_plain(value))}" for key, value in verdict.detail.items())
+    detail = " · ".join(foreign(f"{key}: {_plain(value)}") for key, value in verdict.detail.items())
     links = [f'<a href="{escape(runbook_url(view.settings, verdict.mode))}">Runbook</a>']
     if view.settings.links.dashboards:
         links.append(f'<a href="{escape(view.settings.links.dashboards)}">Dashboards</a>')
     return (
         f'<section class="verdict {verdict.status}"><div class="who"><strong>'
-        f"{escape(mode.title if mode else verdict.mode)}</strong>{badge(verdict.status)}</div>"
+        f"{foreign(mode.title if mode else verdict.mode)}</strong>{badge(verdict.status)}</div>"
         f'<div class="small">{escape(when)}</div>'
         + (f"<p>{escape(mode.summary)}</p>" if mode else "")
         + (f'<p class="small muted">{detail}</p>' if detail else "")
@@ -148,8 +149,8 @@ def _evidence(view: View, fact: Evidence) -> str:
     at = f'<span class="muted">{words.moment(ts / 1000, view.now)}</span> ' if ts is not None else ""
     source = fact.source
     record = f"{source.topic}/{source.partition}@{source.offset}" if source else ""
-    place = f' <span class="small muted mono">{escape(record)}</span>' if record else ""
-    return f'<li><span class="tag">{escape(str(fact.kind))}</span> {at}{escape(str(fact.text))}{place}</li>'
+    place = f' <span class="small muted mono">{foreign(record)}</span>' if record else ""
+    return f'<li><span class="tag">{foreign(str(fact.kind))}</span> {at}{foreign(str(fact.text))}{place}</li>'
 
 
 def _plain(value: Any) -> str:
@@ -163,8 +164,8 @@ def _plain(value: Any) -> str:
 def _others(record: HealthRecord) -> str:
     fine = [v.mode for v in record.verdicts if v.status == "ok"]
     blind = [f"{v.mode} ({v.reason})" if v.reason else v.mode for v in record.verdicts if v.status == "unknown"]
-    parts = [f"{badge('ok')} {escape(', '.join(fine))}"] if fine else []
-    parts += [f"{badge('unknown')} {escape(', '.join(blind))}"] if blind else []
+    parts = [f"{badge('ok')} {foreign(', '.join(fine))}"] if fine else []
+    parts += [f"{badge('unknown')} {foreign(', '.join(blind))}"] if blind else []
     return f'<p class="small">{"<br>".join(parts)}</p>' if parts else ""
 
 
@@ -175,8 +176,8 @@ def _measures(record: HealthRecord) -> str:
 
 def _box(measured: Measurement) -> str:
     known = "value" if measured.value else "value unknown"
-    value = f'<div class="{known}">{escape(measured.text)}</div>'
-    note = f'<div class="small muted">{escape(measured.note)}</div>'
+    value = f'<div class="{known}">{foreign(measured.text)}</div>'
+    note = f'<div class="small muted">{foreign(measured.note)}</div>'
     return f'<div class="measure"><div class="name">{measured.name}</div>{value}{_bar(measured)}{note}</div>'
 
 
@@ -215,4 +216,4 @@ def _partition(row: Mapping[str, Any]) -> str:
         "" if seconds is None else words.duration(seconds),
         name,
     )
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    return f"<tr>{''.join(f'<td>{foreign(cell)}</td>' for cell in cells)}</tr>"

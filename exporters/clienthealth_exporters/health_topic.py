@@ -36,6 +36,12 @@ class HealthTopic:
         self._put = put
         self._connect = connect
         self._trouble: str | None = "starting"
+        self._looked = time.monotonic()
+
+    @property
+    def idle_seconds(self) -> float:
+        """Since when the topic has not been looked at, or tried to be."""
+        return time.monotonic() - self._looked
 
     @property
     def trouble(self) -> str | None:
@@ -45,6 +51,7 @@ class HealthTopic:
     def run(self, stop: threading.Event) -> None:
         """Read until `stop` is set. A lost broker is waited for; only defects of ours raise."""
         while not stop.is_set():
+            self._looked = time.monotonic()
             try:
                 self._read(stop)
             except (KafkaError, ServiceError, OSError) as error:
@@ -65,6 +72,7 @@ class HealthTopic:
             assigned: set[TopicPartition] = set()
             checked = 0.0
             while not stop.is_set():
+                self._looked = time.monotonic()
                 if time.monotonic() - checked >= CHECK_SECONDS or self._trouble is not None:
                     assigned = self._assigned(reader, assigned)
                     self._compare(reader, assigned)

@@ -23,6 +23,11 @@ def page(title: str, body: str, refresh_seconds: int | None = None) -> str:
     )
 
 
+def foreign(text: str) -> str:
+    """Text of someone else's, escaped, and kept from turning the direction of what stands around it."""
+    return f"<bdi>{escape(text)}</bdi>"
+
+
 def crumbs(*links: tuple[str, str]) -> str:
     """The way back to the overview, then to the pages given as (text, address)."""
     steps = "".join(f' › <a href="{escape(address)}">{escape(text)}</a>' for text, address in links)

@@ -7,17 +7,28 @@ kafka-lag-exporter, so that dashboards and autoscalers made for it go on working
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
 
 from clienthealth.indicators.lag_state import STATE_ORDER
-from clienthealth.records import STATUS_ORDER
+from clienthealth.records import STATUS_ORDER, Status
 from clienthealth_exporters.health_record import HealthRecord, amount
 
 #: Extra label values and the sample.
 Sample = tuple[tuple[str, ...], float]
-Reader = Callable[[HealthRecord], Iterator[Sample]]
+
+
+class Source(NamedTuple):
+    """Where the series of a metric come from: `read` gives the values of extra labels with the sample of each.
+
+    `needs`: the indicator without which a record says nothing of the metric; '' where any record does.
+    """
+
+    needs: str
+    read: Callable[[HealthRecord], tuple[Sample, ...]]
+
 
 #: The labels that identify what a series speaks of.
 SCOPES: Mapping[str, tuple[str, ...]] = {
@@ -29,15 +40,19 @@ SCOPES: Mapping[str, tuple[str, ...]] = {
 _MEMBER = ("topic", "partition", "member_host", "consumer_id", "client_id")
 
 
-@dataclass(frozen=True)
+#: The source of metrics of the exporter itself.
+NOT_OF_CLIENTS = Source("", lambda record: ())
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
-    """A metric: `read` gives, of a record, the values of `extra` labels with the sample of each series."""
+    """A metric: its labels are those of its scope and the extra ones that the samples of its source have."""
 
     name: str
     help: str
     scope: Literal["client", "group", "partition", "exporter"]
     extra: tuple[str, ...]
-    read: Reader = lambda record: iter(())
+    source: Source = NOT_OF_CLIENTS
     kind: Literal["gauge", "counter"] = "gauge"
 
     @property
@@ -45,118 +60,146 @@ class Family:
         """All labels of the metric, in their order."""
         return SCOPES[self.scope] + self.extra
 
-
-def _one(value: float | None) -> Iterator[Sample]:
-    if value is not None:
-        yield (), value
-
-
-def _indicator(*path: str) -> Reader:
-    return lambda record: _one(amount(record.value(*path)))
+    def read(self, record: HealthRecord) -> tuple[Sample, ...]:
+        """What a record says of the metric."""
+        return self.source.read(record) if not self.source.needs or self.source.needs in record.indicators else ()
 
 
-def _stats(name: str, *stats: str) -> Reader:
-    def read(record: HealthRecord) -> Iterator[Sample]:
-        for stat in stats:
-            value = amount(record.value(name, stat))
-            if value is not None:
-                yield (stat,), value
-
-    return read
+def _one(value: float | None) -> tuple[Sample, ...]:
+    return () if value is None else (((), value),)
 
 
-def _info(record: HealthRecord) -> Iterator[Sample]:
+def _indicator(*path: str) -> Source:
+    *parents, name = path
+
+    def read(record: HealthRecord) -> tuple[Sample, ...]:
+        found: Any = record.indicators
+        for parent in parents:
+            found = found[parent]
+            if type(found) is not dict:
+                return ()
+        return _one(amount(found.get(name)))
+
+    return Source(path[0], read)
+
+
+def _stats(name: str, *stats: str) -> Source:
+    labels = [((stat,), stat) for stat in stats]
+
+    def read(record: HealthRecord) -> tuple[Sample, ...]:
+        found = record.indicators[name]
+        if type(found) is not dict:
+            return ()
+        return tuple([(label, value) for label, stat in labels if (value := amount(found.get(stat))) is not None])
+
+    return Source(name, read)
+
+
+def _info(record: HealthRecord) -> tuple[Sample, ...]:
     client = record.client
-    yield (client.library or "", client.version or "", client.kind or ""), 1
+    return (((client.library or "", client.version or "", client.kind or ""), 1),)
 
 
-def _verdicts(record: HealthRecord) -> Iterator[Sample]:
-    for verdict in record.verdicts:
-        for status in STATUS_ORDER:
-            yield (verdict.mode, status), int(verdict.status == status)
+def _verdicts(record: HealthRecord) -> tuple[Sample, ...]:
+    return _statuses(tuple([(verdict.mode, verdict.status) for verdict in record.verdicts]))
 
 
-def _since(record: HealthRecord) -> Iterator[Sample]:
-    for verdict in record.verdicts:
-        since = amount(verdict.since_ms)
-        if verdict.unhealthy and since is not None:
-            yield (verdict.mode,), since / 1000
+@lru_cache(maxsize=10_000)
+def _statuses(found: tuple[tuple[str, Status], ...]) -> tuple[Sample, ...]:
+    return tuple([((mode, status), int(status == is_)) for mode, is_ in found for status in STATUS_ORDER])
 
 
-def _queues(record: HealthRecord) -> Iterator[Sample]:
-    if record.client.kind in ("consumer", "legacy-consumer"):
-        for queue in record.rows("queues"):
-            ratio = amount(queue.get("used_ratio"))
-            if ratio is not None:
-                yield (queue["topic"],), ratio
+def _since(record: HealthRecord) -> tuple[Sample, ...]:
+    onsets = [(verdict.mode, amount(verdict.since_ms)) for verdict in record.verdicts if verdict.unhealthy]
+    return tuple([((mode,), since / 1000) for mode, since in onsets if since is not None])
 
 
-def _lag(field: str) -> Reader:
-    def read(record: HealthRecord) -> Iterator[Sample]:
+def _queues(record: HealthRecord) -> tuple[Sample, ...]:
+    if record.client.kind not in ("consumer", "legacy-consumer"):
+        return ()
+    ratios = [(queue["topic"], amount(queue.get("used_ratio"))) for queue in record.rows("queues")]
+    return tuple([((topic,), ratio) for topic, ratio in ratios if ratio is not None])
+
+
+def _lag(field: str) -> Source:
+    def read(record: HealthRecord) -> tuple[Sample, ...]:
+        found: list[Sample] = []
         for row in record.rows("lag"):
             value, partition = amount(row.get(field)), amount(row.get("partition"))
             if value is not None and partition is not None:
-                member = row.get("member")
-                yield (row["topic"], str(int(partition)), *_member(record, member)), value
+                found.append(((row["topic"], str(int(partition)), *_member(record, row.get("member"))), value))
+        return tuple(found)
 
-    return read
+    return Source("lag", read)
 
 
 def _member(record: HealthRecord, member: Any) -> tuple[str, str, str]:
     if record.client.kind != "group":
         return record.client.host, "", record.client.client_id
-    if not isinstance(member, Mapping):
+    if not isinstance(member, dict):
         return "", "", ""
     host, consumer_id, client_id = (member.get(name) for name in ("host", "consumer_id", "client_id"))
     return str(host or ""), str(consumer_id or ""), str(client_id or "")
 
 
-def _offset(field: str) -> Reader:
-    def read(record: HealthRecord) -> Iterator[Sample]:
+def _offset(field: str) -> Source:
+    def read(record: HealthRecord) -> tuple[Sample, ...]:
+        found: list[Sample] = []
         for row in record.rows("lag"):
             value, partition = amount(row.get(field)), amount(row.get("partition"))
             if value is not None and partition is not None:
-                yield (row["topic"], str(int(partition))), value
+                found.append(((row["topic"], str(int(partition))), value))
+        return tuple(found)
 
-    return read
+    return Source("lag", read)
 
 
-def _topic_lag(record: HealthRecord) -> Iterator[Sample]:
+def _topic_lag(record: HealthRecord) -> tuple[Sample, ...]:
     sums: dict[str, float] = {}
     for row in record.rows("lag") if record.client.kind == "group" else ():
         records = amount(row.get("records"))
         if records is not None:
             sums[row["topic"]] = sums.get(row["topic"], 0) + records
-    for topic, records in sums.items():
-        yield (topic,), records
+    return tuple([((topic,), records) for topic, records in sums.items()])
 
 
-def _group_status(record: HealthRecord) -> Iterator[Sample]:
+def _group_status(record: HealthRecord) -> tuple[Sample, ...]:
     found = record.text("group", "status")
-    if found in STATE_ORDER:
-        for state in STATE_ORDER:
-            yield (state,), int(state == found)
+    return tuple([((state,), int(state == found)) for state in STATE_ORDER]) if found in STATE_ORDER else ()
 
 
-def _client(name: str, text: str, read: Reader, *extra: str, counter: bool = False) -> Family:
-    return Family(f"kafka_client_{name}", text, "client", extra, read, "counter" if counter else "gauge")
+def _client(name: str, text: str, source: Source, *extra: str, counter: bool = False) -> Family:
+    return Family(f"kafka_client_{name}", text, "client", extra, source, "counter" if counter else "gauge")
 
 
-def _group(name: str, text: str, read: Reader, *extra: str) -> Family:
-    return Family(f"kafka_consumergroup_group_{name}", text, "group", extra, read)
+def _group(name: str, text: str, source: Source, *extra: str) -> Family:
+    return Family(f"kafka_consumergroup_group_{name}", text, "group", extra, source)
 
 
 #: Everything that is served of clients and groups, in the order of the page.
 FAMILIES: tuple[Family, ...] = (
-    _client("up", "1 while the client reports, 0 once it has gone.", lambda r: _one(int(not r.departed))),
+    _client("up", "1 while the client reports, 0 once it has gone.", Source("", lambda r: _one(int(not r.departed)))),
     _client(
         "last_seen_timestamp_seconds",
         "When the client was last heard of.",
-        lambda r: _one(r.seen_ms / 1000),
+        Source("", lambda r: _one(r.seen_ms / 1000)),
     ),
-    _client("info", "What the client is: its library, version and kind.", _info, "library", "version", "kind"),
-    _client("failure_mode", "1 for the status that the client has in each failure mode.", _verdicts, "mode", "status"),
-    _client("failure_mode_since_timestamp_seconds", "When the suspected or confirmed failure began.", _since, "mode"),
+    _client(
+        "info", "What the client is: its library, version and kind.", Source("", _info), "library", "version", "kind"
+    ),
+    _client(
+        "failure_mode",
+        "1 for the status that the client has in each failure mode.",
+        Source("", _verdicts),
+        "mode",
+        "status",
+    ),
+    _client(
+        "failure_mode_since_timestamp_seconds",
+        "When the suspected or confirmed failure began.",
+        Source("", _since),
+        "mode",
+    ),
     _client(
         "producer_buffer_used_ratio",
         "Used share of the producer's buffer, 0 to 1.",
@@ -210,7 +253,7 @@ FAMILIES: tuple[Family, ...] = (
     _client(
         "consumer_queue_used_ratio",
         "Used share of the queue between the client and one topic, 0 to 1.",
-        _queues,
+        Source("queues", _queues),
         "topic",
     ),
     _client(
@@ -233,8 +276,13 @@ FAMILIES: tuple[Family, ...] = (
         _indicator("group", "max_lag_seconds"),
     ),
     _group("sum_lag", "Lag of all the group's partitions, in records.", _indicator("group", "sum_lag")),
-    _group("topic_sum_lag", "Lag of the group on one topic, in records.", _topic_lag, "topic"),
-    _group("status", "1 for the state that the worst of the group's partitions is in.", _group_status, "status"),
+    _group("topic_sum_lag", "Lag of the group on one topic, in records.", Source("lag", _topic_lag), "topic"),
+    _group(
+        "status",
+        "1 for the state that the worst of the group's partitions is in.",
+        Source("group", _group_status),
+        "status",
+    ),
     Family(
         "kafka_partition_latest_offset",
         "Offset that the next record of the partition will have.",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clienthealth.indicators.lag_state import STATE_ORDER
-from clienthealth.records import Status
+from clienthealth.records import Client, Status
 from clienthealth.settings import Settings
-from clienthealth_exporters.exposition import Page, Pieces, page, pieces
-from clienthealth_exporters.health_record import HealthRecord, RecordError, read
+from clienthealth_exporters.exposition import Lines, Shown, group_of, lines
+from clienthealth_exporters.health_record import HealthRecord, RecordError, read, strict
 
 _URGENCY: Mapping[Status, int] = {"ok": 0, "unknown": 10, "suspected": 20, "confirmed": 30}
 #: States of a consumer group that want attention, the most urgent last.
@@ -27,20 +27,32 @@ class State:
 
     key: str
     raw: bytes
+    client: Client
     written: float
     seen: float
     window_start: int
     window_end: int
     departed: bool
     urgency: int
-    identity: tuple[str, ...]
-    group: str
-    pieces: Pieces
+    lines: Lines
 
     @property
     def record(self) -> HealthRecord:
         """The whole record."""
         return read(self.raw)
+
+    @property
+    def group(self) -> str:
+        """The consumer group that it speaks of, '' where it speaks of none."""
+        return group_of(self.client)
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Whose state it is: a group may be told of under several services."""
+        who = self.client
+        if who.kind == "group":
+            return "group", who.instance, self.group
+        return "client", who.service, who.host, who.instance, who.client_id
 
 
 class States:
@@ -55,7 +67,7 @@ class States:
         self._clock = clock
         self._lock = threading.Lock()
         self._states: dict[str, State] = {}
-        self._page: tuple[int, int, Page] | None = None
+        self._live: tuple[int, list[State]] = (0, [])
         self._version = 0
         self._newest = 0.0
         self.decode_errors = 0
@@ -85,56 +97,44 @@ class States:
         return self._newest or None
 
     def live(self) -> list[State]:
-        """All clients that have not been silent for the time to live, the worst first; one state per client."""
+        """All clients that have not been silent for the time to live, the worst first; one state per client.
+
+        The same list, not to be changed, as long as nothing has changed.
+        """
         oldest = self._clock() - self._settings.prometheus.ttl_seconds
         with self._lock:
             for key in [key for key, state in self._states.items() if state.written < oldest]:
                 del self._states[key]
                 self._version += 1
-            states = list(self._states.values())
+            version, states = self._live
+            if version == self._version:
+                return states
+            version, states = self._version, list(self._states.values())
         newest: dict[tuple[str, ...], State] = {}
         for state in sorted(states, key=lambda s: (s.window_end, s.key)):
             newest[state.identity] = state
-        return sorted(newest.values(), key=lambda s: (-s.urgency, s.key))
+        found = sorted(newest.values(), key=lambda s: (-s.urgency, s.key))
+        self._live = (version, found)
+        return found
 
-    def page(self) -> Page:
-        """The metrics of all clients; made anew only when something has changed."""
-        states = self.live()
-        version, cached = self._version, self._page
-        if cached is None or cached[:2] != (version, len(states)):
-            cached = (version, len(states), page(self._shown(states), self._settings.prometheus.max_series_per_metric))
-            self._page = cached
-        return cached[2]
-
-    def _shown(self, states: Iterable[State]) -> Iterable[Pieces]:
-        """A group's own record speaks for its lag; what a consumer says of itself counts where there is none."""
-        states = list(states)
-        groups = {state.group for state in states if state.identity[0] == "group"}
-        for state in states:
-            covered = state.identity[0] != "group" and state.group in groups
-            kept = tuple(p for p in state.pieces.own if p.family.scope != "group") if covered else state.pieces.own
-            yield Pieces(kept, state.pieces.shared)
+    def shown(self, states: Sequence[State]) -> list[Shown]:
+        """What a page has of some states. A group's own record speaks for its lag, a consumer where there is none."""
+        groups = {state.group for state in states if state.client.kind == "group"}
+        return [Shown(state.lines, state.client.kind == "group" or state.group not in groups) for state in states]
 
     def _state(self, key: str, value: bytes, timestamp_ms: int) -> State:
         record = read(value, timestamp_ms)
-        written = timestamp_ms / 1000 if timestamp_ms > 0 else record.window_end / 1000
-        client = record.client
-        group = client.group or (client.client_id if client.kind == "group" else "")
-        identity: tuple[str, ...] = ("client", client.service, client.host, client.instance, client.client_id)
-        if client.kind == "group":
-            identity = ("group", client.instance, group)
         return State(
             key=key,
-            raw=value,
-            written=written,
+            raw=strict(value),
+            client=record.client,
+            written=timestamp_ms / 1000 if timestamp_ms > 0 else record.window_end / 1000,
             seen=record.seen_ms / 1000,
             window_start=record.window_start,
             window_end=record.window_end,
             departed=record.departed,
             urgency=urgency(record),
-            identity=identity,
-            group=group,
-            pieces=pieces(record, self._settings.prometheus.cluster_name),
+            lines=lines(record, self._settings.prometheus.cluster_name),
         )
 
     def _replaces(self, known: State, new: State) -> bool:

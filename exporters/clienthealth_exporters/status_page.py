@@ -10,7 +10,7 @@ from html import escape
 
 from clienthealth import words
 from clienthealth_exporters.client_card import View, address, badge, card, identity, status_of
-from clienthealth_exporters.html_page import crumbs, page
+from clienthealth_exporters.html_page import crumbs, foreign, page
 from clienthealth_exporters.measurements import measurements
 from clienthealth_exporters.states import State
 
@@ -33,7 +33,7 @@ def overview(view: View, states: list[State], wanted: str) -> str:
     if not states:
         body += f'<div class="card empty">{_why_empty(view)}</div>'
     elif not found:
-        body += f'<div class="card empty">No client matches “{escape(wanted)}”.</div>'
+        body += f'<div class="card empty">No client matches {foreign(f"“{wanted}”")}.</div>'
     if ill:
         body += "<h2>Needs attention</h2>" + "".join(card(view, state) for state in ill[:MAX_CARDS])
         body += _left_out(len(ill), MAX_CARDS)
@@ -55,7 +55,7 @@ def client(view: View, state: State) -> str:
 def missing(view: View, name: str) -> str:
     """A client that is not, or no longer, known."""
     ttl = words.duration(view.settings.prometheus.ttl_seconds)
-    text = f"Nothing is known of {escape(name)}: it has been silent for more than {ttl}, or never reported."
+    text = f"Nothing is known of {foreign(name)}: it has been silent for more than {ttl}, or never reported."
     return page("Unknown client", f'{crumbs()}{banner(view)}<div class="card empty">{text}</div>')
 
 
@@ -127,15 +127,15 @@ def _section(view: View, states: list[State], title: str, is_open: bool) -> str:
 
 def _row(view: View, state: State) -> str:
     record = state.record
-    name = f"{record.client.service} / {record.client.client_id or '(process)'}"
+    name = f"{foreign(record.client.service)} / {foreign(record.client.client_id or '(process)')}"
     cells = "".join(
-        f'<td data-name="{measured.name.lower()}">{escape(measured.text)}</td>' for measured in measurements(record)
+        f'<td data-name="{measured.name.lower()}">{foreign(measured.text)}</td>' for measured in measurements(record)
     )
     status = status_of(state)
     reasons = {v.reason for v in record.verdicts if v.reason} if status == "unknown" else set()
-    why = f"<br>{escape('; '.join(sorted(map(str, reasons))))}" if reasons else ""
+    why = f"<br>{foreign('; '.join(sorted(map(str, reasons))))}" if reasons else ""
     return (
-        f'<tr><td>{badge(status, " ")} <a href="{address(record)}">{escape(name)}</a></td>'
+        f'<tr><td>{badge(status, " ")} <a href="{address(record)}">{name}</a></td>'
         f'<td class="small muted">{identity(record)}{why}</td>{cells}'
         f'<td data-name="last seen">{words.moment(state.seen, view.now)}</td></tr>'
     )

@@ -159,7 +159,7 @@ def show(world: World) -> States:
     for one in found:
         name, value, _ = wire(one)
         states.put(name, value, now_ms())
-    world.client_page = exporter(states).metrics()
+    world.client_page = exporter(states).metrics().text
     return states
 
 
@@ -168,7 +168,7 @@ def metrics(*records: dict[str, Any]) -> str:
     for one in records:
         name, value, _ = wire(one)
         states.put(name, value, now_ms())
-    return exporter(states).metrics()
+    return exporter(states).metrics().text
 
 
 def exporter(states: States) -> Exporter:

@@ -251,7 +251,7 @@ def watching(folder: Path, fleet: Sequence[Mapping[str, Any]], busy: bool) -> It
     exporter = Exporter(Settings(), states, lambda: None)
     with ExitStack() as stack:
         clients, monitor = (
-            stack.enter_context(serving(exporter.metrics)),
+            stack.enter_context(serving(lambda: exporter.metrics().text)),
             stack.enter_context(serving(Monitor(busy).page)),
         )
         write(folder / "written", Settings(), dry_run=False)

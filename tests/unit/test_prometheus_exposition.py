@@ -33,7 +33,7 @@ def served(*records: dict[str, Any], trouble: str | None = None, **options: Any)
     states = States(settings, clock=lambda: NOW)
     for found in records:
         states.put(*wire(found))
-    return lines(Exporter(settings, states, lambda: trouble, clock=lambda: NOW).metrics())
+    return lines(Exporter(settings, states, lambda: trouble, clock=lambda: NOW).metrics().text)
 
 
 def lines(text: str) -> list[str]:
@@ -136,7 +136,7 @@ def test_hostile_names_stay_inside_their_label() -> None:
     settings = Settings()
     states = States(settings, clock=lambda: NOW)
     states.put(b"k", json.dumps(found).encode(), NOW_MS)
-    text = Exporter(settings, states, lambda: None).metrics().encode("utf-8", "replace").decode()
+    text = Exporter(settings, states, lambda: None).metrics().text.encode("utf-8", "replace").decode()
     (sample,) = [s for f in text_string_to_metric_families(text) for s in f.samples if s.name == "kafka_client_up"]
     assert sample.labels["service"] == HOSTILE.replace("\ud800", "?")
 
@@ -172,12 +172,12 @@ def test_cap_leaves_out_the_healthy_and_counts_them() -> None:
     for found in (healthy(1), healthy(2), deadlock()):
         states.put(*wire(found))
     exporter = Exporter(settings, states, lambda: None)
-    scraped = lines(exporter.metrics())
+    scraped = lines(exporter.metrics().text)
     modes = [line for line in scraped if line.startswith("kafka_client_failure_mode{")]
     assert len(modes) == 8 and all("order-producer" in line for line in modes)
     dropped = 'kafka_client_health_series_dropped_total{metric="kafka_client_failure_mode"}'
     assert f"{dropped} 16" in scraped
-    assert f"{dropped} 32" in lines(exporter.metrics()), "counted at every scrape"
+    assert f"{dropped} 32" in lines(exporter.metrics().text), "counted at every scrape"
     assert sum(line.startswith("kafka_client_up") for line in scraped) == 3
 
 
@@ -195,7 +195,7 @@ def test_after_kafka_is_lost_the_last_state_stays() -> None:
     states.put(*wire(deadlock()))
     troubles = iter([None, "Kafka at x is lost"])
     exporter = Exporter(settings, states, lambda: next(troubles))
-    before, after = lines(exporter.metrics()), lines(exporter.metrics())
+    before, after = lines(exporter.metrics().text), lines(exporter.metrics().text)
     assert before[:-3] == after[:-3] and len(after) > 10
     assert "kafka_client_health_exporter_up 0" in after
 
@@ -217,7 +217,7 @@ def test_promtool_finds_nothing_to_complain_of() -> None:
     queue = {"queues": [{"topic": "t", "used_ratio": 0.5}], "poll_idle_ratio": 0.1, "last_poll_age_seconds": 2}
     for found in (deadlock(), healthy(), group(), record(kind="consumer", instance="i", indicators=queue)):
         states.put(*wire(found))
-    text = Exporter(settings, states, lambda: None).metrics()
+    text = Exporter(settings, states, lambda: None).metrics().text
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
@@ -241,7 +241,7 @@ def test_no_record_breaks_a_scrape(outer: list[tuple[str, Any]], inside: list[tu
     states = States(settings, clock=lambda: NOW)
     states.put(*wire(deadlock()))
     states.put(key("consumer-groups", "prod-eu", "x"), json.dumps(broken).encode(), NOW_MS)
-    text = Exporter(settings, states, lambda: None).metrics()
+    text = Exporter(settings, states, lambda: None).metrics().text
     values = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     assert any(sample.labels.get("client_id") == "order-producer" for sample in values)
     for sample in values:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from clienthealth.settings import Settings
+from clienthealth_exporters.exposition import page
 from clienthealth_exporters.states import States
 from tests.health_records import NOW_MS, deadlock, group, healthy, key, record, wire
 
@@ -39,6 +40,10 @@ def states(clock: Clock) -> States:
     return States(Settings(), clock)
 
 
+def rendered(states: States) -> str:
+    return "".join(page(states.shown(states.live()), 1000, {}))
+
+
 def shown(states: States) -> list[tuple[str, int]]:
     return [(state.key.rsplit("|", 1)[1], state.window_end - NOW_MS) for state in states.live()]
 
@@ -59,9 +64,9 @@ def test_same_window_again_replaces(states: States) -> None:
 
 def test_tombstone_removes(states: States) -> None:
     put(states, record())
-    assert states.page().text
+    assert rendered(states)
     states.put(KEY, None, NOW_MS)
-    assert (states.live(), states.page().text) == ([], "")
+    assert (states.live(), rendered(states)) == ([], "")
     states.put(KEY, None, NOW_MS)
 
 
@@ -70,7 +75,7 @@ def test_series_vanish_after_the_time_to_live(states: States, clock: Clock) -> N
     clock.now += 900
     assert len(states.live()) == 1
     clock.now += 1
-    assert (states.live(), states.page().text) == ([], "")
+    assert (states.live(), rendered(states)) == ([], "")
 
 
 def test_age_is_that_of_the_record_and_not_of_its_window(states: States, clock: Clock) -> None:
@@ -153,13 +158,13 @@ def test_fields_of_a_later_version_are_no_error(states: States) -> None:
     assert states.decode_errors == 0 and len(states.live()) == 1
 
 
-def test_page_is_made_anew_only_when_something_changed(states: States, clock: Clock) -> None:
+def test_the_list_is_made_anew_only_when_something_changed(states: States, clock: Clock) -> None:
     put(states, record())
-    page = states.page()
+    found = states.live()
     clock.now += 10
-    assert states.page() is page
+    assert states.live() is found
     put(states, healthy())
-    assert states.page() is not page
+    assert states.live() is not found
 
 
 def test_newest_is_the_youngest_moment_spoken_of(states: States) -> None:

@@ -37,7 +37,9 @@ def get(
     states = States(chosen, clock=lambda: NOW)
     for found in records:
         states.put(*wire(found))
-    return Exporter(chosen, states, lambda: trouble, clock=lambda: now)(Request(path, query or {})).body
+    body = Exporter(chosen, states, lambda: trouble, clock=lambda: now)(Request(path, query or {})).body
+    assert isinstance(body, str)
+    return body
 
 
 class _Text(HTMLParser):
@@ -123,6 +125,54 @@ def test_hostile_text_never_becomes_markup() -> None:
         assert not [tag for tag, _ in tags if tag in ("script", "img", "iframe", "link", "object")]
         assert not [name for _, attributes in tags for name in attributes if name.startswith("on")]
         assert not [a for _, a in tags if (a.get("href") or "").lower().startswith(("javascript:", "data:"))]
+
+
+#: Turns the direction of all text that follows it in its paragraph.
+TURNING = "\u202eevil\u05d0"
+
+
+class _Bare(HTMLParser):
+    """The text outside of <bdi>, <title> and <style>."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in ("bdi", "title", "style"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("bdi", "title", "style"):
+            self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not self.open:
+            self.found.append(data)
+
+
+def test_foreign_text_turns_no_text_of_ours() -> None:
+    fact = {"kind": TURNING, "ts": NOW_MS, "text": TURNING, "source": {"topic": TURNING, "partition": 0, "offset": 1}}
+    found = verdict(TURNING, "confirmed", detail={TURNING: TURNING, "list": [TURNING]}, evidence=[fact])
+    blind = verdict("send-blocked-on-metadata", "unknown", reason=TURNING)
+    names = dict.fromkeys(("service", "host", "instance", "client_id", "group", "library", "version"), TURNING)
+    ill, unknown = record(found, blind, worst="confirmed"), record(blind, worst="unknown")
+    for one in (ill, unknown):
+        one["client"] |= names
+    unknown["client"]["instance"] = "another"
+    lag = group(TURNING, cluster=TURNING, status="STALL")
+    lag["indicators"]["lag"][0] |= {"topic": TURNING, "member": {"client_id": TURNING}, "state": TURNING}
+    queue = record(kind="consumer", service=TURNING, indicators={"queues": [{"topic": TURNING, "used_ratio": 1}]})
+    pages = (
+        get(ill, unknown, lag, queue),
+        get(ill, query={"q": TURNING}),
+        get(ill, query={"q": f"{TURNING}{TURNING}"}),
+    )
+    for page in (*pages, get(path="/client", query={"service": TURNING})):
+        bare = _Bare()
+        bare.feed(page)
+        assert TURNING in page and "\u202e" not in "".join(bare.found)
 
 
 def test_lone_surrogates_can_be_sent() -> None:
