@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from clienthealth.records import ClientWindow
-from clienthealth.windows.view import Parts, Windows, options
+from clienthealth.windows.view import Parts, Windows
 
 
 def stacked(windows: Sequence[ClientWindow]) -> Windows:
@@ -27,7 +27,7 @@ def stacked(windows: Sequence[ClientWindow]) -> Windows:
         np.array([lo for lo, _ in bounds], np.int64),
         np.array([hi for _, hi in bounds], np.int64),
         _joined([w.parts for w in one]),
-        [options(window) for window in windows],
+        [window.config for window in windows],
         [window.client.group or window.client.client_id for window in windows],
     )
 

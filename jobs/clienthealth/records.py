@@ -112,6 +112,7 @@ TOPIC_METRICS: Mapping[str, str] = {
 
 #: The options of a client that a judgement looks at.
 CONFIG_OPTIONS: tuple[str, ...] = (
+    "acks",
     "buffer.memory",
     "delivery.timeout.ms",
     "linger.ms",

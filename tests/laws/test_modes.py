@@ -24,8 +24,7 @@ every_mode = pytest.mark.parametrize("mode", ALL, ids=lambda mode: mode.id)
 
 #: Controls on which a mode is suspected all the same, by name, with the reason.
 NOISE = {
-    ("c2_outage31", "send-blocked-on-metadata"): "4.x callers really wait for 31 s; it clears, as nothing is lost",
-    ("outage-4.1", "send-blocked-on-metadata"): "the same",
+    ("outage-4.1", "send-blocked-on-metadata"): "4.x callers really wait for 31 s; it clears, as nothing is lost",
 }
 #: Words of the applications in the recordings: an application's words are never a rule.
 APPLICATION_WORDS = (

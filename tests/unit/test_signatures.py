@@ -45,6 +45,13 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
     "callback-error": (
         ("[Producer clientId=a] Error executing user-provided callback on message for topic-partition 'orders-0'", {}),
     ),
+    "flush-refused-in-callback": (
+        (
+            "[Producer clientId=a] KafkaProducer.flush() invocation inside a callback is not permitted because it may "
+            "lead to deadlock.",
+            {},
+        ),
+    ),
     "close-inside-callback": (
         (
             "Overriding close timeout 9223372036854775807 ms to 0 ms in order to prevent useless blocking due to "
@@ -182,6 +189,11 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
             "retrying (2147483646 attempts left). Error: NOT_ENOUGH_REPLICAS",
             {"partition": "ledger-0", "error": "NOT_ENOUGH_REPLICAS"},
         ),
+        (
+            "<KafkaProducer client_id=a>: Got error produce response on topic-partition TopicPartition(topic='ledger', "
+            "partition=0), retrying (9 attempts left): NotEnoughReplicasError",
+            {"partition": "TopicPartition(topic='ledger', partition=0)", "error": "NotEnoughReplicasError"},
+        ),
     ),
     "request-timed-out": (
         ("[Producer clientId=a] Disconnecting from node 1 due to request timeout.", {"node": "1"}),
@@ -220,6 +232,9 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
         ),
         ("Producer terminating with 1 message (100 bytes) still in queue or transit", {"records": "1", "bytes": "100"}),
     ),
+    "aiokafka-unclosed": (
+        ("asyncio: Unclosed AIOKafkaProducer\nproducer: <aiokafka.producer.producer.AIOKafkaProducer>", {}),
+    ),
     "process-out-of-memory": (("Terminating due to java.lang.OutOfMemoryError: Java heap space", {}),),
     "process-crashed": (("# A fatal error has been detected by the Java Runtime Environment:", {}),),
     "process-killed-for-memory": (
@@ -237,6 +252,7 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
         (
             CONFIG,
             {
+                "acks": "-1",
                 "address": "[kafka-1:9092]",
                 "bufferMemory": "4194304",
                 "client": "orders",

@@ -21,6 +21,7 @@ from clienthealth.diagnose.tally import Tally
 from clienthealth.formats import Identity, RawRecord
 from clienthealth.judging import judge_windows, merged
 from clienthealth.logs.events import said
+from clienthealth.modes import modes
 from clienthealth.recordings import RawRecord as Recorded
 from clienthealth.records import Client, Source, Verdict
 from clienthealth.settings import Settings
@@ -124,7 +125,8 @@ def judged(bucket: Bucket) -> dict[str, tuple[Client, list[Verdict]]]:
         by_mode: dict[str, list[Verdict]] = {}
         for verdict in (verdict for _, verdicts in steps for verdict in verdicts):
             by_mode.setdefault(verdict.mode, []).append(verdict)
-        found[_key(client)] = (client, [merged(verdicts) for _, verdicts in sorted(by_mode.items())])
+        worst = [merged(verdicts) for _, verdicts in sorted(by_mode.items())]
+        found[_key(client)] = (client, [_at_most_suspected(v) if modes()[v.mode].absence else v for v in worst])
     return found
 
 

@@ -34,7 +34,9 @@ _BUNYAN = {"10": "TRACE", "20": "DEBUG", "30": "INFO", "40": "WARN", "50": "ERRO
 _NUMBERED = {**_SYSLOG, **_BUNYAN}
 
 _KAFKA_PREFIX = re.compile(r"\[\w{1,40} (?:[^\[\]\n]{0,400}?, )?clientId=([^,\]\n]{1,400})", re.ASCII)
-_PYTHON_PREFIX = re.compile(r"<(?:Kafka\w{1,20}|Sender|BrokerConnection) client_id=([^\s,>]{1,400})", re.ASCII)
+_PYTHON_PREFIX = re.compile(
+    r"<(?:Kafka\w{1,20}|Sender|BrokerConnection) client_id=([^,>\n]{1,400}?)(?=[,>]| [a-z_]{1,40}=)", re.ASCII
+)
 _HANDLE_END = re.compile(r"(?<=[^ \t\n\r\f\v\[\]|#])#(?:producer|consumer)-\d", re.ASCII)
 _HANDLE_NAME = re.compile(r"[^\s\[\]|#]{1,255}\Z", re.ASCII)
 
@@ -130,7 +132,8 @@ def _client_of_handle(message: str) -> str | None:
 
 
 def _client_of(thread: str) -> str | None:
-    for prefix in THREAD_PREFIXES:
-        if thread.startswith(prefix):
-            return present(thread[len(prefix) : len(prefix) + 400])
-    return None
+    """The client whose thread it is; layouts that cut names to 15 characters leave the end of a prefix (`ad | x-1`)."""
+    before, separator, name = thread.partition("| ")
+    if not separator or not any(prefix.endswith(f"{before}| ") for prefix in THREAD_PREFIXES):
+        return None
+    return present(name[:400])

@@ -11,6 +11,7 @@ hostile. Classes like `\\d` mean ASCII only.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -38,6 +39,7 @@ class Signature:
     mode     the failure mode that it speaks of; None where it only informs
     logger   how the logger's name begins; asked only where the record names a logger that can be a Java class
     direct   on its own it proves the mode
+    process  it speaks of the whole process, so of all its clients
     """
 
     id: str
@@ -47,10 +49,20 @@ class Signature:
     mode: str | None = None
     logger: str | None = None
     direct: bool = False
+    process: bool = False
 
 
-def _option(name: str, group: str) -> str:
-    return rf"(?=(?:[\s\S]{{0,20000}}?\n[ \t]*{re.escape(name)} = (?P<{group}>[^\s,]+))?)"
+def _option(name: str, group: str, text: str = r"[^\s,]+") -> str:
+    return rf"(?=(?:[\s\S]{{0,20000}}?\n[ \t]*{re.escape(name)} = (?P<{group}>{text}))?)"
+
+
+#: The lines in which a client says how it is configured.
+CONFIG_LOGGED = ("producer-config", "consumer-config")
+
+
+def options_logged(captures: Mapping[str, str]) -> dict[str, str]:
+    """The options that such a line captured, by their names: requestTimeoutMs is request.timeout.ms."""
+    return {"".join(f".{c.lower()}" if c.isupper() else c for c in name): text for name, text in captures.items()}
 
 
 SIGNATURES: tuple[Signature, ...] = (
@@ -75,6 +87,13 @@ SIGNATURES: tuple[Signature, ...] = (
         "callback-error",
         "Error executing user-provided callback on message",
         r"Error executing user-provided callback on message for topic-partition",
+        "producer",
+        DEADLOCK,
+    ),
+    Signature(
+        "flush-refused-in-callback",
+        "invocation inside a callback is not permitted",
+        r"KafkaProducer\.flush\(\) invocation inside a callback is not permitted",
         "producer",
         DEADLOCK,
     ),
@@ -268,7 +287,7 @@ SIGNATURES: tuple[Signature, ...] = (
         "produce-refused",
         "Got error produce response",
         r"Got error produce response (?:with correlation id \d{1,12} )?on topic-partition (?P<partition>.{1,300}?), "
-        r"retrying \([^()\n]{1,60}\)\. Error: (?P<error>[\w.]{3,80})",
+        r"retrying \([^()\n]{1,60}\)(?:\. Error)?: (?P<error>[\w.]{3,80})",
         "producer",
         DELIVERY_STALLED,
     ),
@@ -311,7 +330,7 @@ SIGNATURES: tuple[Signature, ...] = (
     Signature(
         "producer-unregistered",
         "App info kafka.producer for",
-        r"App info kafka\.producer for (?P<client>\S{1,300}) unregistered",
+        r"App info kafka\.producer for (?P<client>\S[^\n]{0,299}?) unregistered",
         "producer",
         NOT_CLOSED,
     ),
@@ -340,11 +359,19 @@ SIGNATURES: tuple[Signature, ...] = (
         direct=True,
     ),
     Signature(
+        "aiokafka-unclosed",
+        "Unclosed AIOKafkaProducer",
+        r"Unclosed AIOKafkaProducer",
+        "producer",
+        NOT_CLOSED,
+    ),
+    Signature(
         "process-out-of-memory",
         "Terminating due to java.lang.OutOfMemoryError",
         r"Terminating due to java\.lang\.OutOfMemoryError",
         "producer",
         NOT_CLOSED,
+        process=True,
     ),
     Signature(
         "process-crashed",
@@ -352,6 +379,7 @@ SIGNATURES: tuple[Signature, ...] = (
         r"A fatal error has been detected by the Java Runtime Environment",
         "producer",
         NOT_CLOSED,
+        process=True,
     ),
     Signature(
         "process-killed-for-memory",
@@ -359,9 +387,10 @@ SIGNATURES: tuple[Signature, ...] = (
         r"[Oo]ut of memory: Killed process (?P<pid>\d{1,9})",
         "producer",
         NOT_CLOSED,
+        process=True,
     ),
-    Signature("container-killed", "OOMKilled", r"\bOOMKilled\b", "producer", NOT_CLOSED),
-    Signature("process-killed", "killed, status", r"code=killed, status=9/KILL", "producer", NOT_CLOSED),
+    Signature("container-killed", "OOMKilled", r"\bOOMKilled\b", "producer", NOT_CLOSED, process=True),
+    Signature("process-killed", "killed, status", r"code=killed, status=9/KILL", "producer", NOT_CLOSED, process=True),
     # What the client says of itself when it starts. A producer whose start was logged would have logged its close.
     Signature(
         "producer-started",
@@ -380,9 +409,10 @@ SIGNATURES: tuple[Signature, ...] = (
         "producer-config",
         "ProducerConfig values:",
         r"ProducerConfig values:"
+        + _option("acks", "acks")
         + _option("bootstrap.servers", "address")
         + _option("buffer.memory", "bufferMemory")
-        + _option("client.id", "client")
+        + _option("client.id", "client", r"\S[^\n]{0,299}")
         + _option("delivery.timeout.ms", "deliveryTimeoutMs")
         + _option("linger.ms", "lingerMs")
         + _option("max.block.ms", "maxBlockMs")
@@ -394,7 +424,7 @@ SIGNATURES: tuple[Signature, ...] = (
         "consumer-config",
         "ConsumerConfig values:",
         r"ConsumerConfig values:"
-        + _option("client.id", "client")
+        + _option("client.id", "client", r"\S[^\n]{0,299}")
         + _option("max.poll.interval.ms", "maxPollIntervalMs"),
         "consumer",
     ),

@@ -24,7 +24,7 @@ from clienthealth.records import (
     ThreadDump,
     Verdict,
 )
-from clienthealth.windows.view import number, options
+from clienthealth.windows.view import number
 
 #: metadata-age counts from 1970 until the first metadata: so old means never.
 NEVER_SECONDS = 1e8
@@ -121,8 +121,8 @@ def used_bytes(reading: Reading) -> float | None:
 
 
 def option(window: ClientWindow, name: str) -> float | None:
-    """A numeric option of the client: as reported with its metrics, else as its start was logged in this window."""
-    found = number(options(window).get(name))
+    """A numeric option of the client: as it reported it, else as it logged it when it started."""
+    found = number(window.config.get(name))
     return None if math.isnan(found) else found
 
 

@@ -33,7 +33,8 @@ EXPIRED = ("records-expired", "librdkafka-message-timed-out")
 TIMED_OUT = ("request-timed-out", "librdkafka-requests-timed-out")
 #: Connections lost per second that are refused at once, rather than given up after request.timeout.ms.
 REFUSED_PER_SECOND = 0.2
-REPLICAS = "NOT_ENOUGH_REPLICAS"
+#: NOT_ENOUGH_REPLICAS, NotEnoughReplicasError: without underscores and capitals.
+REPLICAS = "notenoughreplicas"
 
 
 @dataclass(frozen=True)
@@ -274,7 +275,11 @@ def _number(event: LogEvent, name: str) -> float:
 
 
 def _refused(window: ClientWindow) -> list[LogEvent]:
-    return [e for e in events(window, "produce-refused") if REPLICAS in e.captures.get("error", "")]
+    return [e for e in events(window, "produce-refused") if REPLICAS in _plain(e.captures.get("error", ""))]
+
+
+def _plain(error: str) -> str:
+    return error.replace("_", "").lower()
 
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:

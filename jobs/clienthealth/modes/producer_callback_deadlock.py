@@ -12,8 +12,10 @@ something that another thread delivered.
 
 Relatives, told apart by `detail.cause`: `get-in-callback`; `flush-in-callback`; `send-in-callback` (the callback's
 own send() waits for metadata or memory on the I/O thread: bounded by `max.block.ms` per record, then it recovers);
-`callback-blocked` (it holds the thread in something else); `poll-not-called` (librdkafka: delivery reports that the
-application never serves fill its queue).
+`callback-blocked` (it holds the thread in something else); `flush-refused` (since 4.1 the client throws instead of
+waiting: nothing is stuck, nothing is flushed); `poll-not-called` (librdkafka: delivery reports that the application
+never serves fill its queue). `detail.bounded`: the thread has come back, or will, by itself; `blocked_seconds` how long
+it was held.
 
 Known gaps. Clients before 1.0 have no `select-total`: their rates fall to 0 only after 30 to 60 s. kafka-python
 counts no selects at all. A client that pushes its metrics itself (KIP-714) falls silent instead.
@@ -22,7 +24,6 @@ counts no selects at all. A client that pushes its metrics itself (KIP-714) fall
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,13 +32,13 @@ import numpy as np
 from clienthealth.indicators.buffer import used_ratios
 from clienthealth.logs.signatures import DEADLOCK
 from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
+from clienthealth.modes._callback_dumps import in_dumps
 from clienthealth.modes._evidence import (
     Fact,
     conclude,
     count,
     duration,
     events,
-    has_frame,
     option,
     percent,
     quoted,
@@ -45,14 +46,13 @@ from clienthealth.modes._evidence import (
     run,
     values,
 )
-from clienthealth.records import ClientWindow, Thread, ThreadDump, Verdict
+from clienthealth.modes._io_thread import in_callback, network_threads
+from clienthealth.records import ClientWindow, Verdict
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Runs, Windows
 
-NETWORK_THREAD = "kafka-producer-network-thread"
-CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
-WAITING = ("WAITING", "TIMED_WAITING", "BLOCKED")
-WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
+#: Causes that end by themselves.
+BOUNDED = ("send-in-callback", "flush-refused")
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,15 @@ class Thresholds:
         20.0, "with a short request.timeout.ms, a run of slow callbacks can outlast it: never judge sooner"
     )
     still_cpu_share: float = threshold(
-        0.01, "share of a CPU used between two dumps at the same place: a thread that waits for a lock uses 0.003 %"
+        0.0002,
+        "share of a CPU used between two dumps at the same place: a thread that waits for a lock uses 0.003 %, one "
+        "whose callbacks take 80 ms each 0.14 %",
     )
     zero_rate_seconds: float = threshold(
         10.0, "select-rate 0 for so long besides the 30 s that the rate looks back: 40 s without a select"
+    )
+    min_refused_lines: int = threshold(
+        3, "calls of flush() that the client refused inside callbacks: it is no accident"
     )
     min_reply_growth: int = threshold(
         1000, "delivery reports not served: so many more in one window is not a slow poll loop"
@@ -92,133 +97,34 @@ class Thresholds:
 def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules."""
     w = Windows.of(window)
-    dumped = list(_dumped(window, thresholds))
-    facts = [fact for fact, _ in dumped] + _measured(window, w, thresholds)
-    if facts and any(fact.kind == "metric" for fact in facts):
+    dumped, doubt = in_dumps(window, thresholds.still_cpu_share, _overdue_after(window, thresholds))
+    refused = _refused(window, thresholds)
+    measured = _measured(window, w, thresholds)
+    facts = [fact for fact, _ in dumped] + measured
+    if any(fact.kind == "metric" for fact in facts):
         facts += _logged(window)
+    facts += refused
     cause = next((cause for _, cause in dumped), None)
     if cause is None and values(window, "reply-queue"):
         cause = "poll-not-called"
+    if cause is None and refused and not measured:
+        cause = "flush-refused"
+    held = _held_for(window, w, thresholds)
     detail = {
         "cause": cause,
-        "bounded": True if cause == "send-in-callback" else None,
+        "bounded": True if cause in BOUNDED or held is not None else None,
+        "blocked_seconds": held,
         "waiting_threads": max((int(v) for v in values(window, "waiting-threads")), default=None),
         "buffer_used_ratio": _known(w.max(used_ratios(w))[0]),
     }
-    return conclude(DEADLOCK, facts, detail, _blindness(window, w, thresholds))
+    return conclude(DEADLOCK, facts, detail, _blindness(window, w, thresholds) or doubt)
 
 
-def _network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]]:
-    for dump in window.dumps:
-        for thread in dump.threads:
-            if not thread.name.startswith(NETWORK_THREAD):
-                continue
-            owner = thread.name.partition(" | ")[2]
-            if owner == window.client.client_id or not (owner and window.client.client_id):
-                yield dump, thread
-
-
-def _dumped(window: ClientWindow, limits: Thresholds) -> Iterator[tuple[Fact, str]]:
-    """Network threads that wait inside a callback, each with the cause that its frames tell."""
-    earlier: dict[str, tuple[ThreadDump, Thread]] = {}
-    for dump, thread in _network_threads(window):
-        inside = any(part in frame for frame in thread.frames for part in CALLBACK_FRAMES)
-        if has_frame(thread, "ProduceRequestResult.await"):
-            cause = "flush-in-callback" if has_frame(thread, "KafkaProducer.flush") else "get-in-callback"
-        elif inside and any(has_frame(thread, wait) for wait in WAITS):
-            cause = "send-in-callback"
-        else:
-            cause = "callback-blocked"
-        later = [
-            r.metrics["select-total"] for r in window.readings if r.ts_ms > dump.ts_ms and "select-total" in r.metrics
-        ]
-        came_back = bool(later) and later[-1] > later[0]
-        where = f"the I/O thread '{thread.name}' is {thread.state or 'found'} in {_wait_frame(thread)}"
-        if cause == "send-in-callback":
-            yield (
-                Fact(
-                    "thread-dump",
-                    dump.ts_ms,
-                    dump.ts_ms,
-                    f"{where}: the callback's own send() waits for what only this thread can fetch",
-                    direct=not came_back,
-                    source=dump.source,
-                ),
-                cause,
-            )
-        elif cause != "callback-blocked" and not came_back:
-            yield (
-                Fact(
-                    "thread-dump",
-                    dump.ts_ms,
-                    dump.ts_ms,
-                    f"{where}, inside a callback: it waits for a result that only it could deliver",
-                    direct=thread.state == "WAITING",
-                    source=dump.source,
-                ),
-                cause,
-            )
-        elif inside and not came_back:
-            first, same = earlier.get(thread.name, (dump, thread))
-            if not _held(window, first, same, dump, thread, limits):
-                first = dump
-            if first is dump:
-                earlier[thread.name] = (dump, thread)
-                # A sleep ends; a lock, a queue or an answer need not.
-                waits = thread.state in WAITING and not has_frame(thread, "Thread.sleep")
-                if waits and (len(later) >= MIN_READINGS or not values(window, "select-total")):
-                    text = (
-                        f"the I/O thread '{thread.name}' is {thread.state} inside a callback, in {_innermost(thread)}"
-                    )
-                    yield Fact("thread-dump", dump.ts_ms, dump.ts_ms, text, source=dump.source), cause
-            else:
-                yield _held_fact(first, dump, thread, limits, option(window, "request.timeout.ms")), cause
-            continue
-        earlier[thread.name] = (dump, thread)
-
-
-def _held(
-    window: ClientWindow, first: ThreadDump, before: Thread, last: ThreadDump, after: Thread, limits: Thresholds
-) -> bool:
-    """Is the thread at the same place as in an earlier dump, and has it been there all the time, as far as is known?"""
-    if first is last or before.frames != after.frames:
-        return False
-    selects = [r.get("select-total") for r in window.readings if r.ts_ms >= first.ts_ms]
-    known = [value for value in selects if value is not None]
-    if known and known[-1] > known[0]:
-        return False
-    if before.cpu_ms is None or after.cpu_ms is None:  # JVM 8 does not tell
-        return True
-    return after.cpu_ms - before.cpu_ms <= limits.still_cpu_share * (last.ts_ms - first.ts_ms)
-
-
-def _held_fact(
-    first: ThreadDump, last: ThreadDump, thread: Thread, limits: Thresholds, timeout_ms: float | None
-) -> Fact:
-    """Held beyond request.timeout.ms by a lock or a queue, without a time limit: it does not end by itself."""
-    apart = (last.ts_ms - first.ts_ms) / 1000
+def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
+    """Seconds after which a thread should have gone back to its selector, and something holds it for good."""
+    timeout_ms = option(window, "request.timeout.ms")
     timeout = limits.assumed_request_timeout_seconds if timeout_ms is None else timeout_ms / 1000
-    long = apart > max(limits.min_overdue_seconds, timeout * limits.timeout_margin)
-    return Fact(
-        "thread-dump",
-        first.ts_ms,
-        last.ts_ms,
-        f"the I/O thread '{thread.name}' is {thread.state or 'found'} inside a callback at the same place as "
-        f"{duration(apart)} before and used no CPU in between, in {_innermost(thread)}",
-        direct=long and thread.state in ("WAITING", "BLOCKED"),
-        source=last.source,
-    )
-
-
-def _innermost(thread: Thread) -> str:
-    """The innermost frame that is not the JVM's own."""
-    own = (f for f in thread.frames if not f.startswith(("java.", "jdk.", "sun.")))
-    return ".".join(next(own, thread.frames[0]).split(".")[-2:])
-
-
-def _wait_frame(thread: Thread) -> str:
-    frame = next((f for f in thread.frames if any(wait in f for wait in WAITS)), "")
-    return ".".join(frame.split(".")[-2:])
+    return max(limits.min_overdue_seconds, timeout * limits.timeout_margin)
 
 
 # -- what the metrics show, over any number of windows ---------------------------------------------------------------
@@ -343,6 +249,23 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     return facts + ([_unserved(window)] if unserved(w, limits)[0] else [])
 
 
+def _ended_at(window: ClientWindow, found: Frozen, at: int) -> bool:
+    """Did the selector go on after a run?"""
+    return any(r.get("select-total") is not None for r in window.readings[found.runs.last[at] + 1 :])
+
+
+def _held_for(window: ClientWindow, w: Windows, limits: Thresholds) -> float | None:
+    """For how many seconds the I/O thread was held at most, where it has come back each time; None where it has not."""
+    found = frozen(w, limits)
+    if not len(found.runs) or not _ended_at(window, found, len(found.runs) - 1):
+        return None
+    return round(float(found.runs.seconds.max()), 1)
+
+
+def _went_on(window: ClientWindow, found: Frozen, at: int) -> str:
+    return "; then it went on, so the blockade was bounded" if _ended_at(window, found, at) else ""
+
+
 def _filling(window: ClientWindow, w: Windows, found: Frozen, at: int, limits: Thresholds) -> Fact:
     stood = run(window, "select-total", found.runs.first[at], found.runs.last[at])
     before, after = (_known(used_ratios(w).values[row]) for row in (found.runs.first[at], found.runs.last[at]))
@@ -352,7 +275,7 @@ def _filling(window: ClientWindow, w: Windows, found: Frozen, at: int, limits: T
         stood.first.ts_ms,
         stood.last.ts_ms,
         f"select-total stood at {stood.first.metrics['select-total']:.0f} for {duration(stood.seconds)} "
-        f"while the buffer filled {filled}",
+        f"while the buffer filled {filled}{_went_on(window, found, at)}",
         direct=stood.seconds >= limits.confirm_frozen_seconds,
         source=stood.last.source,
     )
@@ -373,7 +296,8 @@ def _overdue(window: ClientWindow, w: Windows, found: Frozen, at: int, limits: T
         stood.last.ts_ms,
         f"select-total stood at {stood.first.metrics['select-total']:.0f} for "
         f"{duration((stood.last.ts_ms - since.ts_ms) / 1000)} with "
-        f"{' and '.join(load)}; request.timeout.ms is {duration(timeout)}{'' if configured else ' by default'}",
+        f"{' and '.join(load)}; request.timeout.ms is {duration(timeout)}{'' if configured else ' by default'}"
+        f"{_went_on(window, found, at)}",
         direct=configured is not None,
         source=stood.last.source,
     )
@@ -425,6 +349,19 @@ def _logged(window: ClientWindow) -> list[Fact]:
     return [Fact("log", mine[0].ts_ms, mine[0].ts_ms, text, source=mine[0].source)]
 
 
+def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
+    """Clients since 4.1 refuse flush() inside a callback: nothing is stuck, and nothing is flushed either."""
+    lines = events(window, "flush-refused-in-callback")
+    times = sum(line.repeats for line in lines)
+    if not lines or times < limits.min_refused_lines:
+        return []
+    text = (
+        f"the client refused {count(times, 'call')} of flush() inside its callbacks: {quoted(lines[-1].text)}; "
+        "no record waits for it, but what the callback wanted is not done"
+    )
+    return [Fact("log", lines[0].ts_ms, lines[-1].ts_ms, text, source=lines[-1].source)]
+
+
 def _sentence(text: str) -> str:
     start = max(text.find("Failed to allocate"), text.find("Local: Queue full"), text.find("You have exhausted"), 0)
     return text[start:]
@@ -432,7 +369,7 @@ def _sentence(text: str) -> str:
 
 def _blindness(window: ClientWindow, w: Windows, limits: Thresholds) -> str | None:
     reason = GATE.reason(w, limits)
-    return None if reason != BLIND_BUFFER and any(_network_threads(window)) else reason
+    return None if reason != BLIND_BUFFER and any(network_threads(window)) else reason
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
@@ -441,9 +378,9 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     rates = values(window, "select-rate")
     moves = len(selects) > 2 and selects[-3] < selects[-2] < selects[-1]
     turns = not selects and len(rates) > 1 and min(rates[-2:]) > 0
-    newest = list(_network_threads(window))[-1:]
-    inside = any(part in frame for _, thread in newest for frame in thread.frames for part in CALLBACK_FRAMES)
-    return (moves or turns) and not inside
+    newest = list(network_threads(window))[-1:]
+    inside = any(in_callback(thread) for _, thread in newest)
+    return (moves or turns) and not inside and not events(window, "flush-refused-in-callback")
 
 
 MODE = FailureMode(

@@ -30,6 +30,7 @@ from clienthealth.modes._evidence import (
     Fact,
     conclude,
     count,
+    duration,
     events,
     percent,
     quoted,
@@ -38,12 +39,13 @@ from clienthealth.modes._evidence import (
     version,
 )
 from clienthealth.records import ClientWindow, LogEvent, Reading, Verdict
+from clienthealth.windows.view import Windows
 
 STARTED = ("producer-started", "producer-config")
 CLOSED = ("producer-closing", "producer-closed", "producer-unregistered")
 FORCED = ("producer-force-close", "records-aborted")
 DIED = ("process-out-of-memory", "process-crashed", "process-killed-for-memory", "container-killed", "process-killed")
-TERMINATING = "librdkafka-terminating"
+TERMINATING, UNCLOSED = "librdkafka-terminating", "aiokafka-unclosed"
 #: From this version on the Java client's log lines begin with its id.
 NAMED_SINCE = (1,)
 
@@ -57,6 +59,9 @@ class Thresholds:
         "bytes in the buffer: 14 healthy producers had up to 488 KiB in flight",
     )
     confirm_ratio: float = threshold(0.02, "and share of the buffer: 14 healthy producers used up to 1.5 % of 32 MiB")
+    closing_seconds: float = threshold(
+        5.0, "after the begin of close() with records in the buffer: a close that works empties it in less"
+    )
     confirm_records: int = threshold(
         100, "records sent and not acknowledged, where the client counts them: more than one request holds for long"
     )
@@ -99,22 +104,41 @@ def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
         fact = Fact("log", forced.ts_ms, forced.ts_ms, f"the client logged {quoted(forced.text)}", True, forced.source)
         return conclude(NOT_CLOSED, [fact, *_left(window, pending)], {"cause": "forced-close", **_loss(pending)})
     if events(window, *CLOSED) and not forced:
-        return conclude(NOT_CLOSED, [])
+        return conclude(NOT_CLOSED, _unfinished(window, pending, thresholds), {"cause": "killed", **_loss(pending)})
+    unclosed = [Fact("log", e.ts_ms, e.ts_ms, quoted(e.text), source=e.source) for e in events(window, UNCLOSED)[-1:]]
     if pending is None:
-        return conclude(NOT_CLOSED, [], otherwise=BLIND)
-    if pending.nothing:
+        died = events(window, *DIED)[-1:]
+        blind = f"the process ended ({quoted(died[0].text)}), and {BLIND}" if died else BLIND
+        return conclude(NOT_CLOSED, unclosed, {"cause": "exit-without-close"}, otherwise=blind)
+    if pending.nothing and not unclosed:
+        if events(window, *DIED) and Windows.of(window).rose("record-send-total")[0]:
+            return Verdict(NOT_CLOSED, "unknown", reason=DIED_SENDING)
         return Verdict(NOT_CLOSED, "ok", detail={"note": "it had nothing left to deliver when last heard of"})
-    return _missed(window, pending, forced, thresholds)
+    return _missed(window, pending, forced, unclosed, thresholds)
 
 
-def _missed(window: ClientWindow, pending: _Pending, forced: LogEvent | None, limits: Thresholds) -> Verdict:
+def _unfinished(window: ClientWindow, pending: _Pending | None, limits: Thresholds) -> list[Fact]:
+    """A close() that had not come back when the client was last heard of, with something to deliver."""
+    begun, last = events(window, "producer-closing"), window.readings[-1] if window.readings else None
+    if events(window, "producer-closed", "producer-unregistered") or not begun or last is None or pending is None:
+        return []
+    waited = (last.ts_ms - begun[-1].ts_ms) / 1000
+    if pending.nothing or waited < limits.closing_seconds:
+        return []
+    text = f"{duration(waited)} after it began to close it still had to deliver {pending}, and no line tells of the end"
+    return [Fact("metric", begun[-1].ts_ms, last.ts_ms, text, source=last.source)]
+
+
+def _missed(
+    window: ClientWindow, pending: _Pending, forced: LogEvent | None, unclosed: list[Fact], limits: Thresholds
+) -> Verdict:
     """The client has gone with something to deliver, and nothing tells of a close that waited for it."""
     nameless = (version(window) or NAMED_SINCE) < NAMED_SINCE
     read = bool(events(window, *STARTED, *CLOSED, *FORCED)) and not nameless
     died = events(window, *DIED)
-    if not read and not died and not pending.large(limits):
+    if not read and not died and not unclosed and not pending.large(limits):
         return Verdict(NOT_CLOSED, "unknown", reason=NAMELESS if nameless else UNREAD, detail=_loss(pending))
-    facts = _left(window, pending)
+    facts = [*_left(window, pending), *unclosed]
     if forced:
         facts.append(Fact("log", forced.ts_ms, forced.ts_ms, "its close() waited 0 s", source=forced.source))
     elif died:
@@ -195,6 +219,7 @@ def _waited(window: ClientWindow) -> bool:
 
 BLIND = "the client did not tell what it still had to deliver"
 NAMELESS = "it had a little to deliver when last heard of, and clients before 1.0 do not name themselves at their close"
+DIED_SENDING = "it had nothing left to deliver when last heard of, but its process was killed while it was sending"
 UNREAD = "it had a little to deliver when last heard of, and no line of its log was read that would tell of a close"
 
 

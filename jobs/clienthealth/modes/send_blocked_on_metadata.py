@@ -37,13 +37,15 @@ from clienthealth.modes._evidence import (
     run,
     values,
 )
+from clienthealth.modes._io_thread import is_network_thread, network_threads
 from clienthealth.records import ClientWindow, LogEvent, Thread, ThreadDump, Verdict
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
 
-NETWORK_THREAD = "kafka-producer-network-thread"
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
-DENIED = "TOPIC_AUTHORIZATION_FAILED"
+DENIED, LEADERLESS = "TOPIC_AUTHORIZATION_FAILED", "LEADER_NOT_AVAILABLE"
+#: A thread that two dumps so far apart find waiting does not just pass by.
+STAYS_MS = 9_000
 FAILURES = ("topic-not-in-metadata", "partition-not-in-metadata", "metadata-not-updated")
 UNREACHABLE = (
     "bootstrap-disconnected",
@@ -81,19 +83,23 @@ def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
     waits = _waits(window, w)
     topics = _missing_topics(window, thresholds)
     facts = _logged(failures, thresholds) + _dumped(waits, thresholds)
-    if waits or failures or not w.rose("record-send-total")[0]:
+    sends = bool(w.rose("record-send-total")[0])
+    if waits or failures or not sends:
         facts += _answered(window, topics)
     facts += _measured(window, w, thresholds)
     cause, named = _cause(window, failures, topics)
     blocked = Counter(dump.ts_ms for dump, _ in waits)
+    longest = _longest_block(failures, waits)
     detail = {
         "cause": cause,
         **named,
         "blocked_threads": max(blocked.values(), default=None),
-        "longest_block_seconds": _longest_block(failures, waits),
+        "longest_block_seconds": longest,
         "failed_sends": len(failures) or None,
     }
-    return conclude(METADATA, facts, detail, None if facts else _blindness(window, w, thresholds))
+    otherwise = None if facts else _doubt(window, sends, topics) or _blindness(window, w, thresholds)
+    # Where the client may not use the topic, send() fails at once: it blocks nobody as long as no wait was measured.
+    return conclude(METADATA, facts, detail, otherwise, independent=cause != "topic-denied" or longest is not None)
 
 
 def _failures(window: ClientWindow) -> list[LogEvent]:
@@ -103,18 +109,47 @@ def _failures(window: ClientWindow) -> list[LogEvent]:
 
 
 def _waits(window: ClientWindow, w: Windows) -> list[tuple[ThreadDump, Thread]]:
-    """Callers found waiting, by dump; none while this client was sending (then they wait for another producer)."""
-    return [
+    """Callers found waiting, by dump; none while this client was sending: they wait for another producer or topic.
+
+    Threads that dumps far apart find there wait, whatever else is sent, if the process has no other producer. Where
+    the newest dump finds nobody any more, those before went on.
+    """
+    found = [
         (dump, thread)
         for dump in window.dumps
-        if not _sending(window, w, dump.ts_ms)
         for thread in dump.threads
-        if has_frame(thread, WAIT_FRAME) and not thread.name.startswith(NETWORK_THREAD)
+        if has_frame(thread, WAIT_FRAME) and not is_network_thread(thread)
     ]
+    if not found or not any(dump is window.dumps[-1] for dump, _ in found):
+        return []
+    stay = {t.name for d, t in found if any(t.name == u.name and e.ts_ms - d.ts_ms >= STAYS_MS for e, u in found)}
+    alone = all(sum(map(is_network_thread, dump.threads)) < 2 for dump in window.dumps)
+    if 0 < len(values(window, "record-send-total")) < MIN_READINGS:  # a producer that has just begun waits, too
+        return [(d, t) for d, t in found if alone and t.name in stay]
+    return [(d, t) for d, t in found if not _sending(window, w, d.ts_ms) or (alone and t.name in stay)]
 
 
 def _sending(window: ClientWindow, w: Windows, ts_ms: int) -> bool:
-    return bool(rose_around(window, "record-send-total", ts_ms)) and not w.rose("record-error-total")[0]
+    """Did this client send around a moment, or else after it or before?"""
+    sent = rose_around(window, "record-send-total", ts_ms)
+    if not sent:
+        known = [(r.ts_ms > ts_ms, v) for r in window.readings if (v := r.get("record-send-total")) is not None]
+        later, before = ([v for after, v in known if after is side] for side in (True, False))
+        sent = _rises(later) or (sent is None and not later and _rises(before[-2:]))
+    return sent and not w.rose("record-error-total")[0]
+
+
+def _rises(counts: list[float]) -> bool:
+    return bool(counts) and counts[-1] > counts[0]
+
+
+def _doubt(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]) -> str | None:
+    """Why it is not known that nobody waits, although nothing proves that somebody does."""
+    lines = [e for e in events(window, "topic-error-in-metadata") if e.captures.get("error") != LEADERLESS]
+    if not lines or (sends and not topics):
+        return None
+    told = f"the brokers answer {lines[-1].captures.get('error')} for topic {lines[-1].captures.get('topic')}"
+    return f"{told}, and {'other records are sent' if sends else 'nothing tells whether a caller waits for it'}"
 
 
 def _waited_ms(event: LogEvent) -> float:
@@ -177,7 +212,7 @@ def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[
     """Topics that the brokers keep refusing; a leader that is not available is an outage, not a missing topic."""
     by_topic: dict[str, list[LogEvent]] = defaultdict(list)
     for event in events(window, "topic-error-in-metadata"):
-        if event.captures.get("error") != "LEADER_NOT_AVAILABLE":
+        if event.captures.get("error") != LEADERLESS:
             by_topic[event.captures.get("topic", "")].append(event)
     return {
         topic: lines
@@ -340,7 +375,8 @@ def _longest_block(failures: list[LogEvent], waits: list[tuple[ThreadDump, Threa
 
 
 def _blindness(window: ClientWindow, w: Windows, limits: Thresholds) -> str | None:
-    return None if window.dumps else GATE.reason(w, limits)
+    """A dump that shows the client at work, and nobody who waits, tells."""
+    return None if any(network_threads(window)) else GATE.reason(w, limits)
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -24,6 +26,7 @@ from clienthealth.records import (
 from clienthealth.settings import Settings
 from clienthealth.step.faults import Faults
 from clienthealth.step.readings import SHIFT, Grid, Ints, keys, totals_added_up
+from clienthealth.step.said import logged_options
 from clienthealth.step.state import OPTIONS, BucketState
 from clienthealth.windows.packed import (
     HEAD,
@@ -107,7 +110,6 @@ class Bucket:
         state, metrics = self.state, len(CLIENT_METRICS[kind])
         begin, end = (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)
         parts = state.parts[self.part_begin[begin] : self.part_begin[end]]
-        options = state.clients[client, OPTIONS].astype(np.int64).tolist()
         return Windows(
             kind,  # type: ignore[arg-type]
             self.rows[begin:end, TS].astype(np.int64),
@@ -122,9 +124,30 @@ class Bucket:
                 parts[:, PART_HEAD:],
                 state.names,
             ),
-            [state.configs[at] if at >= 0 else {} for at in options],
+            list(map(self.config, client.tolist())),
             [who.group or who.client_id for who in map(state.whos.__getitem__, client.tolist())],
         )
+
+    def config(self, number: int) -> Mapping[str, str]:
+        """A client's options: as it reports them, else as it logged them when it started."""
+        found = self._configs.get(number)
+        if found is None:
+            options = int(self.state.clients[number, OPTIONS])
+            reported = self.state.configs[options] if options >= 0 else {}
+            who = self.state.whos[number]
+            logged = logged_options(self.state, who, self.alone(who)) if self.state.farewells else {}
+            found = self._configs[number] = {**logged, **reported} if logged else reported
+        return found
+
+    def alone(self, who: Who) -> bool:
+        """Does no other client of the same kind of its process report?"""
+        return self._crowds[who.process, who.kind] < 2
+
+    @cached_property
+    def _crowds(self) -> Counter[tuple[tuple[str, str], str]]:
+        return Counter((who.process, who.kind) for who in self.state.whos)
+
+    _configs: dict[int, Mapping[str, str]] = field(default_factory=dict)
 
     def reading(self, row: int) -> Reading:
         """A row as a reading."""
@@ -156,12 +179,11 @@ class Bucket:
         self, who: Who, number: int | None, start: int, end: int, lo: int, hi: int, said: Attended
     ) -> ClientWindow:
         """A window of a client as the judges see it. `number`: its number, None where it does not report."""
-        options = -1 if number is None else int(self.state.clients[number, OPTIONS])
         return ClientWindow(
             client_of(who),
             start,
             end,
             tuple(map(self.reading, range(lo, hi))),
             *said,
-            config=self.state.configs[options] if options >= 0 else {},
+            config=logged_options(self.state, who, self.alone(who)) if number is None else self.config(number),
         )

@@ -6,6 +6,8 @@ least, by the clock of all. It is judged by its last reading and by what was log
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,11 +17,12 @@ from clienthealth.judging import judge_windows
 from clienthealth.records import CLIENT_METRICS, ClientWindow, Reading
 from clienthealth.settings import Settings
 from clienthealth.step import recovery
+from clienthealth.step import said as speech
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.judgement import Record, _json, with_incidents
 from clienthealth.step.readings import Ints
-from clienthealth.step.state import EVERY, FIRST, HEARD, LAST, LEFT, OPTIONS, UNDELIVERED, BucketState
-from clienthealth.windows.packed import WHO
+from clienthealth.step.state import EVERY, FIRST, HEARD, LAST, LEFT, UNDELIVERED, BucketState
+from clienthealth.windows.packed import TS, WHO
 
 INTERVALS = 3
 
@@ -85,34 +88,41 @@ def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Tran
         "verdicts": [verdict_json(v) for v in shown],
         "worst": worst(shown),
     }
-    state.farewells.pop((*who.process, seen.client.client_id), None)
     return (key, _json(record)), changes
 
 
 def departure(bucket: Bucket, number: int) -> ClientWindow:
-    """The window of a client's end: its last reading, whole, and the lines that speak of its beginning and end."""
+    """The window of a client's end: its last readings, and the lines that speak of its beginning and end."""
     state = bucket.state
     who, row = state.whos[number], state.clients[number]
-    last = int(np.searchsorted(state.rows[:, WHO], number, "right")) - 1
-    reading = bucket.reading(last)
-    options = int(row[OPTIONS])
+    lo, hi = np.searchsorted(state.rows[:, WHO], [number, number + 1])
+    since = max(row[FIRST], row[LAST] - bucket.grid.length[number])
+    readings = tuple(map(bucket.reading, range(lo + int(np.sum(state.rows[lo:hi, TS] < since)), hi)))
+    if who.kind == "producer":
+        readings = _completed(readings, row[LEFT:].tolist())
     gap = gaps(state, bucket.settings)[number]
-    # What an earlier client of the same name said of its end is not of this one.
-    lines = [e for e in state.farewells.get((*who.process, who.client_id), []) if e.ts_ms >= row[FIRST] - gap]
     return ClientWindow(
         client_of(who),
         start_ms=int(row[FIRST]),
         end_ms=int(row[LAST] + gap),
-        readings=(_completed(reading, row[LEFT:].tolist()) if who.kind == "producer" else reading,),
-        logs=tuple(sorted(lines, key=lambda event: event.ts_ms)),
-        config=state.configs[options] if options >= 0 else {},
+        readings=readings,
+        # What an earlier client of the same name said of its end is not of this one.
+        logs=tuple(line for line in speech.farewells(state, who, bucket.alone(who)) if line.ts_ms >= row[FIRST] - gap),
+        config=bucket.config(number),
         departed_ms=int(row[LAST]),
     )
 
 
-def _completed(reading: Reading, left: list[float]) -> Reading:
-    """A producer's last reading with what it does not say of the undelivered, as it was said last."""
-    said = {name: value for name, value in zip(UNDELIVERED, left, strict=True) if value == value}
+def _completed(readings: Sequence[Reading], left: list[float]) -> tuple[Reading, ...]:
+    """A producer's last readings, each with what it does not say of the undelivered, as it was said before."""
     names = CLIENT_METRICS["producer"]
-    whole = {**said, **reading.metrics}
-    return Reading(reading.ts_ms, {n: whole[n] for n in names if n in whole}, reading.topics, reading.source)
+    known: dict[str, float] = {}
+    found = []
+    for position, reading in enumerate(readings, 1):
+        if position == len(readings):
+            known = {name: value for name, value in zip(UNDELIVERED, left, strict=True) if value == value}
+        whole = {**known, **reading.metrics}
+        known = {name: whole[name] for name in UNDELIVERED if name in whole}
+        metrics = {name: whole[name] for name in names if name in whole}
+        found.append(Reading(reading.ts_ms, metrics, reading.topics, reading.source))
+    return tuple(found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 
 import msgspec
@@ -340,13 +340,19 @@ class _Judgement:
                 window = self.bucket.window(who, None, start, start + length, 0, 0, inside.about(who))
                 windows[who].append(window)
         for who, mine in windows.items():
-            live = live_modes(who.kind)
-            judged = [(w.end_ms, [verdict(mode, w, self.now_ms, self.limits[mode.id]) for mode in live]) for w in mine]
+            of_kind = [mode for mode in modes().values() if who.kind in mode.kinds]
+            judged = [(w.end_ms, [self._spoken(mode, w) for mode in of_kind]) for w in mine]
             newest = mine[-1]
             last = max([*(event.ts_ms for event in newest.logs), *(dump.ts_ms for dump in newest.dumps)])
             shown = self._entered(newest.client, judged, last, 0, mine.__getitem__)
             (indicators,) = client_indicators(Windows.of(newest), self.settings.lag)
             self._publish(card(who), newest.start_ms, newest.end_ms, 0, indicators, *_verdicts(shown), last)
+
+    def _spoken(self, mode: FailureMode, window: ClientWindow) -> Verdict:
+        """The verdict by what was said alone: a client may well say that it has ended, if it reports nothing."""
+        if mode.absence:
+            window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
+        return verdict(mode, window, self.now_ms, self.limits[mode.id])
 
 
 class _Collected(_Judgement):

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from clienthealth.logs.dump_clients import clients_of
 from clienthealth.logs.dumps import DUMP_LINE, rejoin
 from clienthealth.logs.sampling import sample_key
-from clienthealth.logs.signatures import SIGNATURES
+from clienthealth.logs.signatures import CONFIG_LOGGED, SIGNATURES, options_logged
 from clienthealth.modes import modes
-from clienthealth.records import Kind, LogEvent, ThreadDump
+from clienthealth.records import CONFIG_OPTIONS, Kind, LogEvent, ThreadDump
 from clienthealth.settings import MonitorSettings
 from clienthealth.step.state import BucketState
 from clienthealth.windows.packed import Chunk, Said, Who
 
 Process = tuple[str, str]
 
-#: Lines that speak of a client's beginning and end are kept as long as it reports, and so long before it does.
+#: Lines that speak of a client's beginning and end are kept while its process is heard of, and so long after them.
 FAREWELL_MS = 900_000
 
 
@@ -31,7 +31,12 @@ def _kinds() -> Mapping[str, Kind]:
 @cache
 def _farewells() -> frozenset[str]:
     absent = {mode.id for mode in modes().values() if mode.absence}
-    return frozenset(s.id for s in SIGNATURES if s.mode in absent)
+    return frozenset(s.id for s in SIGNATURES if s.mode in absent) | {*CONFIG_LOGGED}
+
+
+@cache
+def _of_processes() -> frozenset[str]:
+    return frozenset(s.id for s in SIGNATURES if s.process)
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings) -> tuple[list[Said], int]:
@@ -66,13 +71,14 @@ def _sample(said: Said) -> tuple[object, ...]:
 
 
 def _remember(state: BucketState, said: Said) -> None:
-    """Keep a line that speaks of the beginning or the end of a client: of each signature the first and the last."""
+    """Keep a line that speaks of the beginning or the end of a client: of each signature the first and the last.
+
+    Lines that name no client are kept under no name.
+    """
     event = said.event
     if event is None or event.signature not in _farewells():
         return
-    client_id = event.client_id or event.captures.get("client")
-    if not client_id:
-        return
+    client_id = event.client_id or event.captures.get("client", "")
     kept = state.farewells.setdefault((*said.process, client_id), [])
     same = [position for position, other in enumerate(kept) if other.signature == event.signature]
     if len(same) > 1:
@@ -104,10 +110,36 @@ def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> None
         closed = _passed(state, things, settings)
         kept += [said for said in things if said.ts_ms + length_ms > closed]
     state.said = sorted(kept, key=lambda said: said.ts_ms)
-    reporting = {(*who.process, who.client_id) for who in state.whos}
+    living = {who.process for who in state.whos} | {said.process for said in kept}
     for key, events in list(state.farewells.items()):
-        if key not in reporting and state.time_ms - events[-1].ts_ms > FAREWELL_MS:
+        if key[:2] not in living and state.time_ms - events[-1].ts_ms > FAREWELL_MS:
             del state.farewells[key]
+
+
+def farewells(state: BucketState, who: Who, alone: bool) -> list[LogEvent]:
+    """The kept lines that speak of a client's beginning and end, in order of time.
+
+    What names no client is of the only one of its kind in the process (`alone`), or of all where it speaks of the
+    process.
+    """
+    mine = state.farewells.get((*who.process, who.client_id), []) if who.client_id else []
+    nameless = state.farewells.get((*who.process, ""), [])
+    if nameless:
+        mine = [*mine, *(e for e in nameless if (alone and _is_of(e, who)) or e.signature in _of_processes())]
+    return sorted(mine, key=lambda event: event.ts_ms)
+
+
+def _is_of(event: LogEvent, who: Who) -> bool:
+    return _kinds().get(event.signature, who.kind) == who.kind
+
+
+def logged_options(state: BucketState, who: Who, alone: bool) -> dict[str, str]:
+    """The options that a client logged when it was started last."""
+    told: dict[str, str] = {}
+    for event in farewells(state, who, alone):
+        if event.signature in CONFIG_LOGGED:
+            told |= options_logged(event.captures)
+    return {name: told[name] for name in CONFIG_OPTIONS if name in told}
 
 
 def _passed(state: BucketState, things: Sequence[Said], settings: MonitorSettings) -> float:
@@ -122,13 +154,17 @@ def _passed(state: BucketState, things: Sequence[Said], settings: MonitorSetting
 class Heard:
     """What a process said, in order of time, the clients of it that report, and those that did.
 
-    `former`: clients with an open incident that report no more.
+    former  clients with an open incident that report no more
+    named   the names, by kind, that all its lines and dumps give to clients, also to those that do not report
+    topics  of which clients, by their names, its lines say something about a topic
     """
 
     process: Process
     things: Sequence[Said]
     reporting: Sequence[Who]
     former: Sequence[Who] = ()
+    named: Mapping[str, Set[str]] = field(default_factory=dict)
+    topics: Mapping[str, Set[str]] = field(default_factory=dict)
 
     def within(self, start_ms: int, end_ms: int) -> Heard:
         """What it said in a window [start, end), dumps that came line by line joined again."""
@@ -138,10 +174,10 @@ class Heard:
             first = next(said for said in inside if said.event is lines[0])
             inside = [said for said in inside if said.event is None or said.event.signature != DUMP_LINE]
             inside += [Said(*self.process, first.instance, dump=dump) for dump in rejoin(lines)]
-        return Heard(self.process, sorted(inside, key=lambda said: said.ts_ms), self.reporting, self.former)
+        return replace(self, things=sorted(inside, key=lambda said: said.ts_ms))
 
     def about(self, who: Who) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
-        """Events that speak of a client, or of no client and of its kind, and the dumps of its process."""
+        """Events that speak of a client, or of none by its name, and the dumps of its process."""
         instances = {client.instance for client in self.reporting}
         events, dumps = [], []
         for said in self.things:
@@ -149,29 +185,55 @@ class Heard:
                 continue  # it is of another process at the same place
             if said.dump is not None:
                 dumps.append(said.dump)
-            elif said.event is not None and _speaks_of(said.event, who):
+            elif said.event is not None and self._speaks_of(said.event, who):
                 events.append(said.event if said.repeats == 1 else replace(said.event, repeats=said.repeats))
         return tuple(events), tuple(dumps)
 
     def spoken_of(self) -> list[Who]:
         """Clients that do not report but are spoken of; the process itself stands for one that nobody knows."""
         found: dict[Who, None] = {}
-        for instance, client_id, kind in self._named():
+        for instance, client_id, kind in self.naming():
             if _named_by(client_id, kind, self.reporting):
                 continue
             known = _named_by(client_id, kind, self.former)
             found.update(dict.fromkeys(known))
             if not known:
                 service, place = self.process
-                found[Who(service, place, instance or place, client_id or "", kind)] = None
+                name = client_id or self._only(kind) or ""
+                found[Who(service, place, instance or place, name, kind)] = None
         return list(found)
 
-    def _named(self) -> Iterator[tuple[str | None, str | None, Kind]]:
+    def _only(self, kind: str) -> str | None:
+        """The name of the only client of a kind that the process speaks of."""
+        names = self.named.get(kind, ())
+        return next(iter(names)) if len(names) == 1 else None
+
+    def _speaks_of(self, event: LogEvent, who: Who) -> bool:
+        """Does an event name the client, or no client and its kind?
+
+        Of several clients that do not report, a line that names none is of none: no metrics would tell which it means.
+        """
+        if not _is_of(event, who) or event.client_id is not None:
+            return _is_of(event, who) and event.client_id == who.client_id
+        concerned = self._concerned(event, who.kind)
+        if concerned:
+            return who.client_id in concerned
+        single = not who.client_id or self._only(who.kind) == who.client_id
+        reports = any(who.identity == other.identity for other in self.reporting)
+        return single or reports or event.signature in _of_processes()
+
+    def _concerned(self, event: LogEvent, kind: str) -> Set[str]:
+        """The clients of a kind that said something about the topic that an event speaks of."""
+        return self.topics.get(event.captures.get("topic", ""), frozenset()) & self.named.get(kind, frozenset())
+
+    def naming(self) -> Iterator[tuple[str | None, str | None, Kind]]:
         for said in self.things:
             if said.event is not None:
                 kind = _kinds().get(said.event.signature)
                 if kind:
-                    yield said.instance, said.event.client_id, kind
+                    nameless = said.event.client_id is None
+                    for client_id in (nameless and self._concerned(said.event, kind)) or (said.event.client_id,):
+                        yield said.instance, client_id, kind
             elif said.dump is not None:
                 for client_id, of_kind in clients_of(said.dump):
                     yield said.instance, client_id, of_kind
@@ -180,11 +242,6 @@ class Heard:
 def _named_by(client_id: str | None, kind: Kind, clients: Iterable[Who]) -> list[Who]:
     """The clients that such a name can mean."""
     return [client for client in clients if client_id in (None, client.client_id) and client.kind == kind]
-
-
-def _speaks_of(event: LogEvent, who: Who) -> bool:
-    """Does an event name the client, or no client and its kind?"""
-    return event.client_id in (None, who.client_id) and _kinds().get(event.signature, who.kind) == who.kind
 
 
 def heard(state: BucketState) -> dict[Process, Heard]:
@@ -197,10 +254,33 @@ def heard(state: BucketState) -> dict[Process, Heard]:
         for who in state.whos:
             if who.process in things:
                 reporting[who.process].append(who)
-    return {
-        process: Heard(process, said, reporting[process], [who for who in state.former if who.process == process])
-        for process, said in things.items()
-    }
+    remembered: dict[Process, list[tuple[str, LogEvent]]] = defaultdict(list)
+    for (service, place, client_id), events in state.farewells.items() if things else ():
+        remembered[service, place] += [(client_id, event) for event in events]
+    found = {}
+    for process, mine in things.items():
+        former = [who for who in state.former if who.process == process]
+        topics: dict[str, set[str]] = defaultdict(set)
+        for event in (thing.event for thing in mine):
+            if event is not None and event.client_id and "topic" in event.captures:
+                topics[event.captures["topic"]].add(event.client_id)
+        of_process = Heard(process, mine, reporting[process], former)
+        found[process] = replace(of_process, named=_names(of_process, remembered[process]), topics=topics)
+    return found
+
+
+def _names(heard: Heard, remembered: Iterable[tuple[str, LogEvent]]) -> dict[str, set[str]]:
+    """By kind the names of the clients of a process: that report, and that it speaks or spoke of."""
+    named: dict[str, set[str]] = defaultdict(set)
+    for who in (*heard.reporting, *heard.former):
+        named[who.kind].add(who.client_id)
+    for _, client_id, kind in heard.naming():
+        if client_id:
+            named[kind].add(client_id)
+    for client_id, event in remembered:
+        if client_id and (spoken := _kinds().get(event.signature)):
+            named[spoken].add(client_id)
+    return named
 
 
 def starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[int]:

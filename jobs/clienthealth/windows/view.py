@@ -16,7 +16,7 @@ import numpy as np
 from clienthealth.records import CLIENT_METRICS, TOPIC_METRICS, ClientWindow, Kind, Reading
 from clienthealth.windows.columns import Bools, Column, Floats, Ints, counted, spread, unknown
 
-__all__ = ["MIN_READINGS", "Bools", "Floats", "Ints", "Parts", "Runs", "Windows", "number", "options"]
+__all__ = ["MIN_READINGS", "Bools", "Floats", "Ints", "Parts", "Runs", "Windows", "number"]
 
 T = TypeVar("T")
 
@@ -24,7 +24,6 @@ T = TypeVar("T")
 MIN_READINGS = 3
 
 #: The log lines in which a client tells its options when it starts.
-CONFIG_LOGGED = ("producer-config", "consumer-config")
 
 _POSITION = {kind: {name: at for at, name in enumerate(names)} for kind, names in CLIENT_METRICS.items()}
 _TOPIC_POSITION = {name: at for at, name in enumerate(TOPIC_METRICS)}
@@ -136,7 +135,7 @@ class Windows:
             np.zeros(1, np.int64),
             np.full(1, len(readings), np.int64),
             _parts(readings),
-            [options(window)],
+            [window.config],
             [window.client.group or window.client.client_id],
         )
 
@@ -320,18 +319,6 @@ class Windows:
         found = self.at(self.window_of_row)
         found.lo, found.hi = self.rows, self.rows + 1
         return found
-
-
-def options(window: ClientWindow) -> Mapping[str, str]:
-    """The client's options: as reported with its metrics, else as its start was logged in this window.
-
-    A log writes request.timeout.ms as requestTimeoutMs does in its capture.
-    """
-    logged = [event.captures for event in window.logs if event.signature in CONFIG_LOGGED]
-    if not logged:
-        return window.config
-    told = {"".join(f".{c.lower()}" if c.isupper() else c for c in name): text for name, text in logged[-1].items()}
-    return {**told, **window.config}
 
 
 def number(text: str | None) -> float:

@@ -1,0 +1,65 @@
+"""The I/O thread of a Java producer in thread dumps: which it is, and what it does inside a callback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from clienthealth.records import ClientWindow, Thread, ThreadDump
+
+NETWORK_THREAD = "kafka-producer-network-thread"
+CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
+_WAITING = ("WAITING", "TIMED_WAITING", "BLOCKED")
+#: The JVM calls a thread RUNNABLE that waits in one of these: for an answer, or for the disk below a log.
+_NATIVE_WAITS = (
+    "socketRead0",
+    "SocketDispatcher.read0",
+    "socketConnect",
+    "Net.poll",
+    "Net.connect",
+    "EPoll.wait",
+    "lookupAllHostAddr",
+    "FileOutputStream.writeBytes",
+    "FileDispatcherImpl.write0",
+    "FileDispatcherImpl.force0",
+)
+_JVM = ("java.", "javax.", "jdk.", "sun.")
+
+
+def is_network_thread(thread: Thread) -> bool:
+    """Is it any producer's I/O thread?"""
+    return thread.name.startswith(NETWORK_THREAD)
+
+
+def network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]]:
+    """The client's I/O thread in each dump; any producer's where one of the two has no name."""
+    for dump in window.dumps:
+        for thread in filter(is_network_thread, dump.threads):
+            owner = thread.name.partition(" | ")[2]
+            if owner == window.client.client_id or not (owner and window.client.client_id):
+                yield dump, thread
+
+
+def in_callback(thread: Thread) -> bool:
+    """Is it inside a callback?"""
+    return any(part in frame for frame in thread.frames for part in CALLBACK_FRAMES)
+
+
+def sleeps(thread: Thread) -> bool:
+    """Does it sleep for a time, rather than wait for something?"""
+    if thread.state != "TIMED_WAITING":
+        return False
+    own = next((at for at, frame in enumerate(thread.frames) if not frame.startswith(_JVM)), len(thread.frames))
+    below = thread.frames[max(0, own - 1)] if thread.frames else ""
+    return below.endswith(("Thread.sleep", "Thread.sleep0", "TimeUnit.sleep", "LockSupport.parkNanos"))
+
+
+def waits(thread: Thread) -> bool:
+    """Does it wait for something: a lock, a queue, a result, an answer, a disk?"""
+    natively = bool(thread.frames) and thread.frames[0].endswith(_NATIVE_WAITS)
+    return (thread.state in _WAITING or natively) and not sleeps(thread)
+
+
+def innermost(thread: Thread) -> str:
+    """The innermost frame that is not the JVM's own, as Class.method."""
+    own = (frame for frame in thread.frames if not frame.startswith(_JVM))
+    return ".".join(next(own, thread.frames[0] if thread.frames else "").split(".")[-2:])
