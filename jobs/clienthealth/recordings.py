@@ -32,6 +32,7 @@ class RawRecord:
     """One record: the bytes, whose process it is of, and where it stood (`offset`: line number from 0).
 
     ts_ms  the time that it has where it says none itself, epoch ms; 0 where nobody knows one
+    repeats  for how many records of a storm, all within a tenth of a second, it stands
     timed  how that time is known: the record (or a line before it) says it, its file's, or only the order
     """
 
@@ -43,6 +44,7 @@ class RawRecord:
     value: bytes
     ts_ms: int = 0
     timed: Timed = "own"
+    repeats: int = 1
 
 
 def read(paths: Sequence[Path]) -> list[RawRecord]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from clienthealth.decode import Decoded, decode_any, decode_logs, decode_metrics
-from clienthealth.diagnose.clear import honest
+from clienthealth.diagnose.clear import Found, honest
 from clienthealth.diagnose.input import Input
 from clienthealth.diagnose.tally import Tally
 from clienthealth.formats import Identity, RawRecord
@@ -23,11 +23,11 @@ from clienthealth.judging import judge_windows, merged
 from clienthealth.logs.events import said
 from clienthealth.modes import modes
 from clienthealth.recordings import RawRecord as Recorded
-from clienthealth.records import Client, Source, Verdict
+from clienthealth.records import Client, ClientWindow, Source, Verdict
 from clienthealth.settings import Settings
 from clienthealth.step import departures, judgement, readings
 from clienthealth.step import said as speech
-from clienthealth.step.bucket import Bucket
+from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.state import FIRST, BucketState
 from clienthealth.windows.packed import TS, WHO, Packer, Who
 
@@ -54,7 +54,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
     for record in records:
         raw = raw_record(record)
         decoded = decoders[record.stream](raw, settings, now_ms)
-        pack(decoded, raw.source, packer)
+        pack(decoded, raw.source, packer, record.repeats)
         result.dumps.update((raw.source, line.dump) for line in decoded.lines if line.dump is not None)
         tally.add(record, raw.source, decoded)
         if decoded.snapshots or decoded.lines:
@@ -65,7 +65,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
     _add_ends(bucket, found)
     result.rejected.update(fault.reason.partition(":")[0] for fault in bucket.faults.all)
     result.inputs.extend(tally.all())
-    found = honest(bucket, found, result.inputs)
+    found = honest(bucket, _told_once(found), result.inputs)
     clients = [(client, sorted(verdicts, key=lambda v: v.mode)) for client, verdicts in found.values()]
     result.clients.extend(sorted(clients, key=lambda item: item[0].key))
     return result
@@ -79,8 +79,8 @@ def raw_record(record: Recorded) -> RawRecord:
     return RawRecord(record.value, source, record.ts_ms, None, headers)
 
 
-def pack(decoded: Decoded, source: Source, packer: Packer) -> None:
-    """Add what a record says to a packer."""
+def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1) -> None:
+    """Add what a record says to a packer. `repeats`: for how many records like it this one stands."""
     for snapshot in decoded.snapshots:
         if snapshot.client.kind != "group":
             packer.snapshot(snapshot, who_of(snapshot.client), source)
@@ -89,7 +89,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer) -> None:
         process = client.service or "", client.host or client.instance or "", client.instance
         events, dumps = said(line, source)
         for event in events:
-            packer.say(*process, event=event)
+            packer.say(*process, event=dataclasses.replace(event, repeats=repeats) if repeats > 1 else event)
         for dump in dumps:
             packer.say(*process, dump=dump)
 
@@ -143,6 +143,31 @@ def _add_ends(bucket: Bucket, found: dict[str, tuple[Client, list[Verdict]]]) ->
         ends = [_at_most_suspected(v) for v in judge_windows([window], bucket.settings.modes, 0, absence=True)]
         client, verdicts = found.get(_key(window.client), (window.client, []))
         found[_key(client)] = (client, verdicts + ends)
+    reporting = {_key(client_of(who)) for who in state.whos}
+    told = speech.heard(state)
+    for key, (client, verdicts) in list(found.items()):
+        if key not in reporting and (last := _last_words(client, told)) is not None:
+            ends = [_at_most_suspected(v) for v in judge_windows([last], bucket.settings.modes, 0, absence=True)]
+            found[key] = (client, verdicts + ends)
+
+
+def _last_words(client: Client, told: Mapping[tuple[str, str], speech.Heard]) -> ClientWindow | None:
+    """All that was logged of a client of which there are no metrics; None where that is nothing."""
+    heard = told.get((client.service, client.host))
+    who = Who(client.service, client.host, client.instance, client.client_id, client.kind or "")
+    events, _ = heard.about(who) if heard is not None else ((), ())
+    if not events:
+        return None
+    last_ms = events[-1].ts_ms
+    return ClientWindow(client, events[0].ts_ms, last_ms + 1, logs=events, departed_ms=last_ms)
+
+
+def _told_once(found: Found) -> Found:
+    """Without the clients that nothing names where the same process has one that is: all that was said is its, too."""
+    named = {(c.service, c.host, c.kind) for c, _ in found.values() if c.client_id}
+    return {
+        key: of for key, of in found.items() if of[0].client_id or (of[0].service, of[0].host, of[0].kind) not in named
+    }
 
 
 def _key(client: Client) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from clienthealth.diagnose.input import Input
-from clienthealth.logs.signatures import DEADLOCK, LOOP, METADATA
+from clienthealth.logs.signatures import DEADLOCK, LOOP, METADATA, NOT_CLOSED
 from clienthealth.modes import FEW, MIN_READINGS, modes
 from clienthealth.records import Client, LogEvent, Thread, ThreadDump, Verdict
 from clienthealth.step import said as speech
@@ -26,6 +26,10 @@ _CALLBACK = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done
 _IO_LOOP, _LOOKUP = "producer.internals.Sender.run", "ClientUtils$.channelToOffsetManager"
 _NO_SECOND = "but no dump ten seconds later"
 NOT_MEASURED = "neither a thread dump nor a log shows that it is absent, and there are too few metrics"
+#: A recorder writes as long as its client lives; metrics in these end when somebody stops to look.
+PASTED = ("metrics (", "log", "JSON document")
+LOOKED_AT = "records wait in its buffer, but nobody says that it ended: the metrics are of a moment at which it lived"
+NO_PAUSE = "the same line again and again, but without times nobody can say whether it paused in between"
 NO_CLOCK = "nobody says when its metrics were read"
 Found = dict[str, tuple[Client, list[Verdict]]]
 
@@ -40,10 +44,35 @@ def honest(bucket: Bucket, found: Found, inputs: Sequence[Input]) -> Found:
         process = client.service, client.host
         events, dumps = _said(heard.get(process), client)
         untimed = _untimed(dumps, inputs)
-        doubt = _Doubt(readings.get(_who(client).identity, 0) >= MIN_READINGS, events, dumps, untimed, client)
+        known = readings.get(_who(client).identity, 0)
+        doubt = _Doubt(known >= MIN_READINGS, events, dumps, untimed, client)
         unread = _unread(process, inputs) or (NO_CLOCK if _who(client).identity in unclocked else "")
-        told[key] = client, [_doubted(verdict, doubt, unread) for verdict in verdicts]
+        told[key] = (
+            client,
+            [_doubted(_gone(_clocked(verdict, inputs), known, inputs), doubt, unread) for verdict in verdicts],
+        )
     return told
+
+
+def _clocked(verdict: Verdict, inputs: Sequence[Input]) -> Verdict:
+    """The verdict; unknown where it says that something went on without a pause, of lines that nobody has timed."""
+    untimed = {topic for given in inputs if not given.timed for topic in given.topics}
+    lines = [fact.source.topic in untimed for fact in verdict.evidence if fact.kind == "log" and fact.source]
+    if verdict.mode != LOOP or not verdict.unhealthy or not lines or len(lines) < len(verdict.evidence):
+        return verdict
+    return dataclasses.replace(verdict, status="unknown", reason=NO_PAUSE, evidence=()) if all(lines) else verdict
+
+
+def _gone(verdict: Verdict, readings: int, inputs: Sequence[Input]) -> Verdict:
+    """The verdict; unknown where a client is thought to have gone as somebody stopped to look at its metrics."""
+    if verdict.mode != NOT_CLOSED or not verdict.unhealthy or {fact.kind for fact in verdict.evidence} != {"metric"}:
+        return verdict
+    pasted = {topic for given in inputs if given.what.startswith(PASTED) for topic in given.topics}
+    topics = {fact.source.topic for fact in verdict.evidence if fact.source is not None}
+    looked_at = bool(topics) and topics <= pasted
+    if readings >= MIN_READINGS and not looked_at:
+        return verdict
+    return dataclasses.replace(verdict, status="unknown", reason=LOOKED_AT, evidence=())
 
 
 def _doubted(verdict: Verdict, doubt: _Doubt, unread: str) -> Verdict:
@@ -114,6 +143,8 @@ class _Doubt:
             return self._twice(seen, what if not seen else "no caller of send() waits for metadata")
         if mode == LOOP:
             return "" if self._closed() else self._twice(*self._lookup())
+        if mode == NOT_CLOSED and self.events and self.events[-1].signature == "producer-closing":
+            return "its close had begun, and the records end before it completed"
         return "" if modes()[mode].absence else NOT_MEASURED
 
     def _io_thread(self) -> tuple[list[ThreadDump], str]:

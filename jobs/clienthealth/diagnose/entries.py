@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from clienthealth.diagnose.canonical import canonical
@@ -48,7 +48,13 @@ _TITLE = b"Full thread dump "
 
 _DUMPS = tuple(text.encode() for text in DUMP_LITERALS)
 #: What metrics that stand in a line of a log are known by.
-METRICS = (b'"txmsgs"', b"'producer-metrics'", b"'consumer-metrics'", b"'consumer-fetch-manager-metrics'")
+METRICS = (
+    b'"txmsgs"',
+    b'\\"txmsgs\\"',
+    b"'producer-metrics'",
+    b"'consumer-metrics'",
+    b"'consumer-fetch-manager-metrics'",
+)
 _LOGS = tuple(s.literal.encode() for s in SIGNATURES)
 
 
@@ -62,7 +68,7 @@ class Entry:
     """A record found in a log.
 
     line: its number from 0; ts_ms: None where neither it nor a line before says it; key: who wrote it, '' where all
-    lines are of one writer; dump: it may hold a thread dump
+    lines are of one writer; dump: it may hold a thread dump; repeats: of a storm, for how many entries it stands
     """
 
     line: int
@@ -70,6 +76,7 @@ class Entry:
     value: bytes
     key: str = ""
     dump: bool = False
+    repeats: int = 1
 
 
 @dataclass
@@ -87,7 +94,7 @@ class Splitter:
     """Takes the blocks of one file, and gives its telling entries.
 
     lines: how many the file has had so far; first_ms, last_ms: between which times they lie; storms: how many entries
-    were left out as they repeat another one within a tenth of a second
+    repeated another one within a tenth of a second: one more entry stands for all of these
     """
 
     def __init__(self, prefixes: Prefixes, layouts: Layouts) -> None:
@@ -101,8 +108,8 @@ class Splitter:
         self._parts: dict[bytes, tuple[bytes, bytes]] = {}
         self._times: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
-        self._storm: dict[tuple[bytes, bytes, int], None] = {}
-        self._again: set[bytes] = set()
+        self._storm: dict[tuple[bytes, bytes, int], Entry] = {}
+        self._again: dict[bytes, Entry] = {}
         self._stamped = False
         self._tail = b""
         self._hot = 0
@@ -138,6 +145,15 @@ class Splitter:
         self._parts.clear()
         for key in list(self._open):
             yield from self._closed(key)
+        yield from self._repeated()
+
+    def _repeated(self) -> Iterator[Entry]:
+        """What stands for the entries that were left out since."""
+        for known in (self._storm, self._again):
+            for left_out in known.values():
+                if left_out.repeats:
+                    yield replace(left_out)
+                    left_out.repeats = 0
 
     def _look_at_end(self, block: bytes) -> None:
         """The time of the last line that has one serves those that have none."""
@@ -165,6 +181,7 @@ class Splitter:
             if told and line in self._again:
                 # The same line, time included: of a storm nearly all end here.
                 self.storms += 1
+                self._again[line].repeats += 1
                 number += 1
                 continue
             stripped, key, time, part = self.prefixes.strip(line)
@@ -176,13 +193,16 @@ class Splitter:
             else:
                 yield from self._line(stripped, key, time, number, told)
                 if told and self._stamped:
-                    self._remember(line)
+                    yield from self._remember(line, stripped, key, number)
             number += 1
 
-    def _remember(self, line: bytes) -> None:
+    def _remember(self, line: bytes, stripped: bytes, key: bytes, number: int) -> Iterator[Entry]:
         if len(self._again) >= _STORM:
+            yield from self._repeated()
             self._again.clear()
-        self._again.add(line)
+        entry = self._open[key]
+        if len(entry.lines) == 1:
+            self._again[line] = self._entry(key, number, stripped, entry.stamp, entry.ts_ms, 0)
 
     def _line(self, line: bytes, key: bytes, time: bytes, number: int, told: bool) -> Iterator[Entry]:
         stamp = self.layouts.stamp(line)
@@ -213,25 +233,31 @@ class Splitter:
         if not entry.told:
             return
         first = entry.lines[0]
-        if len(entry.lines) == 1 and not entry.dump and self._repeats(key, first, entry):
-            self.storms += 1
+        if entry.dump:
+            yield Entry(entry.line, entry.ts_ms, utf8(b"\n".join(entry.lines)), self._writer(key), True)
             return
-        value = utf8(b"\n".join(entry.lines))
-        if not entry.dump:
-            value = canonical(value, entry.stamp, entry.ts_ms)
-        writer = utf8(key).decode() if self._many else ""
-        yield Entry(entry.line, entry.ts_ms, value, writer, entry.dump)
+        same = None
+        if len(entry.lines) == 1 and entry.stamp is not None and entry.ts_ms is not None:
+            same = key, first[entry.stamp.end :], entry.ts_ms // _STORM_MS
+            if same in self._storm:
+                self.storms += 1
+                self._storm[same].repeats += 1
+                return
+        told = self._entry(key, entry.line, b"\n".join(entry.lines), entry.stamp, entry.ts_ms)
+        if same is not None:
+            if len(self._storm) >= _STORM:
+                yield from self._repeated()
+                self._storm.clear()
+            self._storm[same] = replace(told, repeats=0)
+        yield told
 
-    def _repeats(self, key: bytes, line: bytes, entry: _Open) -> bool:
-        if entry.stamp is None or entry.ts_ms is None:
-            return False
-        same = key, line[entry.stamp.end :], entry.ts_ms // _STORM_MS
-        if same in self._storm:
-            return True
-        if len(self._storm) >= _STORM:
-            self._storm.clear()
-        self._storm[same] = None
-        return False
+    def _entry(
+        self, key: bytes, line: int, value: bytes, stamp: Stamp | None, ts_ms: int | None, repeats: int = 1
+    ) -> Entry:
+        return Entry(line, ts_ms, canonical(utf8(value), stamp, ts_ms), self._writer(key), repeats=repeats)
+
+    def _writer(self, key: bytes) -> str:
+        return utf8(key).decode() if self._many else ""
 
     def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
         """When a line was written: as it says itself, as its shipper says, or as the line before it."""

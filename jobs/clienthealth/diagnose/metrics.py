@@ -42,8 +42,10 @@ _MBEAN = r"(?P<mbean>kafka\.(?:producer|consumer|server):[^\n]{1,600}?)"
 _LINES = tuple(
     re.compile(pattern, re.ASCII)
     for pattern in (
-        r"\s*(?P<group>[\w-]{3,80}-metrics):(?P<name>[\w.-]{1,120}):\{(?P<tags>[^}\n]{0,600})\}\s*[:=]\s*" + _NUMBER,
-        r"\s*(?P<group>[\w-]{3,80}-metrics)/(?P<name>[\w.-]{1,120})\{(?P<tags>[^}\n]{0,600})\}\"?\s*[:=]?\s*" + _NUMBER,
+        r"\s*\"?(?P<group>[\w-]{3,80}-metrics):(?P<name>[\w.-]{1,120}):\{(?P<tags>[^}\n]{0,600})\}\"?\s*[:=]\s*"
+        + _NUMBER,
+        r"\s*\"?(?P<group>[\w-]{3,80}-metrics)/(?P<name>[\w.-]{1,120})\{(?P<tags>[^}\n]{0,600})\}\"?\s*[:=]?\s*"
+        + _NUMBER,
         r".{0,80}?MetricName \[name=(?P<name>[\w.-]{1,120}), group=(?P<group>[\w-]{3,80}-metrics), .{0,400}?"
         r"tags=\{(?P<tags>[^}\n]{0,600})\}\]\s*[:=,]?\s*" + _NUMBER,
         r"\s*\"?" + _MBEAN + r"[:/](?P<name>[\w-]{1,120})\"?\s*[=:\t ]\s*" + _NUMBER,
@@ -53,7 +55,10 @@ _HEADING = re.compile(
     r"[\s#]*(?:mbean\s*[:=]\s*|ObjectName\s*[:=]\s*)?\"?" + _MBEAN + r"\"?[\s:]*\Z", re.ASCII | re.IGNORECASE
 )
 _ATTRIBUTE = re.compile(r"\s*\"?(?P<name>[a-z][\w-]{2,120})\"?\s*[=:\t ]\s*" + _NUMBER, re.ASCII)
-_BEFORE_TIME = re.compile(r"[\s#=*>-]*(?:[Dd]ate|[Tt]ime(?:stamp)?|[Ss]craped?(?: at)?)?\s*[:=]?\s*")
+_BEFORE_TIME = re.compile(
+    r"(?:Every [\d.,]+s: .{0,300}?(?=(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ))?[\s#=*$>-]*"
+    r"(?:[Dd]ate|[Tt]ime(?:stamp)?|[Ss]craped?(?: at)?)?\s*[:=]?\s*"
+)
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
 Labels = Mapping[str, str]
@@ -85,7 +90,7 @@ def kind_of(head: str) -> str | None:
 
 
 def _is_csv(line: str) -> bool:
-    return "kafka." in line and line.lstrip('"\ufeff').startswith(("time", "Time")) and line.count(",") > 0
+    return "kafka." in line and re.match(r'\ufeff?"?[Tt]ime"?,', line) is not None
 
 
 def readings(lines: Iterable[str], of: Jvm, file_ms: int) -> Iterator[Reading]:
@@ -234,6 +239,8 @@ def _json(found: Iterable[Mapping[str, Any]]) -> list[bytes]:
 def in_entry(text: str, ts_ms: int) -> list[bytes]:
     """Metrics within an entry of a log: what librdkafka or kafka-python gave, as their formats read it."""
     found = []
+    if '\\"txmsgs\\"' in text:
+        text = text.replace('\\"', '"')
     if '"txmsgs"' in text and (stats := _stats(text)):
         found.append(stats)
     if "-metrics'" in text and (said := _printed(text)):

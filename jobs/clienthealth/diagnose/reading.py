@@ -7,21 +7,22 @@ dumps of any shape, and what remains is a log. Texts of moderate size are looked
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 
-from clienthealth.decode import decode_any
-from clienthealth.diagnose import metrics
+from clienthealth.decode import Decoded, decode_any
+from clienthealth.diagnose import exports, metrics
 from clienthealth.diagnose.archives import UnreadableError
 from clienthealth.diagnose.entries import METRICS, Entry, Splitter
 from clienthealth.diagnose.input import Input
 from clienthealth.diagnose.inputs import Stream, cannot_read
 from clienthealth.diagnose.layouts import Layouts
+from clienthealth.diagnose.of_lines import chained, is_reading, named, parsed, rounds, times_before
+from clienthealth.diagnose.pastes import restored
 from clienthealth.diagnose.prefixes import Prefixes
 from clienthealth.diagnose.text import blocks, encoding_of, plain, unwrapper, utf8
 from clienthealth.formats import RawRecord as Shipped
 from clienthealth.formats._values import EARLIEST_MS
-from clienthealth.logs.dump_formats import Found, found_in
+from clienthealth.logs.dump_formats import Found, found_in, is_dump_document
 from clienthealth.logs.json_layouts import any_layout, line_of
 from clienthealth.recordings import RawRecord, Timed, readings
 from clienthealth.records import Source
@@ -112,7 +113,7 @@ class Reader:
             self.input.what, self.input.left_out = "empty", {"empty": 1}
             return
         first = next(line for line in lines if line.strip())
-        if _is_reading(first):
+        if is_reading(first):
             self._what("metrics.jsonl")
             yield from self._readings_of(lines)
             return
@@ -121,6 +122,10 @@ class Reader:
             if documents is not None:
                 yield from documents
                 return
+        rows = self._exported(content, lines)
+        lines = (exports.lines(rows) if rows else restored(content)).split(b"\n")
+        if not lines[-1]:
+            lines.pop()
         prefixes, layouts = self._learned(lines)
         text = [utf8(prefixes.strip(line).line if prefixes else line).decode() for line in lines]
         kind = metrics.kind_of("\n".join(text[:2_000]))
@@ -142,7 +147,7 @@ class Reader:
             if not line.strip():
                 continue
             found = readings(line, self._jvm)
-            if found == [line] and line.lstrip()[:1] == b"{" and _parsed(line) is None:
+            if found == [line] and line.lstrip()[:1] == b"{" and parsed(line) is None:
                 cannot_read(self.input, "truncated-json")
                 continue
             for value in found:
@@ -151,26 +156,41 @@ class Reader:
     def _documents(self, content: bytes, lines: list[bytes]) -> Iterator[RawRecord] | None:
         """The records of a text of JSON, None where it is a log whose lines may be JSON, or no JSON at all."""
         told = [line for line in lines if line.strip()]
-        objects = [line for line in told[:50] if isinstance(_parsed(line), dict)]
+        objects = [line for line in told[:50] if isinstance(parsed(line), dict)]
         if len(told) > 1 and objects and len(objects) * 2 >= min(len(told), 50):
             return self._json_lines(lines) if self._has_metrics(objects) else None
-        document = _parsed(content)
+        document = parsed(content)
         if document is None:
             return None
-        self._cut = False
-        if (
-            isinstance(document, list)
-            and not self._decodes(content)
-            and not found_in(content.decode("utf-8", "replace"))
-        ):
-            self._what("JSON documents")
-            return (self._record("any", number, json.dumps(one).encode()) for number, one in enumerate(document))
-        found = found_in(content.decode("utf-8", "replace"))
-        if found:
+        if is_dump_document(text := content.decode("utf-8", "replace")) and (found := found_in(text)):
+            self._cut = False
             return self._dump_records(found, lambda _: 0)
-        self._what("JSON document")
-        self.input.read = len(lines)
-        return iter([self._record("any", 0, content.strip())])
+        single = self._is_known(content)
+        listed = rounds(document) if single else document if isinstance(document, list) else [document]
+        known = single or any(self._is_known(json.dumps(one).encode()) for one in listed[:20])
+        if not known and (exports.of_documents([document]) or metrics.kind_of(text)):
+            return None
+        self._cut = False
+        self._what("JSON document" if len(listed) == 1 else "JSON documents")
+        self.input.read = len(listed)
+        return (self._document(number, json.dumps(one).encode()) for number, one in enumerate(listed))
+
+    def _exported(self, content: bytes, lines: list[bytes]) -> list[exports.Row]:
+        """The rows of a search that somebody has downloaded; [] where the text is none."""
+        document = parsed(content) if content.lstrip()[:1] in (b"{", b"[") else None
+        if document is not None:
+            rows, what = exports.of_documents([document]), "out of a JSON export"
+        elif (
+            isinstance(first := parsed(lines[0]), dict)
+            and not self._is_known(lines[0])
+            and exports.of_documents([first])
+        ):
+            rows, what = exports.of_documents(map(parsed, lines)), "out of JSON lines"
+        else:
+            rows, what = exports.of_table(content.decode("utf-8", "replace")) or [], "out of a table"
+        if rows:
+            self.input.what, self._cut = what, self._cut and what != "out of a JSON export"
+        return rows
 
     def _json_lines(self, lines: Iterable[bytes]) -> Iterator[RawRecord]:
         self._what("JSON lines")
@@ -178,19 +198,25 @@ class Reader:
         for number, line in enumerate(lines):
             self.input.read = number + 1
             if line.strip():
-                yield self._record("any", number, line)
+                yield self._document(number, line)
+
+    def _document(self, number: int, value: bytes) -> RawRecord:
+        """A record of JSON. One that says no time has the file's, or at least its place in the order."""
+        timeless = any(error.startswith("missing-timestamp") for error in self._decoded(value).errors)
+        return self._record("any", number, value, None if timeless else 0)
 
     def _has_metrics(self, lines: list[bytes]) -> bool:
-        return any(self._decoded(line) for line in lines[:20])
+        return any(f.snapshots or "missing-identity: client_id" in f.errors for f in map(self._decoded, lines[:20]))
 
-    def _decodes(self, content: bytes) -> bool:
-        return self._decoded(content) is not None
+    def _is_known(self, content: bytes) -> bool:
+        """Is JSON a record of a format that says something?"""
+        found = self._decoded(content)
+        lacks = any(error.startswith(("missing-identity", "missing-timestamp")) for error in found.errors)
+        return found.format not in (None, "plain_text") and bool(found.snapshots or found.lines or lacks)
 
-    def _decoded(self, content: bytes) -> bool | None:
-        """Does JSON hold metrics? None where it is of no format."""
-        raw = Shipped(content, Source(self._stream.file, 0, 0), self._file_ms, None, {})
-        found = decode_any(raw, self.settings, self.now_ms)
-        return bool(found.snapshots) or "missing-identity: client_id" in found.errors if found.format else None
+    def _decoded(self, content: bytes) -> Decoded:
+        raw = Shipped(content, Source(self._stream.file, 0, 0), 0, None, {"instance": b"-"})
+        return decode_any(raw, self.settings, self.now_ms)
 
     def _metrics(self, kind: str, text: Iterable[str]) -> Iterator[RawRecord]:
         self._what(f"metrics ({kind})")
@@ -220,7 +246,7 @@ class Reader:
             found = found_in(text, alone)
             if not found:
                 continue
-            before = _times_before([line for _, line in mine], Layouts(layouts.forms, layouts.order, layouts.day))
+            before = times_before([line for _, line in mine], Layouts(layouts.forms, layouts.order, layouts.day))
             writer = utf8(key).decode() if len(prefixes.keys) > 1 else ""
             yield from self._dump_records(found, before, writer)
             taken.update(mine[at][0] for dump in found for at in dump.taken)
@@ -253,15 +279,15 @@ class Reader:
         first = next((line for line in sample if line.strip()), b"")
 
         def all_lines() -> Iterator[bytes]:
-            for block in _chained(begin, text):
+            for block in chained(begin, text):
                 self._cut = not block.endswith(b"\n")
                 yield from plain(block).removesuffix(b"\n").split(b"\n")
 
-        if _is_reading(first):
+        if is_reading(first):
             self._what("metrics.jsonl")
             yield from self._readings_of(all_lines())
             return
-        objects = [line for line in sample[:50] if isinstance(_parsed(line), dict)]
+        objects = [line for line in sample[:50] if isinstance(parsed(line), dict)]
         if len(objects) * 2 >= max(len(sample[:50]), 1) and self._has_metrics(objects):
             yield from self._json_lines(all_lines())
             return
@@ -271,7 +297,7 @@ class Reader:
             lines = (utf8(prefixes.strip(line).line).decode() for line in all_lines())
             yield from self._metrics(kind, lines)
             return
-        yield from self._log(_chained(begin, text), prefixes, layouts)
+        yield from self._log(chained(begin, text), prefixes, layouts)
 
     def _learned(self, lines: list[bytes]) -> tuple[Prefixes, Layouts]:
         sample = lines[:2_000]
@@ -312,9 +338,9 @@ class Reader:
             if found_metrics:
                 return
         if not value.startswith(b"{"):
-            yield self._record("logs", entry.line, value, entry.ts_ms, entry.key)
+            yield self._record("logs", entry.line, value, entry.ts_ms, entry.key, entry.repeats)
             return
-        document, ts_ms = _parsed(value), entry.ts_ms
+        document, ts_ms = parsed(value), entry.ts_ms
         if isinstance(document, dict):
             said_ms = line_of(document, any_layout()).ts_ms
             if said_ms is not None:
@@ -328,11 +354,13 @@ class Reader:
 
     # Records.
 
-    def _record(self, stream: str, number: int, value: bytes, ts_ms: int | None = 0, writer: str = "") -> RawRecord:
+    def _record(
+        self, stream: str, number: int, value: bytes, ts_ms: int | None = 0, writer: str = "", repeats: int = 1
+    ) -> RawRecord:
         """`ts_ms`: its time, 0 where it says that itself, None where nothing does."""
         service, instance = self._stream.process
         if writer:
-            service, instance = _named(writer)
+            service, instance = named(writer)
             self.input.process = None
         timed: Timed = "own"
         if ts_ms is None:
@@ -341,7 +369,8 @@ class Reader:
             # One record has its file's time; of several nobody knows how far they are apart.
             self.input.timed = timed == "file" and self._undated_records == 1
         self.input.topics |= {f"{instance}/{self._stream.file}"}
-        return RawRecord(stream, service, instance, self._stream.file, number, value, ts_ms, timed)  # type: ignore[arg-type]
+        file = self._stream.file
+        return RawRecord(stream, service, instance, file, number, value, ts_ms, timed, repeats)  # type: ignore[arg-type]
 
     def _what(self, what: str) -> None:
         self.input.what = f"{what} ({self.input.what})" if self.input.what else what
@@ -350,51 +379,3 @@ class Reader:
         found = self.input
         found.start_ms = ts_ms if found.start_ms is None else min(found.start_ms, ts_ms)
         found.end_ms = ts_ms if found.end_ms is None else max(found.end_ms, ts_ms)
-
-
-def _chained(begin: bytes, rest: Iterator[bytes], size: int = 1 << 18) -> Iterator[bytes]:
-    """Blocks of whole lines."""
-    at = 0
-    while at < len(begin):
-        end = begin.rfind(b"\n", at, at + size) + 1
-        end = end or begin.find(b"\n", at + size) + 1 or len(begin)
-        yield begin[at:end]
-        at = end
-    yield from rest
-
-
-def _is_reading(line: bytes) -> bool:
-    """Is it a line of a recording's metrics?"""
-    said = _parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None
-    if not isinstance(said, dict) or not isinstance(said.get("ts"), int) or not isinstance(said["metrics"], dict):
-        return False
-    return not said["metrics"] or any("/" in name for name in said["metrics"])
-
-
-def _parsed(text: bytes) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _named(writer: str) -> tuple[str, str]:
-    """Service and instance of a writer of lines: `web-1` is of web; `pod/web-7d9f-x/app` and `host app[12]` too."""
-    last = writer.split(" ")[-1] if " " in writer else writer
-    name = re.sub(r"\[\d+\]$", "", last)
-    parts = name.removeprefix("pod/").split("/")
-    service = re.sub(r"(?:-[a-z0-9]{6,10}-[a-z0-9]{5}|[-_]\d{1,4})$", "", parts[0])
-    return service or writer, writer
-
-
-def _times_before(lines: list[bytes], layouts: Layouts) -> Callable[[int], int]:
-    """For the number of a line: the time of the nearest line above that has one, 0 where none has."""
-
-    def before(at: int) -> int:
-        for line in reversed(lines[max(0, at - 500) : at]):
-            stamp = layouts.stamp(line)
-            if stamp is not None and stamp.ts_ms is not None:
-                return stamp.ts_ms
-        return 0
-
-    return before

@@ -31,7 +31,7 @@ class Tally:
         """Count a record."""
         given = self._input(record, source.topic)
         times = [s.ts_ms for s in decoded.snapshots if s.ts_ms] + [li.ts_ms for li in decoded.lines if li.ts_ms]
-        given.used += bool(times)
+        given.used += record.repeats if times else 0
         if times and record.timed == "own":
             given.start_ms = min(times if given.start_ms is None else [given.start_ms, *times])
             given.end_ms = max(times if given.end_ms is None else [given.end_ms, *times])

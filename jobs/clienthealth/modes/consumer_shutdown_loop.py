@@ -41,6 +41,7 @@ LOOKUPS = ("offset-manager-lookup-failed", "offset-manager-channel-failed")
 OUTAGE = "broker-out-of-reach"
 SHUTDOWN = ("connector-shutting-down", "connector-shutdown-completed", "connector-shutdown-error")
 LOOKUP_FRAME = "ClientUtils$.channelToOffsetManager"
+STOPPING_FRAME = "ZookeeperConsumerConnector.shutdown"
 #: A thread that waits for a socket is RUNNABLE to the JVM as well.
 SOCKET_FRAMES = ("sun.nio.ch.Net.", "sun.nio.ch.SocketDispatcher.", "sun.nio.ch.FileDispatcher")
 FETCHER = "ConsumerFetcherThread-"
@@ -62,6 +63,9 @@ class Thresholds:
     )
     suspect_seconds: float = threshold(
         1.0, "spinning for so long while the brokers answer others: no control did; one loop's log ended after 1.2 s"
+    )
+    min_excerpt_repeats: int = threshold(
+        10, "lines on one broker without a pause where nothing but an excerpt shorter than that is known"
     )
     confirm_seconds: float = threshold(
         10.0, "and for so long: it does not end by itself, six loops lasted until they were killed"
@@ -112,12 +116,26 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
         measured = bool(storm) or (len(dumps) > 1 and dumps[0][1].cpu_ms is not None)
         stopping = bool(storm) and _shutdown_before(window, storm[0])
         outage = not stopping and bool(events(window, OUTAGE))
-        if seconds < (limits.outage_seconds if outage else limits.suspect_seconds) and not stopping:
+        enough = limits.outage_seconds if outage else limits.suspect_seconds
+        if seconds < enough and not stopping and not _is_excerpt(window, storm, dumps, limits):
             continue
         direct = stopping or (measured and seconds >= limits.confirm_seconds and not outage)
         facts = _told(storm, name, direct) + _seen(dumps, name, direct, min(times))
-        found = max(found, (seconds, facts), key=lambda of: of[0])
+        found = max(found, (seconds, facts), key=lambda of: (of[0], len(of[1])))
     return found[1]
+
+
+def _is_excerpt(
+    window: ClientWindow, storm: list[LogEvent], dumps: list[tuple[ThreadDump, Thread]], limits: Thresholds
+) -> bool:
+    """Is too little known to see how long it spins, and what is known nothing else than that it does?"""
+    if window.readings or events(window, OUTAGE):
+        return False
+    if any(has_frame(thread, STOPPING_FRAME) for _, thread in dumps):
+        return True
+    times = [e.ts_ms for e in window.logs] + [d.ts_ms for d in window.dumps]
+    short = max(times, default=0) - min(times, default=0) < 1000 * limits.suspect_seconds
+    return short and sum(e.repeats for e in storm) >= limits.min_excerpt_repeats
 
 
 def _told(storm: list[LogEvent], name: str, direct: bool) -> list[Fact]:
@@ -125,8 +143,9 @@ def _told(storm: list[LogEvent], name: str, direct: bool) -> list[Fact]:
         return []
     seconds = (storm[-1].ts_ms - storm[0].ts_ms) / 1000
     text = (
-        f"{name or 'a thread'} logged {quoted(storm[0].text)} without a pause for {duration(seconds)}: "
-        f"{sum(event.repeats for event in storm):,} times at least"
+        f"{name or 'a thread'} logged {quoted(storm[0].text)} without a pause: "
+        f"{sum(event.repeats for event in storm):,} times at least "
+        f"{f'in {duration(seconds)}' if seconds else 'within a tenth of a second'}"
     )
     return [Fact("log", storm[0].ts_ms, storm[0].ts_ms, text, direct, storm[0].source)]
 

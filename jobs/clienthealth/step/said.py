@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from clienthealth.logs.dump_clients import clients_of
+from clienthealth.logs.dump_clients import PRODUCER_THREAD, clients_of
 from clienthealth.logs.dumps import DUMP_LINE, rejoin
 from clienthealth.logs.sampling import sample_key
 from clienthealth.logs.signatures import CONFIG_LOGGED, SIGNATURES, options_logged
@@ -229,7 +229,7 @@ class Heard:
     def naming(self) -> Iterator[tuple[str | None, str | None, Kind]]:
         for said in self.things:
             if said.event is not None:
-                kind = _kinds().get(said.event.signature)
+                kind = _kinds().get(said.event.signature) or _kind_told(said.event)
                 if kind:
                     nameless = said.event.client_id is None
                     for client_id in (nameless and self._concerned(said.event, kind)) or (said.event.client_id,):
@@ -237,6 +237,13 @@ class Heard:
             elif said.dump is not None:
                 for client_id, of_kind in clients_of(said.dump):
                     yield said.instance, client_id, of_kind
+
+
+def _kind_told(event: LogEvent) -> Kind | None:
+    """The kind of client that a line names which either kind can log."""
+    if "[Producer clientId=" in event.text or (event.thread or "").startswith(PRODUCER_THREAD):
+        return "producer"
+    return "consumer" if "[Consumer clientId=" in event.text else None
 
 
 def _named_by(client_id: str | None, kind: Kind, clients: Iterable[Who]) -> list[Who]:

@@ -297,14 +297,14 @@ class Packer:
         dump: ThreadDump | None = None,
     ) -> None:
         """Add a log event or a dump of a process; of a storm only what `sample_key` tells apart."""
-        said = Said(service, place, instance, event, dump)
+        said = Said(service, place, instance, event, dump, event.repeats if event is not None else 1)
         process = said.process
         self.log_times[process] = max(said.ts_ms, self.log_times.get(process, 0))
         if event is not None:
             key = (service, place, *sample_key(event))
             first = self._samples.setdefault(key, said)
             if first is not said:
-                first.repeats += 1
+                first.repeats += said.repeats
                 return
         bucket = bucket_of_process(service, place, self._buckets)
         self._open.setdefault(bucket, _Open()).said.append(said)

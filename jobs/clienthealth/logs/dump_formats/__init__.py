@@ -17,7 +17,7 @@ from clienthealth.logs.dump_formats.documents import dumps_of_document, is_dump_
 from clienthealth.logs.dump_formats.scan import scan
 from clienthealth.logs.dump_formats.shapes import HINTS
 
-__all__ = ["LITERALS", "Found", "found_in", "may_hold_dumps"]
+__all__ = ["LITERALS", "Found", "found_in", "is_dump_document", "may_hold_dumps"]
 
 #: One of these stands in every dump of a shape that can be in the middle of a long log.
 LITERALS = (

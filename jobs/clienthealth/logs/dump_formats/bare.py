@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from clienthealth.logs.dump_formats._threads import Block, Found, found
-from clienthealth.logs.dump_formats.shapes import BARE
+from clienthealth.logs.dump_formats.shapes import ASIDE, BARE
 
 MIN_FRAMES = 3
 #: The line that heads the stack trace of an exception, which is no thread's present place.
@@ -14,7 +14,7 @@ _THROWN = re.compile(
 )
 _KAFKA_NAME = re.compile(
     r"[ \t\"'*`#]*(?:Name: |Thread )?(?P<name>(?:kafka-|ConsumerFetcherThread-)[^\"\n]{0,300}?)"
-    r"[\"'*`: \t]*\Z",
+    r"[\"'*`: \t]*(?:<--- [^\n]{0,80}|\[\d{1,9}\] \([A-Z_]{3,20}\))?[ \t]*\Z",
     re.ASCII,
 )
 _LOCK = re.compile(r"[ \t]*- ", re.ASCII)
@@ -27,7 +27,7 @@ def bare_stacks(text: str) -> list[Found]:
     stacks: list[Found] = []
     block, taken, above = Block(), set[int](), ""
     for number, line in enumerate([*lines, ""]):
-        frame = BARE.match(line)
+        frame = BARE.match(line) or ASIDE.match(line)
         if frame:
             block.add(frame["method"], frame["place"].rpartition("/")[2])
             taken.add(number)

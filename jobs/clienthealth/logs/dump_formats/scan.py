@@ -15,6 +15,12 @@ MAX_ABOVE = 20_000
 MAX_DUMPS = 256
 _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
 _STATE_OR_FRAME = re.compile(r"[ \t]*(?:java\.lang\.Thread\.State: |at [\w$./@-]+\.[\w$<>]+\()", re.ASCII)
+#: A log goes on, or an exception is told: what follows is no frame of the thread above.
+_ENTRY = re.compile(
+    r".{0,60}?\d\d:\d\d:\d\d|.{0,40}?\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b|"
+    r".{0,200}?(?:\b[\w.$]{0,200}(?:Exception|Error|Throwable)\b|Caused by: |Suppressed: )",
+    re.ASCII,
+)
 
 
 @dataclass
@@ -42,11 +48,15 @@ class _Scan:
         self.closed: list[_Open] = []
         self.dump: _Open | None = None
         self.block: Block | None = None
+        #: Stands a line that no dump has among the frames? Then no more of them follow a blank line.
+        self.foreign = False
 
     def dumps(self) -> list[Found]:
         for number, line in enumerate(self.lines):
             if line and not line.isspace():
                 self._line(number, line)
+            elif self.foreign:
+                self.block, self.foreign = None, False
             if len(self.closed) >= MAX_DUMPS:
                 break
         self._close()
@@ -79,8 +89,10 @@ class _Scan:
             dump.taken.add(number)
         elif shape.other.match(line) and not dump.ended:
             dump.taken.add(number)
-        else:
+        elif _ENTRY.match(line):
             self.block = None
+        else:
+            self.foreign = True
 
     def _thread(self, number: int, shape: Shape, told: dict[str, str | None]) -> None:
         name, key = told.get("name") or "", told.get("key")
@@ -117,7 +129,7 @@ class _Scan:
         self._told(block, told)
         dump.blocks.append(block)
         dump.taken.add(number)
-        self.block = block
+        self.block, self.foreign = block, False
 
     def _told(self, block: Block, told: dict[str, str | None]) -> None:
         state, cpu = told.get("state"), told.get("cpu")

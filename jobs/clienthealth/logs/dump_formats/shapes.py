@@ -60,10 +60,18 @@ def _pattern(text: str) -> re.Pattern[str]:
 _NEVER = _pattern(r"(?!)")
 _LOADER = r"(?:[^\s(/]{0,200}/(?!0x)){0,2}"
 _AT = _pattern(rf"[ \t]*at {_LOADER}(?P<method>[^\s(][^(]{{0,999}})\((?P<place>[^()]{{0,300}})")
-_PLACE = r"Native Method|Unknown Source|Redefined|[^\s()]{1,200}\.\w{1,10}(?::-?\d{1,7})?"
+_PLACE = (
+    r"(?:[\w.]{1,80}(?:@[\w.+-]{1,40})?/)?"
+    r"(?:Native Method|Unknown Source|Redefined|[^\s()]{1,200}\.\w{1,10}(?::-?\d{1,7})?)"
+)
 #: A frame without `at`: only what can be nothing else.
 BARE = _pattern(
     rf"[ \t]*(?:at )?{_LOADER}(?P<method>[\w$][\w$.<>/+-]{{2,999}})\((?P<place>{_PLACE})\)[ \t~\[\]\w.?!:+-]*\Z"
+)
+#: The same where a profiler shows it: the place stands behind the arguments.
+ASIDE = _pattern(
+    r"[ \t]*(?:at )?(?P<method>[\w$][\w$.<>/+-]{2,999})\([^()]{0,300}\)[ \t]+"
+    r"(?P<place>(?:line:? ?\d{1,7}|[\w$]{1,200}\.(?:java|scala|kt|groovy|clj)(?::\d{1,7})?))[ \t]*\Z"
 )
 _FORCED = _pattern(r"[ \t]*- (?P<method>[\w$.<>/]{3,999})\([^()]{0,999}\) @bci=-?\d{1,7}(?:, line=(?P<line>\d{1,7}))?")
 _FILE_LINE = _pattern(r"[ \t]+File \"(?P<file>[^\"]{1,1000})\", line (?P<line>\d{1,7}) in (?P<method>.{1,300})\Z")
@@ -81,7 +89,7 @@ HOTSPOT = Shape(
         r"(?=(?:.*?(?P<key>#\d{1,19}|tid=\w{1,30}|t@\d{1,19}))?)(?=(?:.*? cpu=(?P<cpu>\d{1,15}(?:\.\d{1,6})?)ms)?)"
         r"|Mounted (?P<virtual>virtual thread #\d{1,19}))"
     ),
-    frames=_JAVA,
+    frames=(*_JAVA, (BARE, _add_java), (ASIDE, _add_java)),
     state=_STATE,
     other=_pattern(
         rf"{_LOCKS}|[ \t]*Carrying virtual|JNI global|Found |=====|\"|[ \t]+(?:waiting to lock|which is held|in Object)"

@@ -1,0 +1,73 @@
+"""Small questions that the reading of a text asks of its lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+
+from clienthealth.diagnose.layouts import Layouts
+
+
+def chained(begin: bytes, rest: Iterator[bytes], size: int = 1 << 18) -> Iterator[bytes]:
+    """Blocks of whole lines."""
+    at = 0
+    while at < len(begin):
+        end = begin.rfind(b"\n", at, at + size) + 1
+        end = end or begin.find(b"\n", at + size) + 1 or len(begin)
+        yield begin[at:end]
+        at = end
+    yield from rest
+
+
+def is_reading(line: bytes) -> bool:
+    """Is it a line of a recording's metrics?"""
+    said = parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None
+    if not isinstance(said, dict) or not isinstance(said.get("ts"), int) or not isinstance(said["metrics"], dict):
+        return False
+    return not said["metrics"] or any("/" in name for name in said["metrics"])
+
+
+def parsed(text: bytes) -> object:
+    """A JSON text's value, None where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def rounds(document: object) -> list[object]:
+    """Answers of Jolokia that were asked for again and again, each round of them on its own; all else as it is."""
+    if not isinstance(document, list) or not all(isinstance(one, dict) and "request" in one for one in document):
+        return [document]
+    found: list[list[object]] = []
+    asked: list[object] = []
+    for one in document:
+        if not found or one["request"] in asked:
+            asked = []
+            found.append([])
+        asked.append(one["request"])
+        found[-1].append(one)
+    return list(found)
+
+
+def named(writer: str) -> tuple[str, str]:
+    """Service and instance of a writer of lines: `web-1` is of web; `pod/web-7d9f-x/app` and `host app[12]` too."""
+    last = writer.split(" ")[-1] if " " in writer else writer
+    name = re.sub(r"\[\d+\]$", "", last)
+    parts = name.removeprefix("pod/").split("/")
+    service = re.sub(r"(?:-[a-z0-9]{6,10}-[a-z0-9]{5}|[-_]\d{1,4})$", "", parts[0])
+    return service or writer, writer
+
+
+def times_before(lines: list[bytes], layouts: Layouts) -> Callable[[int], int]:
+    """For the number of a line: the time of the nearest line above that has one, 0 where none has."""
+
+    def before(at: int) -> int:
+        for line in reversed(lines[max(0, at - 500) : at]):
+            stamp = layouts.stamp(line)
+            if stamp is not None and stamp.ts_ms is not None:
+                return stamp.ts_ms
+        return 0
+
+    return before

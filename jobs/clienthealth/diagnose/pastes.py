@@ -1,0 +1,172 @@
+"""What mail, trackers, chats and browsers make of a text when it is pasted, taken back before it is read.
+
+Quoting, HTML, escaped line ends, backticks, whatever stands before each frame (numbers, bullets, a logger's prefix),
+stacks on one line, and lines that were wrapped. A text without such marks is returned as it is.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections import Counter
+from itertools import pairwise
+
+#: Larger texts are no pastes.
+MOST = 1 << 22
+#: So many frames with the same before them are no chance; so many on one line are a stack.
+_ALIKE, _ON_ONE_LINE = 3, 3
+_MAX_JOINED = 3
+#: No wider text is wrapped; of the lines that may go on, so many must have been too long for the next word.
+_WIDEST, _SHARE = 200, 0.8
+#: Lines that begin with the same so many characters are one below the other on purpose.
+_SAME = 12
+
+_TAGS = "a|b|br|code|div|em|font|i|kbd|li|ol|p|pre|samp|span|strong|table|tbody|td|th|tr|tt|ul"
+_MARKUP = re.compile(rf"&(?:lt|gt|quot|amp|nbsp|apos|#x?\w{{1,6}});|</?(?:{_TAGS})(?:\s[^<>\n]{{0,300}})?/?>")
+_LINE_TAG = re.compile(r"<br\s{0,3}/?>|</(?:p|div|li|tr|pre)>", re.IGNORECASE)
+_TAG = re.compile(rf"</?(?:{_TAGS})(?:\s[^<>\n]{{0,300}})?/?>", re.IGNORECASE)
+_OBFUSCATED = re.compile(r"\[email(?:\s|&#160;|&nbsp;)protected\]")
+_QUOTES = re.compile(r"^(?:[ \t]{0,3}>[ \t]?)+", re.MULTILINE)
+_TICKS = re.compile(r"^[ \t]*`{1,2}(?=[^`\n])|(?<=[^`\n])`{1,2}[ \t]*$", re.MULTILINE)
+_ESCAPED = re.compile(r"\\+([nrt\"])")
+_ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
+_FRAME = r"at [\w$.<>@/+-]{3,600}\("
+_BEFORE_FRAME = re.compile(rf"^([^\n]{{0,200}}?\S[^\n]{{0,20}}?)[ \t]{{1,8}}{_FRAME}[^\n]{{0,300}}$", re.MULTILINE)
+_AFTER_SIGN = re.compile(rf"^([+•*·|>]){_FRAME}[^\n]{{0,300}}$", re.MULTILINE)
+_INLINE = re.compile(
+    rf"[ \t]+(?={_FRAME}|java\.lang\.Thread\.State: |- (?:locked|waiting|parking|eliminated) |\"[^\"\n]{{1,200}}\" #\d)"
+)
+_OPEN_FRAME = re.compile(r"[ \t]*(?:at(?: [^\s()]*(?:\([^()]*)?)?|- [a-z][^()\n]{0,200}\([^()\n]*|\"[^\"\n]{1,300})\Z")
+#: What begins a line of its own: an entry of a log, a frame, an exception, the value of an option.
+_BEGINS = re.compile(
+    r"[\s\[({<\"'`*%#|=]|[^\n]{0,40}?\d\d:\d\d|\d{4}-|\d{10}|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b|"
+    r"at |- |Caused by: |Suppressed: |\.\.\. |\}|[\w.$]{1,200}(?:Exception|Error|Throwable)\b|[\w.-]{1,80} ?= |"
+    r"Thread |Name: |[\w$.@/+-]{8,300}\("
+)
+#: A text that was cut anywhere may go on with anything but this.
+_STARTS = re.compile(r"\[?\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[ \t]+at |\tat |Caused by: |[A-Z][a-z]{2} [ \d]\d \d\d:|\"")
+
+
+def restored(content: bytes) -> bytes:
+    """The text as it was before it was pasted, as far as its marks tell."""
+    if len(content) > MOST:
+        return content
+    text = content.decode("utf-8", "surrogateescape")
+    text = _characters(text)
+    text = _unescaped(text)
+    if text.startswith(">") or "\n>" in text or "\n >" in text:
+        text = _QUOTES.sub("", text)
+    if "`" in text:
+        text = _TICKS.sub("", text)
+    text = _undecorated(text)
+    text = "\n".join(_stacks_apart(line) for line in text.split("\n"))
+    return _reflowed(_unwrapped(text)).encode("utf-8", "surrogateescape")
+
+
+def _characters(text: str) -> str:
+    if "\r" in text and "\n" not in text:
+        text = text.replace("\r", "\n")
+    if _OBFUSCATED.search(text):
+        # A web page hid what it took for an address: `java.base@17`.
+        text = _OBFUSCATED.sub("java.base", text)
+    if _MARKUP.search(text):
+        text = html.unescape(_TAG.sub("", _LINE_TAG.sub("\n", text)))
+    for odd, plain in (("\u00a0", " "), ("\u202f", " "), ("\u200b", ""), ("\ufeff", "")):
+        text = text.replace(odd, plain) if odd in text else text
+    return text
+
+
+def _unescaped(text: str) -> str:
+    """Lines that hold a whole stack with its line ends written as `\\n`; JSON objects are read by others."""
+    if "\\n" not in text:
+        return text
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if line[:1] not in ("{", "[") and re.search(r"\\n(?:\\t| )*(?:at |Caused by: )", line):
+            said = _string(line.strip())
+            lines[number] = _ESCAPED.sub(lambda found: _ESCAPES[found[1]], line) if said is None else said
+    return "\n".join(lines)
+
+
+def _string(line: str) -> str | None:
+    try:
+        said = json.loads(line) if line[:1] == '"' else None
+    except ValueError:
+        return None
+    return said if isinstance(said, str) else None
+
+
+def _undecorated(text: str) -> str:
+    """Without what stands before each line of a stack, whoever wrote it there."""
+    found = [*_BEFORE_FRAME.findall(text), *_AFTER_SIGN.findall(text)] if "at " in text else []
+    shapes = Counter(_shape(before) for before in found if not _is_sentence(before))
+    for shape, count in shapes.most_common(2):
+        if count >= _ALIKE:
+            text = re.sub(rf"^{shape}[ \t]?", "", text, flags=re.MULTILINE)
+    return text
+
+
+def _is_sentence(before: str) -> bool:
+    return re.search(r"\bat [\w$.<>@/+-]{3,600}\(|Exception|Error|Caused by", before) is not None
+
+
+def _shape(before: str) -> str:
+    """A pattern of what stands before a frame: numbers and blanks may differ."""
+    parts = re.findall(r"\d+|\s+|[^\d\s]+", before)
+    shape = "".join(r"\d+" if p[0].isdigit() else r"[ \t]+" if p.isspace() else re.escape(p) for p in parts)
+    return shape.replace(r"[ \t]+\d+", r"[ \t]*\d+", 1) if shape.startswith("[") else rf"[ \t]*{shape}"
+
+
+def _stacks_apart(line: str) -> str:
+    """A whole stack on one line, a frame per line."""
+    if line[:1] in ("{", "[") or line.count("(") < _ON_ONE_LINE or len(re.findall(_FRAME, line)) < _ON_ONE_LINE:
+        return line
+    return _INLINE.sub("\n", line)
+
+
+def _unwrapped(text: str) -> str:
+    """Frames, locks and names of threads that go on in the next lines as one line each."""
+    found: list[str] = []
+    joined = 0
+    for line in text.split("\n"):
+        more = line.strip()
+        opened = bool(found) and joined < _MAX_JOINED and _OPEN_FRAME.match(found[-1]) is not None
+        if opened and more and not more.startswith(("at ", "- ")):
+            before = found[-1].rstrip()
+            found[-1] = before + (" " if before.endswith(("at", "Native", "|", "(a")) else "") + more
+            joined += 1
+        else:
+            found.append(line)
+            joined = 0
+    return "\n".join(found)
+
+
+def _reflowed(text: str) -> str:
+    """Lines that were cut, or wrapped at words, at one width: each as it was."""
+    lines = text.split("\n")
+    width = max(map(len, lines), default=0)
+    pairs = [
+        (one, two)
+        for one, two in pairwise(lines)
+        if one.strip() and two.strip() and one[:_SAME] != two[:_SAME] and not _BEGINS.match(two)
+    ]
+    if width > _WIDEST or not pairs:
+        return text
+    cut = sum(len(one) == width for one, _ in pairs)
+    wrapped = sum(len(one) + 1 + len(two.split(" ", 1)[0]) > width for one, two in pairs)
+    if wrapped < _SHARE * len(pairs):
+        return text
+    gap = "" if len(pairs) > 1 and cut >= _SHARE * len(pairs) else " "
+    found: list[str] = []
+    before = ""
+    for line in lines:
+        full = len(before) + 1 + len(line.split(" ", 1)[0]) > width
+        if found and before.strip() and line.strip() and full and not _BEGINS.match(line):
+            found[-1] += gap + line
+        elif gap == "" and found and len(before) == width and line.strip() and not _STARTS.match(line):
+            found[-1] += line
+        else:
+            found.append(line)
+        before = line
+    return "\n".join(found)

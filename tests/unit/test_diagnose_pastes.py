@@ -1,0 +1,123 @@
+"""A dump or a log that was pasted, or downloaded from a search, is judged as the file that it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.attachments import log, statuses, worst
+from tests.pasted import BLOCKS, SEARCHES, TEXTS, cut, entries
+from tests.recorded import RECORDINGS
+
+CALLBACK, METADATA, LOOP, CLOSED = (
+    "producer-callback-deadlock",
+    "send-blocked-on-metadata",
+    "consumer-shutdown-loop",
+    "producer-not-closed",
+)
+DUMP = (RECORDINGS / "deadlock-3.9" / "jstack-during3-073659.txt").read_text()
+THREAD = next(block for block in DUMP.split("\n\n") if '"kafka-producer-network-thread' in block)
+HEALTHY = (RECORDINGS / "healthy-3.9" / "jstack-before1-083042.txt").read_text()
+IDLE = next(block for block in HEALTHY.split("\n\n") if '"kafka-producer-network-thread' in block)
+LOG = log("send-blocked-topic-4.1")
+
+
+def judged(text: str, tmp_path: Path) -> dict[str, dict[str, str]]:
+    file = tmp_path / "paste.txt"
+    file.write_text(text, newline="")
+    return statuses(file)[0]
+
+
+@pytest.mark.parametrize("name", [*TEXTS, *BLOCKS])
+def test_a_stack_in_any_form_proves_the_deadlock_and_a_healthy_one_nothing(name: str, tmp_path: Path) -> None:
+    form = (TEXTS | BLOCKS)[name]
+    assert worst(judged(form(THREAD), tmp_path), CALLBACK) == "confirmed"
+    for by_mode in judged(form(IDLE), tmp_path).values():
+        assert set(by_mode.values()) == {"unknown"}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_pasted_log_says_the_same(name: str, tmp_path: Path) -> None:
+    assert worst(judged(TEXTS[name](LOG), tmp_path), METADATA) == "confirmed"
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_log_out_of_a_search_says_the_same(name: str, tmp_path: Path) -> None:
+    assert worst(judged(SEARCHES[name](entries(LOG)), tmp_path), METADATA) == "confirmed"
+
+
+TIMEOUT = "org.apache.kafka.common.errors.TimeoutException: Topic page.views not present in metadata after 60000 ms."
+METADATA_TEXTS = (
+    f"We get this in production:\n{TIMEOUT}\nShould I worry?\n",
+    f"`10:34:29.761 [main] DEBUG o.a.k.clients.producer.KafkaProducer - Exception occurred during send:\n{TIMEOUT}`\n",
+    TIMEOUT.replace(" present", "\n> present"),
+    f'{{"error_code":50002,"message":"Kafka error: {TIMEOUT}"}}',
+    "kafka.errors.KafkaTimeoutError: KafkaTimeoutError: Failed to update metadata after 60.0 secs.\n",
+    "09:31:01,162 ERROR app - Exception: Failed to update metadata after 60000 ms.\n",
+)
+
+
+@pytest.mark.parametrize("text", METADATA_TEXTS)
+def test_one_line_of_a_client_is_enough(text: str, tmp_path: Path) -> None:
+    assert worst(judged(text, tmp_path), METADATA) == "confirmed"
+
+
+FORCED = "org.apache.kafka.common.KafkaException: Producer is closed forcefully.\n"
+TERMINATE = "%4|1726771494.331|TERMINATE|rdkafka#producer-8| [thrd:app]: Producer terminating with 1 message (9 bytes) "
+STARTED = (
+    "2026-11-20 10:00:00,000 INFO [Producer clientId=p] Closing the Kafka producer with timeoutMillis = 2000 ms.\n"
+)
+ENDS = (
+    (FORCED, "suspected"),
+    (f"airflow-worker {TERMINATE}still in queue or transit: use flush()\n", "suspected"),
+    (f"[2022/02/28 08:20:44] [ warn] {TERMINATE}still in queue or transit: use flush()\n", "suspected"),
+    (STARTED, "unknown"),
+    (f"{STARTED}2026-11-20 10:00:00,010 INFO App info kafka.producer for p unregistered\n", "ok"),
+)
+
+
+@pytest.mark.parametrize(("text", "status"), ENDS)
+def test_how_a_producer_ended_is_told_by_its_log_alone(text: str, status: str, tmp_path: Path) -> None:
+    assert worst(judged(text, tmp_path), CLOSED) == status
+
+
+def lookups(*milliseconds: int) -> str:
+    line = (
+        "[2014-12-01 10:00:{:02d},{:03d}] Failed to fetch consumer metadata from a:9092. (kafka.client.ClientUtils$)\n"
+    )
+    return "".join(line.format(*divmod(ms, 1000)) for ms in milliseconds)
+
+
+def test_a_few_lines_of_a_storm_are_enough_and_one_a_second_is_none(tmp_path: Path) -> None:
+    assert worst(judged(lookups(*range(100, 112)), tmp_path), LOOP) == "suspected"
+    assert worst(judged(lookups(*([0] * 50)), tmp_path), LOOP) == "suspected"
+    assert worst(judged(lookups(*range(0, 20_000, 1000)), tmp_path), LOOP) == "unknown"
+    untimed = "Failed to fetch consumer metadata from 10.0.0.1:9092.\n" * 300
+    assert worst(judged(untimed, tmp_path), LOOP) == "unknown"
+
+
+INNOCENT = (
+    "KafkaProducer.flush() within a callback waits for ever: see ProduceRequestResult.await and waitOnMetadata.\n",
+    'throw new TimeoutException(String.format("Topic %s not present in metadata after %d ms.", topic, maxWaitMs));\n',
+    "\tat java.util.concurrent.CountDownLatch.await(CountDownLatch.java:231)\n"
+    "\tat org.apache.kafka.clients.producer.internals.ProduceRequestResult.await(ProduceRequestResult.java:76)\n"
+    "\tat org.apache.kafka.clients.producer.internals.FutureRecordMetadata.get(FutureRecordMetadata.java:29)\n"
+    "\tat shop.Web.post(Web.java:5)\n",
+    "[2020-05-01 10:00:01,123] WARN [Producer clientId=p] Error while fetching metadata with correlation id 1 : "
+    "{test=UNKNOWN_TOPIC_OR_PARTITION} (org.apache.kafka.clients.NetworkClient)\n",
+)
+
+
+@pytest.mark.parametrize("text", INNOCENT)
+def test_what_only_speaks_of_a_failure_accuses_nobody(text: str, tmp_path: Path) -> None:
+    found = judged(text, tmp_path)
+    assert not {"suspected", "confirmed"} & {status for by_mode in found.values() for status in by_mode.values()}
+
+
+def test_frames_below_an_exception_are_no_frames_of_the_thread_above(tmp_path: Path) -> None:
+    """After the dump of a healthy thread a log goes on, with the trace of an exception out of a callback."""
+    trace = THREAD.partition("State: WAITING (parking)\n")[2]
+    for head in ("2026-11-20 18:40:45,123 ERROR [x] y - failed", "java.lang.IllegalStateException: no"):
+        found = judged(f"{IDLE}\n{cut('prose about it', 80)}\n\n{head}\n{trace}", tmp_path)
+        assert worst(found, CALLBACK) == "unknown"
