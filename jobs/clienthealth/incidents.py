@@ -115,6 +115,11 @@ class Incidents:
         known = self.of(key).get(mode)
         return [self._close(known, "withdrawn", ts_ms)] if known and ts_ms > known.seen_ms else []
 
+    def withdrawn(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
+        """What was found of a client turns out to be part of another fault."""
+        known = self.of(key).get(mode)
+        return [self._close(known, "withdrawn", ts_ms)] if known else []
+
     def ended(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
         """A client has gone: what it suffered from is over."""
         known = self.of(key).get(mode)

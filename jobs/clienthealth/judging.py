@@ -55,12 +55,12 @@ def judge_windows(
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
     """Verdicts of one mode on overlapping windows as one: the worst holds, since the earliest onset of that fault.
 
-    A window that cannot be judged does not outweigh one that can. Evidence is what the windows of the worst status
-    rest on, each fact once.
+    A window that cannot be judged does not outweigh one that can; but where there is evidence that something may be
+    wrong, the newest word holds. Evidence is what the windows of the worst status rest on, each fact once.
     """
     worst = max(verdicts, key=lambda v: STATUS_ORDER.index(v.status))
     if worst.status in ("ok", "unknown"):
-        return next(v for v in reversed(verdicts) if v.status == worst.status)
+        return next((v for v in reversed(verdicts) if v.status == "ok" or v.evidence), verdicts[-1])
     found = [v for v in verdicts if v.unhealthy]
     latest = [v for v in found if v.status == worst.status][-1]
     onsets = [v.since_ms for v in found if v.since_ms is not None]
@@ -70,6 +70,21 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
         detail=_detail(found, latest),
         evidence=evidence_of(e for v in found for e in v.evidence),
     )
+
+
+def explained(verdicts: Sequence[Verdict], found: Iterable[str] = ()) -> list[Verdict]:
+    """Verdicts of one moment, without those that another mode explains (`FailureMode.explains`): one failure, one word.
+
+    `found`: modes that are known to be there, whatever this moment shows.
+    """
+    there = {verdict.mode for verdict in verdicts if verdict.unhealthy} | set(found)
+    by = {other: mode for mode in sorted(there) for other in modes()[mode].explains}
+    return [
+        Verdict(v.mode, "unknown", reason=f"what it shows is explained by {by[v.mode]}")
+        if v.mode in by and v.status != "unknown"
+        else v
+        for v in verdicts
+    ]
 
 
 def _detail(found: Sequence[Verdict], latest: Verdict) -> dict[str, Any]:

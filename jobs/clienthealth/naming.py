@@ -55,6 +55,7 @@ JAVA: Mapping[str, tuple[str, ...]] = {
     "consumer-fetch-manager-metrics": (
         "records-lag-max",
         "records-lag",
+        "records-lead",
         "records-consumed-total",
         "records-consumed-rate",
         "fetch-total",

@@ -95,6 +95,7 @@ TOPIC_METRICS: Mapping[str, str] = {
     "record-send-total": "records",
     "record-error-total": "records",
     "records-lag": "records",
+    "records-lead": "records",
     "records-consumed-total": "records",
     "records-consumed-rate": "records/s",
     "paused": "1",

@@ -2,24 +2,52 @@
 
 from __future__ import annotations
 
-from clienthealth.records import Thread
+from collections.abc import Callable
+from dataclasses import replace
+
+from clienthealth.records import Reading, Thread, ThreadDump
 from tests.scenarios._making import (
     LOOKUP,
     PUT,
     Scenario,
     dump,
+    every,
     fetcher,
     fires,
     legacy,
     line,
     lookups,
+    mine,
     near_miss,
     rising,
     still,
+    stuck_at,
     suspects,
     unknown,
     window,
 )
+
+CLOSING = Thread(
+    "worker",
+    "WAITING",
+    (
+        "java.lang.Object.wait",
+        "com.example.Rebalance.onPartitionsRevoked",
+        "org.apache.kafka.clients.consumer.internals.ConsumerCoordinator.onLeavePrepare",
+        "org.apache.kafka.clients.consumer.KafkaConsumer.close",
+    ),
+)
+
+
+def closing(*seconds: float) -> list[ThreadDump]:
+    """Dumps in which a thread is inside close()."""
+    return [dump(s, CLOSING) for s in seconds]
+
+
+def polls(ago: Callable[[float], float]) -> list[Reading]:
+    """Readings of a Java consumer that tells when it polled."""
+    return every(10, {"last-poll-seconds-ago": ago, "records-consumed-total": stuck_at(400, 5)})
+
 
 SCENARIOS: tuple[Scenario, ...] = (
     fires("storm-of-one-broker", window("legacy-consumer", logs=lookups([0.1 * n for n in range(200)]))),
@@ -89,6 +117,36 @@ SCENARIOS: tuple[Scenario, ...] = (
             ],
         ),
     ),
+    fires(
+        "journald-lets-a-burst-pass-every-30-s",
+        window("legacy-consumer", logs=[replace(of, repeats=900) for of in lookups([1, 1.1, 31, 31.1])]),
+    ),
+    suspects(
+        "the-application-logs-what-shutdown-threw",
+        window(
+            "legacy-consumer",
+            logs=[
+                line(5, "connector-shutting-down"),
+                line(5.1, "connector-shutdown-exception"),
+                line(5.1, "connector-shutdown-completed"),
+            ],
+        ),
+    ),
+    fires("close-never-returns", window("consumer", dumps=closing(5, 25, 50))),
+    fires("close-does-not-return-by-the-metrics", window("consumer", polls(lambda s: s), dumps=closing(5))),
+    suspects("close-takes-20-s", window("consumer", dumps=closing(5, 25))),
+    suspects(
+        "close-never-returns-by-the-log",
+        window("consumer", logs=[mine(line(5, "consumer-closing")), line(50, "client-version")]),
+    ),
+    unknown("closes-for-10-s", window("consumer", dumps=closing(5, 15))),
+    unknown("the-log-ends-while-it-closes", window("consumer", logs=[mine(line(50, "consumer-closing"))])),
+    unknown("not-polled-for-a-minute", window("consumer", polls(lambda s: 40 + s))),
+    near_miss("another-consumer-of-the-process-closes", window("consumer", polls(still()), dumps=closing(5, 25, 50))),
+    near_miss(
+        "closes-at-once",
+        window("consumer", logs=[mine(line(5, "consumer-closing")), mine(line(5.2, "consumer-unregistered"))]),
+    ),
     unknown(
         "the-log-ends-while-it-shuts-down",
         window("legacy-consumer", logs=[line(50, "connector-shutting-down"), line(52, "client-version")]),
@@ -97,7 +155,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "one-line-in-a-healthy-start",
         window("legacy-consumer", legacy(rising(), {"a": still()}, {"a": rising()}), logs=lookups([2])),
     ),
-    near_miss(
+    unknown(
         "crashed-broker-is-still-in-zookeeper",
         window(
             "legacy-consumer",
@@ -105,23 +163,23 @@ SCENARIOS: tuple[Scenario, ...] = (
             dumps=[dump(12, Thread("worker", "RUNNABLE", LOOKUP, 5000.0))],
         ),
     ),
-    near_miss(
+    unknown(
         "caught-looking-in-one-dump",
         window("legacy-consumer", dumps=[dump(5, Thread("worker", "RUNNABLE", LOOKUP, 5000.0))]),
     ),
-    near_miss("coordinator-restarts", window("legacy-consumer", logs=lookups([float(n) for n in range(40)]))),
-    near_miss(
+    unknown("coordinator-restarts", window("legacy-consumer", logs=lookups([float(n) for n in range(40)]))),
+    unknown(
         "a-round-over-twenty-brokers",
         window("legacy-consumer", logs=lookups([0.1 * n for n in range(20)], [f"kafka-{n}:9092" for n in range(20)])),
     ),
-    near_miss(
+    unknown(
         "look-up-waits-for-a-dead-host",
         window(
             "legacy-consumer",
             dumps=[dump(s, Thread("worker", "RUNNABLE", ("sun.nio.ch.Net.poll", *LOOKUP), 40.0)) for s in (5, 35)],
         ),
     ),
-    near_miss(
+    unknown(
         "look-ups-that-hardly-run",
         window(
             "legacy-consumer",

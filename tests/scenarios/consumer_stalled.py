@@ -30,12 +30,6 @@ HANDLER = (
     "com.example.Ledger.book",
     "org.springframework.kafka.listener.KafkaMessageListenerContainer$ListenerConsumer.run",
 )
-CLOSING = (
-    "java.lang.Object.wait",
-    "com.example.Rebalance.onPartitionsRevoked",
-    "org.apache.kafka.clients.consumer.internals.ConsumerCoordinator.onLeavePrepare",
-    "org.apache.kafka.clients.consumer.KafkaConsumer.close",
-)
 
 
 def polling(away: Of, consumed: Of | None = None, lag: Of | None = None, **more: Of) -> list[Reading]:
@@ -92,9 +86,15 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
     ),
     fires(
-        "close-never-returns",
-        window("consumer", dumps=[dump(5, worker(CLOSING)), dump(25, worker(CLOSING)), dump(50, worker(CLOSING))]),
+        "python-client-left-its-group",
+        window("consumer", logs=[line(20, "python-poll-timeout-expired", "Heartbeat poll expired, leaving group")]),
     ),
+    suspects(
+        "old-client-whose-commits-are-refused-again-and-again",
+        window("consumer", logs=[mine(line(s, "commit-refused")) for s in (5, 30, 55)]),
+    ),
+    unknown("one-refused-commit", window("consumer", logs=[mine(line(30, "commit-refused"))])),
+    unknown("away-for-a-minute-of-five", window("consumer", polling(lambda s: s))),
     suspects("away-for-longer-than-the-default", window("consumer", polling(lambda s: 290 + s))),
     suspects(
         "nearly-thrown-out", window("consumer", polling(lambda s: 200 + s), config={"max.poll.interval.ms": "300000"})
@@ -129,6 +129,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     near_miss(
         "a-spare-member-without-partitions",
         window("consumer", polling(lambda s: 400 + s, still(400), assigned_partitions=still(0))),
+    ),
+    near_miss(
+        "listener-of-another-consumer-at-the-same-frames",
+        window("consumer", polling(still(0)), dumps=[dump(5, worker(HANDLER)), dump(50, worker(HANDLER))]),
     ),
     near_miss(
         "another-record-in-each-dump",

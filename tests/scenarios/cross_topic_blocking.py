@@ -66,6 +66,17 @@ SCENARIOS: tuple[Scenario, ...] = (
         "java-slow-poll-loop",
         window("consumer", consumer({"a": rising(50), "b": rising(10)}, last_poll_seconds_ago=lambda s: s)),
     ),
+    suspects(
+        "java-handler-of-one-topic-hangs",
+        window(
+            "consumer",
+            consumer(
+                {"a": still(1), "b": still(2)},
+                last_poll_seconds_ago=lambda s: max(0.0, s - 20),
+                records_consumed_total=stuck_at(400, 20),
+            ),
+        ),
+    ),
     fires(
         "java-poll-interval-expired",
         window(

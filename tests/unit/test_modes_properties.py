@@ -25,7 +25,8 @@ def test_a_verdict_is_consistent(mode: FailureMode, seed: int) -> None:
     assert verdict.mode == mode.id
     assert (verdict.status == "unknown") == (verdict.reason is not None)
     found = verdict.status in ("suspected", "confirmed")
-    assert found == bool(verdict.evidence) == (verdict.since_ms is not None)
+    assert found == (verdict.since_ms is not None)
+    assert bool(verdict.evidence) == found or verdict.status == "unknown"  # what points to it and proves nothing
     assert {evidence.kind for evidence in verdict.evidence} <= set(mode.evidence)
     assert all(evidence.text and "\n" not in evidence.text for evidence in verdict.evidence)
     assert json.loads(json.dumps(verdict_json(verdict), allow_nan=False))

@@ -148,10 +148,29 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
         ("[g_host-1-17952-ab], ZKConsumerConnector shut down completed", {}),
     ),
     "connector-shutdown-error": (("[g_host-1-17952-ab], error during consumer connector shutdown", {}),),
+    "connector-shutdown-exception": (
+        (
+            "worker failed\njava.lang.InterruptedException\n"
+            "\tat java.util.concurrent.CountDownLatch.await(CountDownLatch.java:231)\n"
+            "\tat kafka.utils.ShutdownableThread.shutdown(ShutdownableThread.scala:32)\n"
+            "\tat kafka.consumer.ZookeeperConsumerConnector.shutdown(ZookeeperConsumerConnector.scala:193)\n"
+            "\tat shop.Worker.stop(Worker.java:7)",
+            {},
+        ),
+    ),
+    "consumer-closing": (
+        (
+            "[Consumer clientId=a, groupId=g] Member a-1 sending LeaveGroup request to coordinator b:9092 "
+            "(id: 2147483647 rack: null) due to the consumer is being closed",
+            {},
+        ),
+    ),
+    "consumer-unregistered": (("App info kafka.consumer for bills ä|ö unregistered", {"client": "bills ä|ö"}),),
     "poll-timeout-expired": (
         ("[Consumer clientId=a, groupId=g] consumer poll timeout has expired. This means the time between", {}),
         ("Consumer poll timeout has expired.", {}),
     ),
+    "python-poll-timeout-expired": (("Heartbeat poll expired, leaving group", {}),),
     "librdkafka-poll-interval-exceeded": (
         (
             "[thrd:main]: Application maximum poll interval (300000ms) exceeded by 412ms (adjust max.poll.interval.ms)",

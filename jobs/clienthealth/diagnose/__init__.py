@@ -19,7 +19,7 @@ from clienthealth.diagnose.clear import Found, honest
 from clienthealth.diagnose.input import Input
 from clienthealth.diagnose.tally import Tally
 from clienthealth.formats import Identity, RawRecord
-from clienthealth.judging import judge_windows, merged
+from clienthealth.judging import explained, judge_windows, merged
 from clienthealth.logs.events import said
 from clienthealth.modes import modes
 from clienthealth.recordings import RawRecord as Recorded
@@ -126,7 +126,10 @@ def judged(bucket: Bucket) -> dict[str, tuple[Client, list[Verdict]]]:
         for verdict in (verdict for _, verdicts in steps for verdict in verdicts):
             by_mode.setdefault(verdict.mode, []).append(verdict)
         worst = [merged(verdicts) for _, verdicts in sorted(by_mode.items())]
-        found[_key(client)] = (client, [_at_most_suspected(v) if modes()[v.mode].absence else v for v in worst])
+        found[_key(client)] = (
+            client,
+            explained([_at_most_suspected(v) if modes()[v.mode].absence else v for v in worst]),
+        )
     return found
 
 

@@ -251,11 +251,42 @@ SIGNATURES: tuple[Signature, ...] = (
         LOOP,
         "kafka.consumer.ZookeeperConsumerConnector",
     ),
+    # Whoever logs it: the connector's shutdown threw.
+    Signature(
+        "connector-shutdown-exception",
+        "ZookeeperConsumerConnector.shutdown(",
+        r"(?:Exception|Error)\b[^\n]{0,1000}(?:\n[^\n]{0,1000}){1,40}?"
+        r"\n[ \t]*at kafka\.(?:javaapi\.)?consumer\.ZookeeperConsumerConnector\.shutdown\(",
+        "legacy-consumer",
+        LOOP,
+    ),
+    # A consumer of the Java client is closed.
+    Signature(
+        "consumer-closing",
+        "due to the consumer is being closed",
+        r"due to the consumer is being closed",
+        "consumer",
+        LOOP,
+    ),
+    Signature(
+        "consumer-unregistered",
+        "App info kafka.consumer for",
+        r"App info kafka\.consumer for (?P<client>[^\n]{1,300}) unregistered",
+        "consumer",
+        LOOP,
+    ),
     # A consumer whose application does not come back to poll().
     Signature(
         "poll-timeout-expired",
         "onsumer poll timeout has expired",
         r"[Cc]onsumer poll timeout has expired",
+        "consumer",
+        CONSUMER_STALLED,
+    ),
+    Signature(
+        "python-poll-timeout-expired",
+        "Heartbeat poll expired, leaving group",
+        r"Heartbeat poll expired, leaving group",
         "consumer",
         CONSUMER_STALLED,
     ),

@@ -83,6 +83,7 @@ class FailureMode:
     recovered      window, thresholds → does the newest window of a client show that the fault is over? None where
                    it is enough that nothing speaks of it any more
     relief         signatures of lines that speak of the mode's end; all others of the mode are symptoms
+    explains       modes whose symptoms it shows too: while it is found, they are not found of the same client
     """
 
     id: str
@@ -98,6 +99,7 @@ class FailureMode:
     gate: Gate | None
     recovered: Callable[[ClientWindow, Any], bool] | None = None
     relief: frozenset[str] = frozenset()
+    explains: frozenset[str] = frozenset()
 
     @property
     def absence(self) -> bool:

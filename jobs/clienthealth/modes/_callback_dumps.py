@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from clienthealth.modes import MIN_READINGS
-from clienthealth.modes._evidence import Fact, duration, has_frame, values
+from clienthealth.modes._evidence import Fact, duration, has_frame, innermost, values
 from clienthealth.modes._io_thread import (
     in_callback,
-    innermost,
     is_network_thread,
     network_threads,
     sleeps,

@@ -28,6 +28,8 @@ from clienthealth.windows.view import number
 
 #: metadata-age counts from 1970 until the first metadata: so old means never.
 NEVER_SECONDS = 1e8
+#: How the frames of the JVM's own classes begin.
+JVM_FRAMES = ("java.", "javax.", "jdk.", "sun.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,16 @@ def conclude(
     detail: Mapping[str, Any] | None = None,
     otherwise: str | None = None,
     independent: bool = True,
+    doubts: Sequence[Fact] = (),
 ) -> Verdict:
     """The verdict that facts allow; without any, ok, or unknown where `otherwise` says why nothing can be seen.
 
     `independent`: facts of two kinds support each other; false where they see the same moment of the same thing.
+    `doubts`: what points to the fault and proves nothing: unknown, with them as its evidence.
     """
+    if not facts and doubts:
+        evidence = tuple(Evidence(fact.kind, fact.ts_ms, fact.text, fact.source) for fact in doubts)
+        return Verdict(mode, "unknown", reason=doubts[-1].text, evidence=evidence)
     if not facts:
         return Verdict(mode, "ok") if otherwise is None else Verdict(mode, "unknown", reason=otherwise)
     confirmed = any(fact.direct for fact in facts) or (independent and len({fact.kind for fact in facts}) > 1)
@@ -134,6 +141,12 @@ def events(window: ClientWindow, *signatures: str) -> list[LogEvent]:
 def has_frame(thread: Thread, *parts: str) -> bool:
     """Has the thread, for each of these texts, a frame that contains it?"""
     return all(any(part in frame for frame in thread.frames) for part in parts)
+
+
+def innermost(thread: Thread) -> str:
+    """The innermost frame that is not the JVM's own, as Class.method."""
+    own = (frame for frame in thread.frames if not frame.startswith(JVM_FRAMES))
+    return ".".join(next(own, thread.frames[0] if thread.frames else "").split(".")[-2:])
 
 
 def sightings(window: ClientWindow, name: str) -> list[tuple[ThreadDump, Thread]]:

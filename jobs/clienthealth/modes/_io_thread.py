@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from clienthealth.modes._evidence import JVM_FRAMES
 from clienthealth.records import ClientWindow, Thread, ThreadDump
 
 NETWORK_THREAD = "kafka-producer-network-thread"
@@ -22,7 +23,6 @@ _NATIVE_WAITS = (
     "FileDispatcherImpl.write0",
     "FileDispatcherImpl.force0",
 )
-_JVM = ("java.", "javax.", "jdk.", "sun.")
 
 
 def is_network_thread(thread: Thread) -> bool:
@@ -48,7 +48,7 @@ def sleeps(thread: Thread) -> bool:
     """Does it sleep for a time, rather than wait for something?"""
     if thread.state != "TIMED_WAITING":
         return False
-    own = next((at for at, frame in enumerate(thread.frames) if not frame.startswith(_JVM)), len(thread.frames))
+    own = next((at for at, frame in enumerate(thread.frames) if not frame.startswith(JVM_FRAMES)), len(thread.frames))
     below = thread.frames[max(0, own - 1)] if thread.frames else ""
     return below.endswith(("Thread.sleep", "Thread.sleep0", "TimeUnit.sleep", "LockSupport.parkNanos"))
 
@@ -57,9 +57,3 @@ def waits(thread: Thread) -> bool:
     """Does it wait for something: a lock, a queue, a result, an answer, a disk?"""
     natively = bool(thread.frames) and thread.frames[0].endswith(_NATIVE_WAITS)
     return (thread.state in _WAITING or natively) and not sleeps(thread)
-
-
-def innermost(thread: Thread) -> str:
-    """The innermost frame that is not the JVM's own, as Class.method."""
-    own = (frame for frame in thread.frames if not frame.startswith(_JVM))
-    return ".".join(next(own, thread.frames[0] if thread.frames else "").split(".")[-2:])

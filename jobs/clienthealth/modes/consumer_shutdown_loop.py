@@ -10,11 +10,15 @@ What proves it. The same broker failing again and again with no pause, or a thre
 the stock client spins in the same way while a broker that has died is still listed in ZooKeeper, for as long as its
 session lasts (6 s by default). Then other threads miss that broker too and say so, several times a second.
 
-Relative, `detail.cause` `threads-left-behind`: unmodified 0.8.2.1, interrupted in `shutdown()`, logs an error, leaves
-a fetcher thread behind that is no daemon, and the JVM never exits.
+Relatives, told apart by `detail.cause`: `endless-lookup` is the above. `threads-left-behind`: the stock connector,
+interrupted in `shutdown()`, logs an error and completes all the same, leaves a fetcher thread behind that is no
+daemon, and the JVM never exits. `close-hangs`: the `close()` of a consumer of the Java client does not come back, as
+a rebalance listener, an interceptor or an unbounded timeout holds it. It is here and not under `consumer-stalled`
+because it was told to stop: nobody expects it to poll, and what helps is the same, to kill it.
 
 Known gaps. The connector's MBeans vanish or freeze at shutdown, so metrics cannot show it. Of a storm only one line
-per tenth of a second is kept, so rates are lower bounds.
+per tenth of a second is kept, so rates are lower bounds. A `close()` shows in thread dumps; its log says where it
+begins only when it gets as far as leaving the group (3.0 and newer).
 """
 
 from __future__ import annotations
@@ -23,8 +27,11 @@ import dataclasses
 from collections import Counter
 from dataclasses import dataclass
 
-from clienthealth.logs.signatures import LOOP
+import numpy as np
+
+from clienthealth.logs.signatures import CONSUMER_STALLED, LOOP
 from clienthealth.modes import FailureMode, Gate, Texts, first_reason, threshold
+from clienthealth.modes._closing import Closing, closing
 from clienthealth.modes._evidence import (
     Fact,
     conclude,
@@ -35,15 +42,18 @@ from clienthealth.modes._evidence import (
     sightings,
 )
 from clienthealth.records import ClientWindow, LogEvent, Thread, ThreadDump, Verdict
+from clienthealth.windows.columns import Floats
 from clienthealth.windows.view import Windows
 
 LOOKUPS = ("offset-manager-lookup-failed", "offset-manager-channel-failed")
 OUTAGE = "broker-out-of-reach"
-SHUTDOWN = ("connector-shutting-down", "connector-shutdown-completed", "connector-shutdown-error")
+BEGUN, COMPLETED = "connector-shutting-down", "connector-shutdown-completed"
+FAILED = ("connector-shutdown-error", "connector-shutdown-exception")
+CLOSING, CLOSED = "consumer-closing", "consumer-unregistered"
 LOOKUP_FRAME = "ClientUtils$.channelToOffsetManager"
 STOPPING_FRAME = "ZookeeperConsumerConnector.shutdown"
-#: A thread that waits for a socket is RUNNABLE to the JVM as well.
-SOCKET_FRAMES = ("sun.nio.ch.Net.", "sun.nio.ch.SocketDispatcher.", "sun.nio.ch.FileDispatcher")
+#: A thread that waits for a socket is RUNNABLE to the JVM as well. One that makes and closes sockets is not waiting.
+SOCKET_FRAMES = ("sun.nio.ch.Net.poll", "sun.nio.ch.Net.connect", "sun.nio.ch.SocketDispatcher.read")
 FETCHER = "ConsumerFetcherThread-"
 
 
@@ -55,9 +65,9 @@ class Thresholds:
         0.9, "a pause: the look-up waits offsets.channel.backoff.ms, 1 s by default, between rounds"
     )
     gap_seconds: float = threshold(
-        5.0, "between two bursts a rate limit took the lines: journald, Docker and shippers let some pass each second"
+        35.0, "between two bursts a rate limit took the lines: journald lets some pass every 30 s, others each second"
     )
-    min_rate_lines: float = threshold(5.0, "lines kept in a second (10 at most): a restart of the coordinator logs one")
+    min_rate_lines: float = threshold(5.0, "lines a second in a burst: a restart of the coordinator logs one")
     min_repeats: int = threshold(
         3, "lines on one broker without a pause: a round asks each broker once, so a third is a loop"
     )
@@ -79,13 +89,24 @@ class Thresholds:
     overdue_shutdown_seconds: float = threshold(
         20.0, "a shutdown that began so long ago and has not completed: clean ones took 0.1 s"
     )
+    suspect_close_seconds: float = threshold(
+        15.0, "inside close() for so long: clean ones took 0.1 s, one that misses its brokers may take 30 s"
+    )
+    confirm_close_seconds: float = threshold(
+        40.0, "and for so long: close() waits for 30 s by default, so it does not end by itself"
+    )
+    silent_poll_seconds: float = threshold(
+        30.0, "no poll for so long: whether the consumer is being closed, or handles records, metrics do not say"
+    )
 
 
 def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules. A look-up from before a shutdown that completed is over."""
+    if window.client.kind == "consumer":
+        return _closes(window, thresholds)
     looping = _looping(_since_completed(window), thresholds)
-    left = _left_behind(window)
-    facts = looping or left or _overdue(window, thresholds)
+    left = _left_behind(window, thresholds)
+    facts = looping or left or _overdue(window, thresholds, BEGUN, (COMPLETED, *FAILED), "the connector")
     lines = events(window, *LOOKUPS)
     detail = {
         "cause": "endless-lookup" if looping else "threads-left-behind" if left else None,
@@ -96,8 +117,45 @@ def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
     return conclude(LOOP, facts, detail if facts else None, reason, independent=not looping)
 
 
+def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
+    """A consumer of the Java client: is it inside close() for longer than that may take?"""
+    seen = closing(window)
+    facts = [] if seen is None else _hanging(seen, limits)
+    facts = facts or _overdue(window, limits, CLOSING, (CLOSED,), "the consumer")
+    if facts:
+        known = {"thread": seen.thread, "frame": seen.where} if seen else {}
+        return conclude(LOOP, facts, {"cause": "close-hangs", **known}, independent=False)
+    if seen is not None:
+        return conclude(LOOP, [], otherwise=f"'{seen.thread}' is inside close(), which may take a while")
+    begun = events(window, CLOSING)
+    if begun and not any(event.ts_ms >= begun[-1].ts_ms for event in events(window, CLOSED)):
+        return conclude(LOOP, [], otherwise=UNDER_WAY)
+    known_well = window.dumps or events(window, CLOSED)
+    return conclude(LOOP, [], otherwise=None if known_well else GATE.reason(Windows.of(window), limits))
+
+
+def _hanging(seen: Closing, limits: Thresholds) -> list[Fact]:
+    if seen.seconds < limits.suspect_close_seconds:
+        return []
+    text = f"'{seen.thread}' has been inside close() for at least {duration(seen.seconds)}, in {seen.where}"
+    facts = [
+        Fact(
+            "thread-dump",
+            seen.since_ms,
+            seen.last_ms,
+            text,
+            seen.certain and seen.seconds >= limits.confirm_close_seconds,
+            seen.source,
+        )
+    ]
+    if seen.measured:
+        text = "the consumer still reports metrics, which the end of close() takes down, and has not polled since"
+        facts.append(Fact("metric", seen.since_ms, seen.last_ms, text, source=seen.source))
+    return facts
+
+
 def _since_completed(window: ClientWindow) -> ClientWindow:
-    completed = events(window, SHUTDOWN[1])
+    completed = events(window, COMPLETED)
     if not completed:
         return window
     since = completed[-1].ts_ms
@@ -113,7 +171,7 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
         storm, dumps = _storm(window, name, limits), _spinning(window, name, limits)
         times = [e.ts_ms for e in storm] + [d.ts_ms for d, _ in dumps]
         seconds = (max(times) - min(times)) / 1000 if times else 0.0
-        measured = bool(storm) or (len(dumps) > 1 and dumps[0][1].cpu_ms is not None)
+        measured = bool(storm) or (len(dumps) > 1 and (dumps[0][1].cpu_ms is not None or _moves(dumps, limits)))
         stopping = bool(storm) and _shutdown_before(window, storm[0])
         outage = not stopping and bool(events(window, OUTAGE))
         enough = limits.outage_seconds if outage else limits.suspect_seconds
@@ -164,38 +222,40 @@ def _seen(dumps: list[tuple[ThreadDump, Thread]], name: str, direct: bool, since
 
 def _shutdown_before(window: ClientWindow, event: LogEvent) -> bool:
     """Had a shutdown begun, and not completed?"""
-    marks = [e for e in events(window, *SHUTDOWN) if e.ts_ms <= event.ts_ms]
-    return bool(marks) and marks[-1].signature == "connector-shutting-down"
-
-
-def _stretches(lines: list[LogEvent], limits: Thresholds) -> list[list[LogEvent]]:
-    """Lines of one thread, cut where it paused.
-
-    A log that is rate-limited on its way has gaps that the thread did not make: where both sides of a gap are bursts,
-    in which it looked one broker up again and again, it spun in between.
-    """
-    found: list[list[LogEvent]] = []
-    for line in lines:
-        bursts = bool(found) and min(line.repeats, found[-1][-1].repeats) >= limits.min_repeats
-        pause_ms = 1000 * (limits.gap_seconds if bursts else limits.pause_seconds)
-        if found and line.ts_ms - found[-1][-1].ts_ms < pause_ms:
-            found[-1].append(line)
-        else:
-            found.append([line])
-    return found
+    marks = [e for e in events(window, BEGUN, COMPLETED, *FAILED) if e.ts_ms <= event.ts_ms]
+    return bool(marks) and marks[-1].signature == BEGUN
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """The longest row of a thread's failed look-ups that has no pause in it and is dense."""
+    """The longest row of bursts of a thread's failed look-ups.
+
+    A log that is rate-limited on its way has gaps that the thread did not make: where both sides of a gap are bursts,
+    in which it looked one broker up again and again without a pause, it spun in between.
+    """
     lines = [e for e in events(window, *LOOKUPS) if (e.thread or "") == thread]
-    storm = max(_stretches(lines, limits), key=len, default=[])
+    bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
+    return max(_rows(bursts, limits.gap_seconds), key=lambda row: row[-1].ts_ms - row[0].ts_ms, default=[])
+
+
+def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEvent]]:
+    """Parts joined where the next follows without such a pause."""
+    found: list[list[LogEvent]] = []
+    for part in parts:
+        if found and part[0].ts_ms - found[-1][-1].ts_ms < 1000 * pause_seconds:
+            found[-1] += part
+        else:
+            found.append(list(part))
+    return found
+
+
+def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
+    """Is one broker looked up again and again, many times a second?"""
     by_address: Counter[str | None] = Counter()
-    for event in storm:
+    for event in lines:
         by_address[event.captures.get("address")] += event.repeats
-    if max(by_address.values(), default=0) < limits.min_repeats:
-        return []
-    seconds = (storm[-1].ts_ms - storm[0].ts_ms) / 1000
-    return storm if sum(e.repeats for e in storm) >= limits.min_rate_lines * max(seconds, 0.5) else []
+    seconds = (lines[-1].ts_ms - lines[0].ts_ms) / 1000
+    often = sum(by_address.values()) >= limits.min_rate_lines * max(seconds, 0.5)
+    return often and max(by_address.values()) >= limits.min_repeats
 
 
 def _spinning(window: ClientWindow, name: str, limits: Thresholds) -> list[tuple[ThreadDump, Thread]]:
@@ -206,10 +266,13 @@ def _spinning(window: ClientWindow, name: str, limits: Thresholds) -> list[tuple
         if before.cpu_ms is not None and after.cpu_ms is not None:
             used_ms = after.cpu_ms - before.cpu_ms
             enough = used_ms >= limits.spin_cpu_share * (last.ts_ms - first.ts_ms)
-            # A thread that others starve spins as well, if it is elsewhere in the look-up each time.
-            moves = used_ms > 0 and len(seen) >= limits.min_repeats and len({t.frames for _, t in seen}) > 1
-            return seen if enough or moves else []
+            return seen if enough or (used_ms > 0 and _moves(seen, limits)) else []
     return seen
+
+
+def _moves(seen: list[tuple[ThreadDump, Thread]], limits: Thresholds) -> bool:
+    """Is the thread elsewhere in the look-up each time? Then it spins, even if others starve it."""
+    return len(seen) >= limits.min_repeats and len({thread.frames for _, thread in seen}) > 1
 
 
 def _looking(window: ClientWindow) -> str | None:
@@ -221,71 +284,94 @@ def _in_lookup(thread: Thread) -> bool:
     return thread.state == "RUNNABLE" and has_frame(thread, LOOKUP_FRAME) and not waits
 
 
-def _left_behind(window: ClientWindow) -> list[Fact]:
-    """A fetcher keeps alive a JVM whose main thread has ended, after a shutdown that failed.
+def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
+    """After a shutdown that failed fetchers run on, and keep alive a JVM whose main thread has ended.
 
-    Where the failure itself lies before the window, the fetcher must not have run between two dumps, and the
-    connector must report no metrics any more.
+    Where the failure itself lies before the window, the JVM must want to exit, the fetcher must not have run between
+    two dumps, and the connector must report no metrics any more.
     """
-    errors = events(window, "connector-shutdown-error")
+    errors = events(window, *FAILED)
     facts = []
     if errors:
         text = f"the connector's shutdown failed: {quoted(errors[0].text)}"
         facts.append(Fact("log", errors[0].ts_ms, errors[0].ts_ms, text, source=errors[0].source))
     exiting = {d.ts_ms for d in window.dumps if any(t.name == "DestroyJavaVM" for t in d.threads)}
     for name in sorted({t.name for d in window.dumps for t in d.threads if t.name.startswith(FETCHER)}):
-        seen = [(d, t) for d, t in sightings(window, name) if d.ts_ms in exiting]
-        seen = [(d, t) for d, t in seen if not errors or d.ts_ms > errors[0].ts_ms]
+        seen = [(d, t) for d, t in sightings(window, name) if not errors or d.ts_ms > errors[0].ts_ms]
+        wants = [(d, t) for d, t in seen if d.ts_ms in exiting]
+        late = seen and errors and seen[-1][0].ts_ms - errors[0].ts_ms >= 1000 * limits.overdue_shutdown_seconds
+        seen = wants or (seen if late else [])
         if not seen:
             continue
         (first, before), (last, after) = seen[0], seen[-1]
         idle = len(seen) > 1 and before.cpu_ms == after.cpu_ms is not None and not window.readings
         if errors or idle:
-            text = f"the JVM wants to exit (DestroyJavaVM) and {name} keeps it alive"
+            text = f"{name} keeps the JVM alive, which wants to exit (DestroyJavaVM)" if wants else f"{name} is left"
             if len(seen) > 1:
                 text += f", in {len(seen)} dumps over {duration((last.ts_ms - first.ts_ms) / 1000)}"
             facts.append(Fact("thread-dump", first.ts_ms, last.ts_ms, text, source=last.source))
     return facts
 
 
-def _overdue(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    begun, ended = events(window, "connector-shutting-down"), events(window, *SHUTDOWN[1:])
+def _overdue(window: ClientWindow, limits: Thresholds, began: str, ends: tuple[str, ...], who: str) -> list[Fact]:
+    begun, ended = events(window, began), events(window, *ends)
     signs = [d.ts_ms for d in window.dumps] + [e.ts_ms for e in window.logs] + [r.ts_ms for r in window.readings]
     for event in begun:
         seconds = (max(signs) - event.ts_ms) / 1000
         if not any(e.ts_ms >= event.ts_ms for e in ended) and seconds >= limits.overdue_shutdown_seconds:
-            text = f"the connector began to shut down and has not completed it for {duration(seconds)}"
+            text = f"{who} began to shut down and has not completed it for {duration(seconds)}"
             return [Fact("log", event.ts_ms, event.ts_ms, text, source=event.source)]
     return []
 
 
 def _blindness(window: ClientWindow, limits: Thresholds) -> str | None:
-    marks = events(window, *SHUTDOWN)
-    if marks and marks[-1].signature == "connector-shutting-down" and not window.dumps:
-        return UNDER_WAY
-    if window.dumps or marks or events(window, *LOOKUPS, OUTAGE):
-        return None
-    return GATE.reason(Windows.of(window), limits)
+    marks, fetches = events(window, BEGUN, COMPLETED, *FAILED), Windows.of(window).rose("fetch-requests-total")[0]
+    if marks:
+        return UNDER_WAY if marks[-1].signature == BEGUN else None
+    lookups, dumps = [e.ts_ms for e in events(window, *LOOKUPS)], [d.ts_ms for d in window.dumps]
+    newest = window.dumps[-1].threads if dumps else ()
+    if not fetches and (
+        max(lookups, default=0) > max(dumps, default=0) or any(has_frame(t, LOOKUP_FRAME) for t in newest)
+    ):
+        return LOOKING
+    return None if dumps or events(window, OUTAGE) else GATE.reason(Windows.of(window), limits)
 
 
 UNDER_WAY = "its shutdown had begun, and what was read ends before it completed"
+LOOKING = "it looks for its offset manager, and what was read does not show that it found one"
 BLIND = "nothing is fetched, and neither a log line nor a thread dump tells why; metrics cannot show this fault"
+BLIND_POLLS = "nothing shows that it polls, and no thread dump whether it is being closed"
+
+
+def polls_ago(w: Windows) -> Floats:
+    """How long ago consumers of the Java client polled, as they said last, in seconds; NaN where they do not say it."""
+    return w.last("last-poll-seconds-ago")
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Nothing is fetched."""
-    return first_reason(len(w), (BLIND, ~w.rose("fetch-requests-total")))
+    """Nothing is fetched, or not polled for."""
+    if w.kind != "consumer":
+        return first_reason(len(w), (BLIND, ~w.rose("fetch-requests-total")))
+    ago = polls_ago(w)
+    goes_on = w.rose("records-consumed-total") | w.rose("fetch-total") | w.known("time-between-poll-max")
+    polls = np.where(np.isnan(ago), goes_on, ago < thresholds.silent_poll_seconds)
+    return first_reason(len(w), (BLIND_POLLS, ~polls))
 
 
 GATE = Gate(blind)
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """The shutdown completed after the last look-up, or the consumer fetches and looks nothing up."""
-    lookups, ends = events(window, *LOOKUPS), events(window, SHUTDOWN[1])
+    """The shutdown completed after the last look-up, or the consumer fetches or polls and looks nothing up."""
+    w = Windows.of(window)
+    if window.client.kind == "consumer":
+        ended = events(window, CLOSED)
+        polls = polls_ago(w)[0] < thresholds.silent_poll_seconds and w.rose("records-consumed-total")[0]
+        return closing(window) is None and bool(ended or polls)
+    lookups, ends = events(window, *LOOKUPS), events(window, COMPLETED)
     if ends:
-        return not events(window, SHUTDOWN[2]) and (not lookups or ends[-1].ts_ms >= lookups[-1].ts_ms)
-    return bool(Windows.of(window).rose("fetch-requests-total")[0]) and not lookups
+        return not events(window, *FAILED) and (not lookups or ends[-1].ts_ms >= lookups[-1].ts_ms)
+    return bool(w.rose("fetch-requests-total")[0]) and not lookups
 
 
 MODE = FailureMode(
@@ -298,10 +384,11 @@ MODE = FailureMode(
     ),
     action=(
         "Kill the process (kill -9; a normal stop cannot work) and see that its partitions move; then commit offsets "
-        "before the thread is interrupted, or replace the 0.8 consumer."
+        "before the thread is interrupted, or replace the 0.8 consumer. A close() that hangs: give close() a timeout, "
+        "and what its rebalance listener calls, too."
     ),
-    kinds=frozenset({"legacy-consumer"}),
-    evidence=("log", "thread-dump"),
+    kinds=frozenset({"legacy-consumer", "consumer"}),
+    evidence=("log", "thread-dump", "metric"),
     thresholds=Thresholds(),
     confused_with=(
         "A healthy start: the same line appears once before the coordinator is found.",
@@ -309,9 +396,11 @@ MODE = FailureMode(
         "A coordinator that crashed: the same spinning until ZooKeeper drops it; other threads miss that broker too.",
         "A look-up that waits for a dead host: the thread sits in a connect or sleeps, and uses no CPU.",
         "A clean shutdown: 'ZKConsumerConnector shutdown completed' follows within a second.",
+        "A close() whose brokers are out of reach: it gives up after 30 s by default.",
     ),
     judge=judge,
     gate=GATE,
     recovered=recovered,
-    relief=frozenset({"connector-shutdown-completed"}),
+    relief=frozenset({COMPLETED, CLOSED}),
+    explains=frozenset({CONSUMER_STALLED}),
 )

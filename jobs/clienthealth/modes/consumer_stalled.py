@@ -5,9 +5,12 @@ group by itself; when the handler does return, it joins again, reads the same re
 
 What proves it. The client logs that its poll interval has passed, or says so by its metrics: `last-poll-seconds-ago`
 or `time-between-poll-max` beyond `max.poll.interval.ms`. Where that option is not known, its default only
-suspects, but heartbeats that have stopped while nobody polls prove that the client has left its group. A
-thread in `KafkaConsumer.close` in dumps further apart than any close may take proves a close that hangs; a consuming
-thread of a known framework at the same frames outside `poll()` suspects a handler that hangs.
+suspects, but heartbeats that have stopped while nobody polls prove that the client has left its group. A consuming
+thread of a known framework at the same frames outside `poll()` suspects a handler that hangs. A client up to 2.2
+leaves its group in silence, and says only that its commits are refused.
+
+A consumer that has not polled for long, yet may take longer, is no healthy one either: it is `unknown`. One whose
+`close()` hangs was told to stop: that is `consumer-shutdown-loop`.
 
 Known gaps. The client's own lag stands still with its polls: a frozen lag is no healthy lag, so it is asked only
 whether there ever was something to handle. Threads of an application that no framework runs do not show in a dump
@@ -23,15 +26,17 @@ import numpy as np
 
 from clienthealth.logs.signatures import CONSUMER_STALLED
 from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
-from clienthealth.modes._evidence import Fact, conclude, count, duration, events, has_frame, quoted
+from clienthealth.modes._closing import has_polled
+from clienthealth.modes._evidence import Fact, conclude, count, duration, events, has_frame, innermost, quoted
 from clienthealth.records import ClientWindow, LogEvent, Thread, ThreadDump, Verdict
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
 
-EXPIRED = ("poll-timeout-expired", "librdkafka-poll-interval-exceeded")
+EXPIRED = ("poll-timeout-expired", "python-poll-timeout-expired", "librdkafka-poll-interval-exceeded")
+REFUSED = "commit-refused"
 #: Lines about one expiry come so close together.
 SAME_MOMENT_MS = 1000
-CLOSE, POLL = "KafkaConsumer.close", "KafkaConsumer.poll"
+POLL = "KafkaConsumer.poll"
 #: Frames of frameworks whose threads poll and call the application's handler in between.
 CONTAINERS = (
     "KafkaMessageListenerContainer$ListenerConsumer.run",
@@ -60,8 +65,8 @@ class Thresholds:
     same_frames_seconds: float = threshold(
         30.0, "a consuming thread at the same frames in dumps so far apart: work on one batch moves on"
     )
-    close_hangs_seconds: float = threshold(
-        40.0, "inside close() in dumps so far apart: close() waits for 30 s by default"
+    silent_seconds: float = threshold(
+        30.0, "no poll for so long: it may be a slow batch, so nobody says that all is well; most come back in 1 s"
     )
 
 
@@ -71,17 +76,19 @@ def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
     facts = _measured(window, w, thresholds) + _logged(window, w, thresholds)
     stuck, threads = _dumped(window, thresholds)
     facts += threads
-    if facts:
-        facts += _refused_commits(window)
+    refused = _refused_commits(window)
+    if facts or len(_moments(window, REFUSED)) >= thresholds.min_rebalances_repeats:
+        facts += refused
     detail = {
         "cause": _cause(window, w, stuck, thresholds),
         **{name: value for name, value in stuck.items() if name != "cause"},
         "partitions": _known(w.last("assigned-partitions")[0]),
         "lag": _known(_lag(w)[0]),
         "seconds_since_poll": _known(w.last("last-poll-seconds-ago")[0]),
-        "times_expired": len(_expiries(window)) or None,
+        "times_expired": len(_moments(window, *EXPIRED)) or None,
     }
-    return conclude(CONSUMER_STALLED, facts, detail, None if facts else GATE.reason(w, thresholds))
+    reason = None if facts else GATE.reason(w, thresholds)
+    return conclude(CONSUMER_STALLED, facts, detail, reason, doubts=refused + _silence(window, w, thresholds))
 
 
 # -- what the metrics show, over any number of windows ---------------------------------------------------------------
@@ -144,9 +151,15 @@ def left(w: Windows, limits: Thresholds) -> Bools:
     return gone & standing & (w.grown("last-heartbeat-seconds-ago") > 0)
 
 
+def silent(w: Windows, limits: Thresholds) -> Bools:
+    """Has it something to handle, and not polled for long, whatever it may?"""
+    found: Bools = (w.last("last-poll-seconds-ago") >= limits.silent_seconds) & (w.samples >= MIN_READINGS)
+    return found & ~idle(w)
+
+
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Away from poll() for too long."""
-    return too_long(w, thresholds)
+    """Away from poll() for too long, or for long."""
+    return too_long(w, thresholds) | silent(w, thresholds)
 
 
 BLIND_POLLS = "the consumer does not tell when it polls (Java clients do from 2.4 on)"
@@ -164,7 +177,7 @@ GATE = Gate(blind, suspects)
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    if not suspects(w, limits)[0]:
+    if not too_long(w, limits)[0]:
         return []
     configured = _known(interval(w)[0])
     most = limits.assumed_poll_interval_seconds if configured is None else configured
@@ -185,8 +198,18 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     return [Fact("metric", since, last.ts_ms, text, beyond or gone, last.source)]
 
 
+def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
+    if not silent(w, limits)[0]:
+        return []
+    seconds, last = w.last("last-poll-seconds-ago")[0], window.readings[-1]
+    most = _known(interval(w)[0])
+    allowed = f"max.poll.interval.ms is {duration(most or limits.assumed_poll_interval_seconds)}"
+    text = f"the application has not called poll() for {duration(seconds)}; {allowed}{'' if most else ' by default'}"
+    return [Fact("metric", round(last.ts_ms - 1000 * seconds), last.ts_ms, text, source=last.source)]
+
+
 def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    expired = _expiries(window)
+    expired = _moments(window, *EXPIRED)
     if not expired:
         return []
     first, last = expired[0], expired[-1]
@@ -198,10 +221,10 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     return [Fact("log", since, last.ts_ms, text, direct=not idle(w)[0], source=last.source)]
 
 
-def _expiries(window: ClientWindow) -> list[LogEvent]:
-    """How often its poll interval passed: the client says it in two lines at once."""
+def _moments(window: ClientWindow, *signatures: str) -> list[LogEvent]:
+    """How often it happened: the client says it in several lines at once."""
     found: list[LogEvent] = []
-    for event in events(window, *EXPIRED):
+    for event in events(window, *signatures):
         if not found or event.ts_ms - found[-1].ts_ms > SAME_MOMENT_MS:
             found.append(event)
     return found
@@ -212,7 +235,7 @@ def _told_interval(event: LogEvent) -> float | None:
 
 
 def _refused_commits(window: ClientWindow) -> list[Fact]:
-    refused = events(window, "commit-refused")
+    refused = events(window, REFUSED)
     if not refused:
         return []
     text = f"{count(len(refused), 'commit')} refused: {quoted(refused[-1].text)}"
@@ -220,36 +243,25 @@ def _refused_commits(window: ClientWindow) -> list[Fact]:
 
 
 def _dumped(window: ClientWindow, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
-    """Threads inside close(), or of a framework outside poll(), at the same place in dumps far apart."""
+    """Threads of a framework outside poll(), at the same place in dumps far apart, while this client did not poll."""
     earlier: dict[str, tuple[ThreadDump, Thread]] = {}
     found: dict[str, str] = {}
     facts: list[Fact] = []
     for dump in window.dumps:
         for thread in dump.threads:
-            closing = has_frame(thread, CLOSE)
             handling = any(has_frame(thread, frame) for frame in CONTAINERS) and not has_frame(thread, POLL)
             before, same = earlier.get(thread.name, (dump, thread))
-            if not (closing and has_frame(same, CLOSE)) and not (handling and same.frames == thread.frames):
+            if not handling or same.frames != thread.frames:
                 earlier[thread.name] = (dump, thread)
                 continue
             earlier.setdefault(thread.name, (dump, thread))
             apart = (dump.ts_ms - before.ts_ms) / 1000
-            where = _where(thread)
-            if closing and apart >= limits.close_hangs_seconds:
-                text = f"'{thread.name}' has been inside close() for at least {duration(apart)}, in {where}"
-                facts.append(Fact("thread-dump", before.ts_ms, dump.ts_ms, text, True, dump.source))
-                found = {"cause": "close-hangs", "thread": thread.name, "frame": where}
-            elif handling and apart >= limits.same_frames_seconds:
+            if apart >= limits.same_frames_seconds and not has_polled(window, before.ts_ms):
+                where = innermost(thread)
                 text = f"'{thread.name}' is in {where}, outside poll(), at the same place as {duration(apart)} before"
                 facts.append(Fact("thread-dump", before.ts_ms, dump.ts_ms, text, source=dump.source))
                 found = {"cause": "handler-hangs", "thread": thread.name, "frame": where}
     return found, facts
-
-
-def _where(thread: Thread) -> str:
-    """The innermost frame that is not the JVM's own."""
-    own = (f for f in thread.frames if not f.startswith(("java.", "jdk.", "sun.", "javax.")))
-    return ".".join(next(own, thread.frames[0]).split(".")[-2:])
 
 
 def _cause(window: ClientWindow, w: Windows, stuck: Mapping[str, str], limits: Thresholds) -> str | None:
@@ -260,7 +272,8 @@ def _cause(window: ClientWindow, w: Windows, stuck: Mapping[str, str], limits: T
     if left(w, limits)[0] or still_away >= limits.suspect_share * most:
         return "handler-hangs"
     again = w.grown("rebalance-total")[0] >= limits.min_rebalances_repeats
-    if again or len(_expiries(window)) >= limits.min_rebalances_repeats:
+    times = max(len(_moments(window, *EXPIRED)), len(_moments(window, REFUSED)))
+    if again or times >= limits.min_rebalances_repeats:
         return "rejoins"
     return "poll-interval-exceeded"
 
@@ -270,11 +283,17 @@ def _known(value: float) -> float | None:
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """The application polls, and stayed away for no longer than its group allows over a whole window."""
+    """The application polls all over the window: one that is thrown out in circles polls, too, and is away again.
+
+    Of a client that does not tell when it polls, what it consumes has to rise in every part of the window.
+    """
     w = Windows.of(window)
-    polled = w.last("last-poll-seconds-ago")[0]
+    away_now = w.max("last-poll-seconds-ago")[0]
     told = _known(interval(w)[0]) or thresholds.assumed_poll_interval_seconds
-    return bool(polled < thresholds.suspect_share * told and not suspects(w, thresholds)[0]) and not _expiries(window)
+    most = min((window.end_ms - window.start_ms) / 2000, thresholds.suspect_share * told)
+    rises = w.rises("records-consumed-total")[0] >= w.samples[0] - 1 >= MIN_READINGS - 1
+    goes_on = rises if np.isnan(away_now) else away_now < most
+    return bool(goes_on) and not too_long(w, thresholds)[0] and not events(window, *EXPIRED, REFUSED)
 
 
 MODE = FailureMode(

@@ -9,14 +9,16 @@ count stands still: an idle topic is still fetched for. A thread dump shows the 
 `LinkedBlockingQueue.put` under `PartitionTopicInfo.enqueue`. A healthy fetcher can be caught there too, and with one
 connector per topic the paused topic's own fetcher parks there for good reason: so victims must share the connector.
 
-Relatives under the same id: librdkafka (the prefetch queue of one topic at its limit, others empty with data waiting)
+Relatives under the same id: librdkafka (the prefetch queue of one topic at its limit, others empty with data waiting;
+or, where all share one queue to the application, that is full of the records of a slow topic, and nothing is fetched)
 and the Java consumer (a slow handler in a single poll loop: it stays away from `poll()`, and falls behind on all of
 its topics). Both show only in metrics, so they stay suspected until the client logs that its poll interval expired.
 
 Known gaps. `MaxLag` and `ConsumerLag` stand at 0 throughout, as they are set when a response is processed: a frozen
 lag is no healthy lag. The log is silent. With several brokers only the fetcher of one is blocked: the fetch count of
-the connector goes on, and a thread dump has to tell. The Java consumer does not say which topic's handler is slow,
-and updates the lag of a partition only when it returns records of it.
+the connector goes on, and a thread dump has to tell. The Java consumer does not say which topic's handler is slow, and
+updates the lag of a partition only when it returns records of it. Where it tells its positions, the culprit is the
+topic whose records the time away from `poll()` goes with.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ import numpy as np
 from clienthealth.indicators.queue import CHUNKS, Queues, queues
 from clienthealth.logs.signatures import BLOCKING
 from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
+from clienthealth.modes._culprit import handled_alone, slow_topic
 from clienthealth.modes._evidence import (
     Fact,
     conclude,
@@ -48,7 +51,7 @@ from clienthealth.windows.view import Runs, Windows
 
 FETCHER = "ConsumerFetcherThread-"
 PUT, ENQUEUE, NEXT = "LinkedBlockingQueue.put", "PartitionTopicInfo.enqueue", "ConsumerIterator.makeNext"
-POLL_EXPIRED = ("poll-timeout-expired", "librdkafka-poll-interval-exceeded")
+POLL_EXPIRED = ("poll-timeout-expired", "python-poll-timeout-expired", "librdkafka-poll-interval-exceeded")
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,18 @@ class Thresholds:
     librdkafka_full_ratio: float = threshold(0.99, "prefetch queue at its limit: librdkafka stops fetching there")
     slow_poll_seconds: float = threshold(
         10.0, "no poll for so long: healthy consumers came back within 0.8 s, one with a slow handler after 25 s"
+    )
+    hanging_poll_seconds: float = threshold(
+        30.0, "and not back after so long: several topics had records all the time before, so they wait now"
+    )
+    shared_queue_seconds: float = threshold(
+        20.0, "nothing fetched for so long while the application gets on in one topic only and others wait"
+    )
+    slow_record_seconds: float = threshold(
+        0.05, "and it needs so long for each record: a fast handler leaves no other topic waiting for long"
+    )
+    culprit_share: float = threshold(
+        0.6, "the time away per record of one topic varies by no more than this: 5 % in real runs, others by factors"
     )
 
 
@@ -110,6 +125,13 @@ def held_up(w: Windows, limits: Thresholds) -> Bools:
     return culprit & victim & (w.samples >= MIN_READINGS)
 
 
+def without_records(w: Windows, limits: Thresholds) -> Runs:
+    """librdkafka: runs over which nothing was fetched although the application's positions are told."""
+    runs = w.still("records-consumed-total")
+    told = w.last_knows("position")
+    return runs.at((runs.seconds >= limits.shared_queue_seconds) & told[runs.window])
+
+
 def seconds_away(w: Windows) -> Floats:
     """Java: how long the application has stayed away from poll(), NaN where it is not told."""
     return np.fmax(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
@@ -124,7 +146,9 @@ def stays_away(w: Windows, limits: Thresholds) -> Bools:
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     """Any of these; the judge looks at the topics."""
     if w.kind != "legacy-consumer":
-        return held_up(w, thresholds) | stays_away(w, thresholds)
+        found = held_up(w, thresholds) | stays_away(w, thresholds)
+        found[without_records(w, thresholds).window] = True
+        return found
     found = np.zeros(len(w), np.bool_)
     found[without_fetches(w, thresholds).window] = True
     return found
@@ -236,7 +260,7 @@ def _connector(fetcher: Thread) -> str:
 
 
 def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
-    found = _prefetched(window, w, limits) or _slow_poll(window, w, limits)
+    found = _prefetched(window, w, limits) or _one_queue(window, w, limits) or _slow_poll(window, w, limits)
     facts, detail = found if found else ([], {})
     if facts:
         for event in events(window, *POLL_EXPIRED)[:1]:
@@ -275,24 +299,52 @@ def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[l
     return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source)], detail
 
 
+def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
+    """librdkafka: nothing is fetched while the application is busy with the records of one topic, and others wait."""
+    runs = without_records(w, limits)
+    for at in np.argsort(-runs.seconds, kind="stable"):
+        stood = window.readings[runs.first[at] : runs.last[at] + 1]
+        found = handled_alone(stood)
+        if found is None or found[1] * limits.slow_record_seconds > 1:
+            continue
+        culprit, rate, starved = found
+        text = (
+            f"nothing was fetched for {duration(float(runs.seconds[at]))}, while the application handled "
+            f"{rate:.1f} records of {culprit} a second and none of {listing(starved)}, which wait"
+        )
+        first, last = stood[0], stood[-1]
+        return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source)], {
+            "culprit": culprit,
+            "victims": starved,
+        }
+    return None
+
+
 def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
     """Java: the application stays away from poll(), and what it has of two topics or more piles up."""
-    lags = [(reading, lag) for reading in window.readings if (lag := _lag(reading)) is not None]
-    if not lags or not stays_away(w, limits)[0]:
+    if not stays_away(w, limits)[0]:
         return None
     away = float(seconds_away(w)[0])
     topics = sorted({t.topic for r in window.readings for t in r.topics if _has_data(t)})
     counts = values(window, "records-consumed-total")
     consumed = max(0.0, counts[-1] - counts[0]) if counts else 0.0
-    (_, before), (reading, behind) = lags[0], lags[-1]
-    if len(topics) < 2 or behind <= 0 or behind < consumed or (behind <= before and consumed):
+    lags = [(reading, lag) for reading in window.readings if (lag := _lag(reading)) is not None]
+    (reading, behind), before = (lags[-1], lags[0][1]) if lags else ((window.readings[-1], 0.0), 0.0)
+    culprit = slow_topic(window.readings, limits.slow_poll_seconds / 2, limits.culprit_share)
+    grows = behind > 0 and (behind > before or not consumed)
+    piles_up = grows and (behind >= consumed or culprit is not None)
+    hanging = window.readings[-1].get("last-poll-seconds-ago") or 0.0
+    if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):
         return None
-    text = (
-        f"the application stayed away from poll() for {duration(away)}, consumed {count(consumed, 'record')} "
-        f"and is {count(behind, 'record')} behind on {listing(topics)}"
-    )
+    others = [topic for topic in topics if topic != culprit]
+    text = f"the application stayed away from poll() for {duration(away)}, consumed {count(consumed, 'record')}"
+    text += f" and is {count(behind, 'record')} behind on " if piles_up else " meanwhile, and holds up "
+    text += listing(topics)
+    if culprit:
+        text += f"; the longer the more records of {culprit} it had got"
     since = round(reading.ts_ms - 1000 * away)
-    return [Fact("metric", since, window.readings[-1].ts_ms, text, source=reading.source)], {"victims": topics}
+    detail = {"culprit": culprit, "victims": others} if culprit else {"topics": topics}
+    return [Fact("metric", since, window.readings[-1].ts_ms, text, source=reading.source)], detail
 
 
 def _has_data(topic: TopicReading) -> bool:

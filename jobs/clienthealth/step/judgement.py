@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from clienthealth.health import SCHEMA, verdict_json, worst
 from clienthealth.incidents import Incidents, Transition
 from clienthealth.indicators.client import client_indicators
-from clienthealth.judging import gate, merged, thresholds, verdict
+from clienthealth.judging import explained, gate, merged, thresholds, verdict
 from clienthealth.modes import FailureMode, modes
 from clienthealth.records import (
     Client,
@@ -324,6 +324,9 @@ class _Judgement:
         verdicts: list[Verdict] = []
         first = min(1, len(judged) - 1)
         for number, (end, verdicts) in enumerate(steps(judged), first):
+            verdicts = explained(verdicts, self.incidents.of(client.key))
+            for other in [other for known in self.incidents.of(client.key) for other in modes()[known].explains]:
+                self.changes += self.incidents.withdrawn(client.key, other, end)
             newest = cache(partial(window_at, number))
             recovery.refresh(self.incidents, client.key, verdicts, newest, end)
             over = recovery.is_over(self.incidents, client.key, newest, self.limits, end)

@@ -1,0 +1,86 @@
+"""A consumer of the Java client inside `close()`: since when at least, and what holds it up.
+
+`close()` waits for 30 s by default, and without any bound for what the application does in its rebalance listener or
+in an interceptor. A consumer takes its metrics down when `close()` ends: one that still reports them has not left it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clienthealth.modes._evidence import has_frame, innermost
+from clienthealth.records import ClientWindow, Reading, Source, Thread, ThreadDump
+
+CLOSE = "KafkaConsumer.close"
+CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_thread")
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """A thread inside close(): found there by so many dumps, the first at `since_ms`, and not back by `last_ms`.
+
+    where      the innermost frame that is not the JVM's own
+    measured   that it was not back is known of the client's own metrics
+    certain    it is this client that is being closed: its metrics say so, or the process has no other consumer
+    """
+
+    thread: str
+    where: str
+    dumps: int
+    since_ms: int
+    last_ms: int
+    measured: bool
+    certain: bool
+    source: Source | None
+
+    @property
+    def seconds(self) -> float:
+        """The least time that it has been inside."""
+        return (self.last_ms - self.since_ms) / 1000
+
+
+def closing(window: ClientWindow) -> Closing | None:
+    """The thread that has been closing the client for longest, None where none is."""
+    found: dict[str, list[tuple[ThreadDump, Thread]]] = {}
+    for dump in window.dumps:
+        inside = {thread.name: thread for thread in dump.threads if has_frame(thread, CLOSE)}
+        for name in [name for name in found if name not in inside]:
+            del found[name]  # it came back
+        for name, thread in inside.items():
+            found.setdefault(name, []).append((dump, thread))
+    told = [_of(window, name, seen) for name, seen in found.items() if not has_polled(window, seen[0][0].ts_ms)]
+    return max(told, key=lambda of: of.seconds, default=None)
+
+
+def _of(window: ClientWindow, name: str, seen: list[tuple[ThreadDump, Thread]]) -> Closing:
+    (first, _), (last, thread) = seen[0], seen[-1]
+    reading = window.readings[-1] if window.readings else None
+    polled = None if reading is None else polled_ms(reading)
+    standing = reading is not None and polled is not None and polled <= first.ts_ms and reading.ts_ms > last.ts_ms
+    others = sum(t.name.startswith(CONSUMER_THREADS) for t in last.threads) > 1
+    return Closing(
+        name,
+        innermost(thread),
+        len(seen),
+        first.ts_ms,
+        reading.ts_ms if standing and reading is not None else last.ts_ms,
+        standing,
+        polled is not None or not others,
+        last.source,
+    )
+
+
+def polled_ms(reading: Reading) -> int | None:
+    """When the application called poll() last, at the latest; None where the client does not say it."""
+    ago = reading.get("last-poll-seconds-ago")
+    return None if ago is None else round(reading.ts_ms - 1000 * ago)
+
+
+def has_polled(window: ClientWindow, since_ms: int) -> bool:
+    """Is it known that the application called poll() after this time? What a dump then shows is of another consumer."""
+    after = [reading for reading in window.readings if reading.ts_ms > since_ms]
+    # The metric counts whole seconds.
+    if any((at := polled_ms(reading)) is not None and at - 1000 > since_ms for reading in after):
+        return True
+    consumed = [total for reading in after if (total := reading.get("records-consumed-total")) is not None]
+    return bool(consumed) and consumed[-1] > consumed[0]

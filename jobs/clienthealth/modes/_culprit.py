@@ -1,0 +1,93 @@
+"""Which topic's handler keeps the application of a consumer away from the records of its other topics.
+
+Java. One poll loop handles the records of all topics, so each time away is the sum of what the handlers took for the
+records that the last poll returned. Where one handler is slow, the time away goes with the records of its topic:
+their ratio is the same each time, while that of the others varies by factors. Records that a poll returned show in
+the position of their partition (`records-lead` grows with it), not in `records-consumed-total`, which moves when a
+whole fetch has been handed out.
+
+librdkafka. All topics share one queue to the application, so each reports the length of all of it, and no topic is
+fetched while it is full. The application's position moves in the topic that it handles, and in no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from clienthealth.records import Reading
+
+
+def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation: float) -> str | None:
+    """The topic that the times away go with; None where none stands out.
+
+    least_seconds   shorter times away do not count
+    most_variation  by how much, as a share, the time away per record of the topic may vary
+    """
+    *over, (_, newest) = [*_stretches(readings)] or [(0.0, {})]
+    # Of the newest one nobody knows yet how long it will be.
+    long = [found for found in over if found[0] >= least_seconds]
+    moved = [topic for topic in newest if all(topic in got for _, got in long)]
+    if len(moved) < 2 or len(long) < 2:
+        return moved[0] if len(moved) == 1 else None
+    varies = sorted((_variation([away / got[topic] for away, got in long]), topic) for topic in moved)
+    (least, topic), (next_least, _) = varies[:2]
+    return topic if least <= most_variation and next_least > 2 * least + most_variation else None
+
+
+def _variation(shares: Sequence[float]) -> float:
+    return max(shares) / min(shares) - 1
+
+
+def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str, float]]]:
+    """Each time that the application was away, in seconds, and how many records of each topic it had just got."""
+    before: Mapping[str, float] = {}
+    got: Mapping[str, float] = {}
+    away = 0.0
+    for reading in readings:
+        ago, at = reading.get("last-poll-seconds-ago"), positions(reading)
+        if ago is None or not at:
+            continue
+        if before and any(at[topic] > before.get(topic, at[topic]) for topic in at):
+            if got:
+                yield away, got
+            got = {topic: at[topic] - before[topic] for topic in at if at[topic] > before.get(topic, at[topic])}
+        away = ago
+        before = at
+    if got:
+        yield away, got
+
+
+def handled_alone(readings: Sequence[Reading]) -> tuple[str, float, list[str]] | None:
+    """The only topic in which the application gets on, its records a second, and the topics whose records wait.
+
+    None where it gets on in several topics, or where no records of another one wait.
+    """
+    told = [(reading, at) for reading in readings if (at := _handled(reading))]
+    if len(told) < 2:
+        return None
+    (first, before), (last, now) = told[0], told[-1]
+    moved = [topic for topic in now if now[topic] > before.get(topic, now[topic])]
+    waiting = {t.topic for t in last.topics if (t.metrics.get("records-lag") or 0) > 0}
+    starved = sorted(waiting - set(moved))
+    if len(moved) != 1 or not starved:
+        return None
+    return moved[0], 1000 * (now[moved[0]] - before[moved[0]]) / (last.ts_ms - first.ts_ms), starved
+
+
+def _handled(reading: Reading) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for topic in reading.topics:
+        position = topic.metrics.get("position")
+        if position is not None and topic.partition is not None:
+            found[topic.topic] = found.get(topic.topic, 0.0) + position
+    return found
+
+
+def positions(reading: Reading) -> dict[str, float]:
+    """How far the application has got in each topic, from some beginning that does not change."""
+    found: dict[str, float] = {}
+    for topic in reading.topics:
+        lead = topic.metrics.get("records-lead")
+        if lead is not None and topic.partition is not None:
+            found[topic.topic] = found.get(topic.topic, 0.0) + lead
+    return found
