@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, UnsupportedCodecError
 
 from clienthealth.errors import ServiceError
 from clienthealth.settings import Settings
@@ -21,6 +21,7 @@ POLL_MS = 500
 CHECK_SECONDS = 5.0
 ANSWER_MS = 4_000
 RETRY_SECONDS = 2.0
+CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 
 
 class HealthTopic:
@@ -54,6 +55,9 @@ class HealthTopic:
             self._looked = time.monotonic()
             try:
                 self._read(stop)
+            except UnsupportedCodecError as error:
+                self._lost(f"{self._topic} cannot be unpacked: {error}; {CODECS}")
+                stop.wait(RETRY_SECONDS)
             except (KafkaError, ServiceError, OSError) as error:
                 servers = self._settings.kafka.bootstrap_servers
                 self._lost(f"Kafka at {servers} is lost: {str(error) or type(error).__name__}")

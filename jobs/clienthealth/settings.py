@@ -1,13 +1,15 @@
 """All settings: frozen, typed, each with its default and its reason.
 
 Read from a TOML file (`--config` or $KAFKA_HEALTH_CONFIG) and from the environment
-(`KAFKA_HEALTH_<SECTION>_<KEY>`, which wins). A key that is not known is an error in both.
+(`KAFKA_HEALTH_<SECTION>_<KEY>`, which wins). A key that is not known is an error in both. No error repeats a value: it
+may be a secret.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import tomllib
 import typing
 from collections.abc import Mapping
@@ -184,8 +186,10 @@ def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Se
             tables = tomllib.loads(Path(chosen).read_text(encoding="utf-8"))
         except OSError as error:
             raise SettingsError(f"{chosen}: cannot be read: {error.strerror}") from error
-        except tomllib.TOMLDecodeError as error:
-            raise SettingsError(f"{chosen}: not valid TOML: {error}") from error
+        except UnicodeDecodeError:
+            raise SettingsError(f"{chosen}: not UTF-8") from None
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise SettingsError(f"{chosen}: not valid TOML{_place(error)}") from None
     sections = {f.name: f for f in dataclasses.fields(Settings)}
     for name, table in tables.items():
         if name not in sections:
@@ -220,8 +224,21 @@ def _parse(section: str, key: str, text: str, variable: str) -> Any:
         return text
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"environment: {variable}: '{text}' is not a {kind}") from error
+    except (tomllib.TOMLDecodeError, RecursionError):
+        raise SettingsError(f"environment: {variable} is not {_wanted(kind)} as TOML writes it") from None
+
+
+def _place(error: Exception) -> str:
+    """Where a file is wrong. What stands there is not repeated: it may be a secret."""
+    found = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
+    return f" (at {found[1]})" if found else ""
+
+
+def _wanted(kind: Any) -> str:
+    origin = typing.get_origin(kind)
+    if origin in (tuple, dict):
+        return "a list of strings" if origin is tuple else f"a table of {typing.get_args(kind)[1].__name__}"
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}[kind]
 
 
 def _section(name: str, values: Mapping[str, Any], path: str | None) -> Any:
@@ -246,8 +263,7 @@ def _checked(value: Any, kind: Any, where: str) -> Any:
         return float(value)
     if kind in (int, str, bool) and type(value) is kind:
         return value
-    wanted = "a list of strings" if origin is tuple else getattr(kind, "__name__", str(kind))
-    raise SettingsError(f"{where}: {value!r} is not {wanted}")
+    raise SettingsError(f"{where} is not {_wanted(kind)}")
 
 
 def _modes(tables: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -257,8 +273,12 @@ def _modes(tables: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     for mode, overrides in tables.items():
         if mode not in known:
             raise SettingsError(f"[modes.{mode}]: unknown mode; known are {', '.join(known)}")
+        if not isinstance(overrides, dict):
+            raise SettingsError(f"modes.{mode} must be a section, written [modes.{mode}]")
         names = {f.name for f in dataclasses.fields(known[mode].thresholds)}
-        for key in overrides:
+        for key, value in overrides.items():
             if key not in names:
                 raise SettingsError(f"[modes.{mode}] has no threshold '{key}'; known are {', '.join(sorted(names))}")
+            if type(value) not in (int, float):
+                raise SettingsError(f"[modes.{mode}] {key} is not a number")
     return {mode: dict(overrides) for mode, overrides in tables.items()}

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import re
+import json
 from typing import Any
 
+from clienthealth import secrecy
 from clienthealth.settings import Settings
-
-#: Names of Kafka options whose values are secrets.
-SECRET = re.compile(r"password|jaas|secret|token|\.key$", re.IGNORECASE)
 
 
 def in_force(settings: Settings, changed_only: bool = False) -> str:
@@ -24,10 +22,7 @@ def in_force(settings: Settings, changed_only: bool = False) -> str:
             for key in dataclasses.fields(values)
             if not changed_only or getattr(values, key.name) != getattr(defaults, key.name)
         }
-        if "options" in shown:
-            shown["options"] = {
-                name: "(hidden)" if SECRET.search(name) else value for name, value in shown["options"].items()
-            }
+        shown = {name: _public(value) for name, value in shown.items()}
         if shown:
             lines += [f"[{section.name}]", *(f"{key} = {toml(value)}" for key, value in shown.items()), ""]
     for mode, thresholds in settings.modes.items():
@@ -35,12 +30,23 @@ def in_force(settings: Settings, changed_only: bool = False) -> str:
     return "\n".join(lines)
 
 
+def _public(value: Any) -> Any:
+    if isinstance(value, str):
+        return secrecy.redacted(value)
+    if isinstance(value, tuple):
+        return tuple(map(_public, value))
+    if isinstance(value, dict) and all(isinstance(item, str) for item in value.values()):
+        return secrecy.shown(value)
+    return value
+
+
 def toml(value: Any) -> str:
     """A value of a setting as TOML writes it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        # A JSON string is one of TOML, but for a character that JSON need not escape.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, tuple):
         return f"[{', '.join(toml(item) for item in value)}]"
     if isinstance(value, dict):

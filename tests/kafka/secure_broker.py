@@ -22,6 +22,8 @@ from kafka.admin import (
     ACLResourcePatternType,
     ResourcePattern,
     ResourceType,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 from kafka.errors import KafkaError
 
@@ -74,6 +76,12 @@ class SecureBroker:
                 admin.create_topics({options.topic[0]: wanted}, wait_for_metadata=True)
             else:
                 admin.create_acls(list(_rights(options)))
+        admin.close()
+
+    def add_user(self, name: str, password: str) -> None:
+        """Another user, who may do nothing yet."""
+        admin = KafkaAdminClient(bootstrap_servers=[self.inside])
+        admin.alter_user_scram_credentials([UserScramCredentialUpsertion(name, ScramMechanism.SCRAM_SHA_512, password)])
         admin.close()
 
     def _answers(self) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.doctor import Finding, checks
+from clienthealth.doctor import Finding, checks, codecs
 from clienthealth.doctor.brokers import kafka_works
 from clienthealth.doctor.servers import servers
 from clienthealth.settings import KafkaSettings, LinkSettings, ReviewSettings, Settings, TopicSettings
@@ -37,10 +37,11 @@ def test_a_healthy_kafka_has_no_failure(broker: Broker) -> None:
     settings = settings_for(broker, "well")
     create_ours(settings)
     writer = producer(settings)
-    writer.send("well-metrics", b"{}")
+    writer.send("well-metrics", reading("web", 0.0))
     writer.close()
     found = list(kafka_works(settings))
-    assert {finding.state for finding in found} == {"ok"}
+    assert [finding for finding in found if finding.state not in ("ok", "skipped")] == []
+    assert any(finding.about == "groups" for finding in found)
     assert said(iter(found), "kafka", "ok") == [
         f"Kafka at {broker.bootstrap_servers} answers; the cluster has 1 broker(s)."
     ]
@@ -75,14 +76,45 @@ def test_policies_and_retention_that_lose_data_are_failures(broker: Broker) -> N
     assert said(iter(found), "clock", "skipped")
 
 
-def test_a_record_from_the_future_betrays_a_clock(broker: Broker) -> None:
+def reading(service: str, ahead_seconds: float) -> bytes:
+    """A reading that tells a time so far ahead of ours."""
+    client = {"service": service, "host": "h", "instance": "h:1", "client_id": "c", "kind": "producer"}
+    ts = int((time.time() + ahead_seconds) * 1000)
+    return json.dumps({"ts": ts, "client": client, "metrics": {"select-total": 1.0}}).encode()
+
+
+def test_clocks_are_those_that_readings_tell_and_not_those_of_their_senders(broker: Broker) -> None:
+    """Kafka's own time of these records is right: a collector with a good clock has sent them."""
     settings = settings_for(broker, "clock")
     create_ours(settings)
     writer = producer(settings)
-    writer.send("clock-metrics", b"{}", timestamp_ms=int((time.time() + 3000) * 1000))
+    for service, ahead in (("fast", 240.0), ("gone", 3000.0), ("slow", -240.0), ("good", 0.0)):
+        writer.send("clock-metrics", reading(service, ahead))
+    writer.send("clock-metrics", b"nobody can read this")
     writer.close()
-    (text,) = said(kafka_works(settings), "clock", "failed")
-    assert "in the future" in text
+    found = list(kafka_works(settings))
+    (rejected,) = said(iter(found), "clock", "failed")
+    early, late = said(iter(found), "clock", "warning")
+    assert "gone/h:1/c by 3000 s" in rejected and "fast" not in rejected
+    assert "fast/h:1/c by 240 s" in early and "good" not in early
+    assert "slow/h:1/c by 240 s" in late and "good" not in late
+
+
+def test_a_topic_tells_its_codec(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = settings_for(broker, "packed")
+    create_ours(settings)
+    create_topics(broker.kafka, ["packed-lz4"], config={"compression.type": "lz4"})
+    settings = replace(settings, topics=replace(settings.topics, logs=("packed-lz4",)))
+    found = list(kafka_works(settings))
+    assert "It is compressed with lz4, which can be read here." in said(iter(found), "topic packed-lz4", "ok")
+    assert [finding.state for finding in codecs.codecs_present(settings)] == ["ok"]
+    monkeypatch.setattr(codecs, "READABLE", {**codecs.READABLE, "lz4": lambda: False})
+    found = list(kafka_works(settings))
+    (lz4,) = said(iter(found), "topic packed-lz4", "failed")
+    assert lz4.startswith("It is compressed with lz4, which nothing here unpacks: pip install")
+    (any_codec,) = said(iter(found), "topic packed-metrics", "warning")
+    assert "lz4 cannot be read" in any_codec
+    assert [finding.state for finding in codecs.codecs_present(settings)] == ["warning"]
 
 
 def test_an_absent_kafka_is_one_failure() -> None:

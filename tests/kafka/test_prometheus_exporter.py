@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -15,8 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import Producer
 
 from clienthealth.settings import KafkaSettings, Settings, TopicSettings
+from clienthealth_exporters.health_topic import HealthTopic
 from clienthealth_exporters.kafka import producer
 from tests.health_records import deadlock, group, healthy, key
 
@@ -117,6 +120,27 @@ def test_follows_the_topic_and_stops_on_sigterm(topic: Settings, exporter: Serve
     awaited(lambda: "orders-api" not in exporter.metrics(), "a tombstone removes the client")
     exporter.process.send_signal(signal.SIGTERM)
     assert exporter.process.wait(10) == 0
+
+
+def test_reads_whatever_a_topic_is_compressed_with(topic: Settings) -> None:
+    """The monitor writes by Kafka's Java client; a broker may recompress: any codec can stand on the topic."""
+    codecs = ("none", "gzip", "snappy", "lz4", "zstd")
+    for codec in codecs:
+        writer = Producer({"bootstrap.servers": topic.kafka.bootstrap_servers, "compression.type": codec})
+        # Large enough that librdkafka keeps it compressed.
+        writer.produce(topic.topics.health, b"x" * 5_000, codec.encode(), partition=0)
+        assert writer.flush(30) == 0
+    seen: dict[bytes | None, bytes | None] = {}
+    stop = threading.Event()
+    reader = HealthTopic(topic, lambda key, value, _: seen.update({key: value}))
+    thread = threading.Thread(target=reader.run, args=(stop,))
+    thread.start()
+    try:
+        awaited(lambda: reader.trouble is None or "unpacked" in reader.trouble, "all of the topic has been read")
+        assert (reader.trouble, seen) == (None, {codec.encode(): b"x" * 5_000 for codec in codecs})
+    finally:
+        stop.set()
+        thread.join()
 
 
 def test_says_when_kafka_is_lost_and_recovers(broker: Broker, topic: Settings, exporter: Served) -> None:

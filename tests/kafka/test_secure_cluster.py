@@ -134,7 +134,7 @@ def test_a_mistake_is_told_in_words_without_secrets(
 def test_rights_that_are_missing_are_named(cluster: SecureBroker, settings: Settings) -> None:
     cluster.administer("kafka-topics.sh --create --topic others --partitions 1")
     found = list(kafka_works(replace(settings, topics=replace(settings.topics, rejects="others"))))
-    assert [(f.about, f.state, f.text) for f in found if f.state != "ok" and f.about != "clock"] == [
+    assert [(f.about, f.state, f.text) for f in found if f.state != "ok" and f.about not in ("clock", "groups")] == [
         ("topic others", "failed", "This user lacks the right to WRITE; grant it: kafka-acls.sh."),
         (
             "topic others",
@@ -142,6 +142,21 @@ def test_rights_that_are_missing_are_named(cluster: SecureBroker, settings: Sett
             "This user may not read its configuration; to have it checked, grant DescribeConfigs.",
         ),
     ]
+
+
+def test_rights_on_groups_that_are_missing_are_named(cluster: SecureBroker, settings: Settings) -> None:
+    """A user with the rights on topics alone."""
+    cluster.add_user("narrow", PASSWORD)
+    cluster.administer(
+        "kafka-acls.sh --add --allow-principal User:narrow --operation Read --operation Write --operation "
+        "DescribeConfigs --topic client-metrics --topic client-logs --topic client-rejects --topic client-health"
+    )
+    options = settings.kafka.options
+    narrow = {**options, "sasl.jaas.config": options["sasl.jaas.config"].replace('"health"', '"narrow"')}
+    found = list(kafka_works(replace(settings, kafka=replace(settings.kafka, options=narrow))))
+    (read,) = [f.text for f in found if (f.about, f.state) == ("groups", "failed")]
+    assert "lacks the right to READ" in read and "--group spark-kafka-source- --resource-pattern-type prefixed" in read
+    assert any(f.about == "groups" and "sees no consumer group" in f.text for f in found)
 
 
 def test_from_a_client_to_prometheus(started: Started, settings: Settings) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from kafka import TopicPartition
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import KafkaTimeoutError, UnsupportedCodecError
 
 from clienthealth.errors import ServiceError
 from clienthealth.settings import Settings
@@ -172,6 +172,20 @@ def test_topic_that_is_not_there_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     reading.run()
     assert reading.states == ["the topic client-health does not exist yet: has the monitor been started?"]
     assert (reading.seen, reading.topic.trouble) == ([b"a"], None)
+
+
+def test_a_codec_that_is_missing_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(Broker({0: records("a")}), monkeypatch)
+
+    def packed() -> None:
+        monkeypatch.setattr(reading.stop, "wait", lambda seconds: reading.note())
+        raise UnsupportedCodecError("Libraries for lz4 compression codec not found")
+
+    reading.broker.polls = [packed]
+    reading.run()
+    (said,) = reading.states
+    assert said is not None and said.startswith("client-health cannot be unpacked: ") and "lz4" in said
+    assert "is lost" not in said and "pip install 'kafka-client-health[exporters]'" in said
 
 
 def test_a_defect_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,8 +34,8 @@ def test_lists_come_comma_separated_from_the_environment() -> None:
     [
         ("[monitr]\n", "unknown section [monitr]"),
         ("[monitor]\ntriger_seconds = 1\n", "has no key 'triger_seconds'"),
-        ('[monitor]\ntrigger_seconds = "x"\n', "'x' is not int"),
-        ("[monitor]\ntrigger_seconds = true\n", "True is not int"),
+        ('[monitor]\ntrigger_seconds = "x"\n', "trigger_seconds is not a whole number"),
+        ("[monitor]\ntrigger_seconds = true\n", "trigger_seconds is not a whole number"),
         ("[topics]\nmetrics = 'one'\n", "is not a list of strings"),
         ("[modes.no-such-mode]\nx = 1\n", "unknown mode"),
         ("kafka = 1\n", "must be a section"),

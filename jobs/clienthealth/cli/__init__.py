@@ -12,11 +12,14 @@ import functools
 import importlib
 import pkgutil
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import NoReturn
 
 from clienthealth.errors import DependencyError, HealthError
+from clienthealth.secrecy import redacted
 
 #: Which extra provides a module that a command may fail to import.
 EXTRAS = {
@@ -69,6 +72,7 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its code: 130 on Ctrl-C, the error's own code with its message alone on an error."""
     args = list(sys.argv[1:] if argv is None else argv)
+    sys.excepthook = _defect
     name = next((arg for arg in args if not arg.startswith("-")), None)
     try:
         parsed = parser_for(name).parse_args(args)
@@ -88,5 +92,10 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         print(f"kafka-health: {missing}", file=sys.stderr)
         sys.exit(missing.exit_code)
     except HealthError as error:
-        print(f"kafka-health: {error}", file=sys.stderr)
+        print(f"kafka-health: {redacted(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)
+
+
+def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A traceback, for a defect of ours, without secrets."""
+    sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))

@@ -6,13 +6,15 @@ import logging
 import re
 import time
 
+from clienthealth import secrecy
+
 #: A Kafka client that cannot connect says so four times a second.
 QUIET_SECONDS = 60.0
 
 
 def to_stderr(level: int = logging.INFO) -> None:
     """One line per event, in UTC; of what the Kafka library says again and again, one a minute."""
-    lines = logging.Formatter("%(asctime)s %(levelname)-5s %(name)s - %(message)s")
+    lines = _Redacted("%(asctime)s %(levelname)-5s %(name)s - %(message)s")
     lines.converter = time.gmtime
     logging.basicConfig(level=level)
     for handler in logging.getLogger().handlers:
@@ -20,6 +22,13 @@ def to_stderr(level: int = logging.INFO) -> None:
         handler.addFilter(_Repeated("kafka"))
     logging.getLogger("py4j").setLevel(logging.WARNING)
     logging.getLogger("kafka").setLevel(logging.WARNING)
+
+
+class _Redacted(logging.Formatter):
+    """Lines, tracebacks within them, without the secrets that a library may have put there."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return secrecy.redacted(super().format(record))
 
 
 class _Repeated(logging.Filter):

@@ -23,6 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0 if nothing failed (a warning is no failure), else 1."""
     from clienthealth.doctor import checks
+    from clienthealth.secrecy import redacted
     from clienthealth.settings import load
 
     settings = load(args.config)
@@ -35,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
     failed = 0
     for check in checks():
         for finding in check(settings):
+            finding = dataclasses.replace(finding, text=redacted(finding.text))
             failed += finding.state == "failed"
             if args.json:
                 print(json.dumps(dataclasses.asdict(finding), ensure_ascii=False), flush=True)

@@ -29,6 +29,9 @@ Check = Callable[[Settings], Iterator[Finding]]
 
 def checks() -> tuple[Check, ...]:
     """All checks, in the order of dependence: this machine, Kafka, what shows the results."""
-    from clienthealth.doctor import brokers, machine, servers
+    from clienthealth.doctor import brokers, codecs, machine, servers
 
-    return (machine.java_works, machine.jars_present, machine.folders_writable, brokers.kafka_works, servers.servers)
+    return (
+        *(machine.java_works, machine.jars_present, machine.folders_writable),
+        *(codecs.codecs_present, brokers.kafka_works, servers.servers),
+    )

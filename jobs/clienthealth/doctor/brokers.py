@@ -1,23 +1,23 @@
-"""Checks of Kafka: reachable, authorised, topics as they should be, clocks that agree."""
+"""Checks of Kafka: reachable, authorised for topics and groups, topics as they should be."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import KafkaError
+from kafka.errors import AuthorizationError, CoordinatorNotAvailableError, GroupAuthorizationFailedError, KafkaError
 
-from clienthealth.doctor import Finding
+from clienthealth.doctor import Finding, clocks, codecs
 from clienthealth.errors import HealthError
 from clienthealth.settings import Settings
-from clienthealth_exporters.kafka import admin, consumer
+from clienthealth_exporters.kafka import admin
 
 TIMEOUT_MS = 10_000
-#: A producer may send a reading a little before or after our clock; more shifts windows.
-SKEW_WARNING_SECONDS = 5.0
+#: What Spark names the consumer groups of its readers after.
+READERS = "spark-kafka-source-"
+DESCRIBE = "For their lag, grant it: kafka-acls.sh --operation Describe --topic '*' --group '*'."
 CREATE = "kafka-topics.sh --bootstrap-server {} --create --topic {}{}"
 
 
@@ -39,6 +39,7 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
         brokers = cluster["brokers"]
         yield Finding("kafka", "ok", f"Kafka at {servers} answers; the cluster has {len(brokers)} broker(s).")
         yield from _topics(settings, client)
+        yield from _groups(client)
     except KafkaError as error:
         yield Finding("kafka", "failed", f"Kafka at {servers} answered, then failed: {type(error).__name__}: {error}.")
     finally:
@@ -66,9 +67,12 @@ def _topics(settings: Settings, client: KafkaAdminClient) -> Iterator[Finding]:
         yield _policy(about, config, compacted=name == topics.health)
         if name in inputs:
             yield _retention(about, config, settings.monitor.start_seconds_back)
+        yield codecs.of_topic(about, config.get("compression.type", "producer"))
     for name in topics.metrics:
         if name in known:
-            yield from _clock(settings, name, [part["partition_index"] for part in known[name]["partitions"]])
+            yield from clocks.clocks_agree(
+                settings, name, [part["partition_index"] for part in known[name]["partitions"]], TIMEOUT_MS
+            )
 
 
 def _rights(about: str, topic: Mapping[str, Any], wanted: set[str]) -> Iterator[Finding]:
@@ -85,8 +89,46 @@ def _rights(about: str, topic: Mapping[str, Any], wanted: set[str]) -> Iterator[
         yield Finding(about, "ok", f"This user may {' and '.join(sorted(wanted)).lower()}.")
 
 
+def _groups(client: KafkaAdminClient) -> Iterator[Finding]:
+    """May the monitor read as a group, and may the groups exporter see the groups of others."""
+    about = "groups"
+    name = f"{READERS}doctor"
+    try:
+        group = client.describe_groups([name])[name]
+        error, allowed = group["error"] or "", group.get("authorized_operations")
+    except AuthorizationError as refused:
+        error, allowed = type(refused).__name__, None
+    except CoordinatorNotAvailableError:
+        yield Finding(about, "skipped", "No group has been in this cluster yet; ask again when one has.")
+        return
+    except KafkaError as failed:
+        yield Finding(about, "warning", f"Groups could not be looked at: {type(failed).__name__}: {failed}.")
+        return
+    told = not error and isinstance(allowed, list)
+    if GroupAuthorizationFailedError.__name__ in error or (told and not {"READ", "ALL"} & set(allowed or ())):
+        yield Finding(
+            about,
+            "failed",
+            f"The monitor reads in groups named {READERS}…, and this user lacks the right to READ in them; grant it: "
+            f"kafka-acls.sh --operation Read --group {READERS} --resource-pattern-type prefixed.",
+        )
+    else:
+        # Of a group that is not there yet, brokers say no more than that one may ask.
+        yield Finding(about, "ok", f"This user may {'read in' if told else 'look at'} groups named {READERS}….")
+    try:
+        seen = client.list_groups()
+    except AuthorizationError as error:
+        yield Finding(about, "failed", f"This user may not list consumer groups: {type(error).__name__}. {DESCRIBE}")
+        return
+    if seen:
+        yield Finding(about, "ok", f"This user sees {len(seen)} consumer group(s), whose lag can be told.")
+    else:
+        text = "This user sees no consumer group: there is none, or it lacks the right to Describe them."
+        yield Finding(about, "skipped", f"{text} {DESCRIBE}")
+
+
 def _config(client: KafkaAdminClient, topic: str) -> Mapping[str, str]:
-    names = ("cleanup.policy", "retention.ms")
+    names = ("cleanup.policy", "retention.ms", "compression.type")
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys(names))
     found = client.describe_configs([resource], config_filter="all")
     return {key: str(value["value"]) for key, value in found["topic"][topic].items()}
@@ -122,37 +164,3 @@ def _retention(about: str, config: Mapping[str, str], needed_seconds: int) -> Fi
             "([monitor] start_seconds_back). Raise retention.ms.",
         )
     return Finding(about, "ok", f"It keeps records {kept}.")
-
-
-def _clock(settings: Settings, topic: str, partitions: list[int]) -> Iterator[Finding]:
-    """The newest record against our clock: one from the future betrays a clock that is wrong, theirs or ours."""
-    about = "clock"
-    reader = consumer(settings, client_id="kafka-health-doctor", request_timeout_ms=TIMEOUT_MS, group_id=None)
-    try:
-        wanted = [TopicPartition(topic, number) for number in partitions]
-        ends = reader.end_offsets(wanted)
-        wanted = [partition for partition in wanted if ends[partition] > 0]
-        reader.assign(wanted)
-        for partition in wanted:
-            reader.seek(partition, ends[partition] - 1)
-        records = [record for batch in reader.poll(timeout_ms=3000).values() for record in batch] if wanted else []
-    except KafkaError as error:
-        yield Finding(about, "warning", f"{topic} could not be read: {type(error).__name__}: {error}.")
-        return
-    finally:
-        reader.close()
-    if not records:
-        yield Finding(about, "skipped", f"{topic} has no records yet, so clocks cannot be compared.")
-        return
-    ahead = max(record.timestamp for record in records) / 1000 - time.time()
-    if ahead > settings.monitor.future_seconds:
-        yield Finding(
-            about,
-            "failed",
-            f"The newest record of {topic} is {ahead:.0f} s in the future; such records are rejected. Mend the clock "
-            "of its sender, or of this machine.",
-        )
-    elif ahead > SKEW_WARNING_SECONDS:
-        yield Finding(about, "warning", f"The newest record of {topic} is {ahead:.0f} s in the future. Compare clocks.")
-    else:
-        yield Finding(about, "ok", f"The newest record of {topic} is {max(0.0, -ahead):.0f} s old by our clock.")

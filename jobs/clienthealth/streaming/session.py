@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from clienthealth import jars
 from clienthealth.java import java
+from clienthealth.secrecy import SECRET
 from clienthealth.settings import Settings
 
 _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
@@ -79,8 +80,8 @@ def _everywhere(settings: Settings) -> Mapping[str, str]:
         # Our plans are large; in full they fill log lines and cost seconds for each query.
         "spark.sql.maxPlanStringLength": "4096",
         "spark.sql.ui.explainMode": "simple",
-        "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas",
-        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas",
+        "spark.sql.redaction.options.regex": f"{SECRET}|url",
+        "spark.redaction.regex": SECRET,
     }
 
 

@@ -1,0 +1,133 @@
+"""Checks of clocks: the times that clients tell in their readings, against ours.
+
+Kafka's own time of a record is no help: it is that of whoever sent it, often a collector, and a client with a wrong
+clock tells its wrong time within the record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from clienthealth.decode import decode_metrics
+from clienthealth.doctor import Finding
+from clienthealth.errors import HealthError
+from clienthealth.formats import RawRecord
+from clienthealth.records import Source
+from clienthealth.settings import Settings
+from clienthealth_exporters.kafka import consumer
+
+ABOUT = "clock"
+#: A reading may be told a little before or after our time; more shifts windows.
+SKEW_WARNING_SECONDS = 5.0
+#: So much later than it was told, a reading was sent: its client's clock is behind, or its collector holds it back.
+DELAY_WARNING_SECONDS = 30.0
+#: The newest records of each partition that are looked at, enough for many clients.
+NEWEST = 500
+READ_SECONDS = 5.0
+NAMED = 3
+
+
+class Told(NamedTuple):
+    """What a reading says of time: whose it is, its own time against ours, and against Kafka's (seconds, + ahead)."""
+
+    client: str
+    ahead: float
+    behind_sent: float
+
+
+def clocks_agree(settings: Settings, topic: str, partitions: list[int], timeout_ms: int) -> Iterator[Finding]:
+    """The newest readings of a topic: none may be from the future, and none much older than its record."""
+    try:
+        reader = consumer(settings, client_id="kafka-health-doctor", request_timeout_ms=timeout_ms, group_id=None)
+    except HealthError as error:
+        yield Finding(ABOUT, "warning", f"{topic} could not be read: {error}.")
+        return
+    try:
+        records = list(_newest(reader, [TopicPartition(topic, number) for number in partitions]))
+    except KafkaError as error:
+        yield Finding(ABOUT, "warning", f"{topic} could not be read: {type(error).__name__}: {error}.")
+        return
+    finally:
+        reader.close()
+    if not records:
+        yield Finding(ABOUT, "skipped", f"{topic} has no records yet, so clocks cannot be compared.")
+        return
+    told = list(_told(settings, records, time.time()))
+    if not told:
+        yield Finding(ABOUT, "skipped", f"None of the newest {len(records)} records of {topic} tells a reading's time.")
+        return
+    yield from judged(topic, told, settings.monitor.future_seconds)
+
+
+def judged(topic: str, told: Iterable[Told], future_seconds: float) -> Iterator[Finding]:
+    """What the times of readings say of their clients' clocks."""
+    ahead: dict[str, float] = {}
+    behind: dict[str, float] = {}
+    for found in told:
+        ahead[found.client] = max(found.ahead, ahead.get(found.client, found.ahead))
+        behind[found.client] = min(found.behind_sent, behind.get(found.client, found.behind_sent))
+    rejected = {client: by for client, by in ahead.items() if by > future_seconds}
+    early = {client: by for client, by in ahead.items() if SKEW_WARNING_SECONDS < by <= future_seconds}
+    late = {client: by for client, by in behind.items() if by > DELAY_WARNING_SECONDS}
+    if rejected:
+        yield Finding(
+            ABOUT,
+            "failed",
+            f"Readings on {topic} tell a time in the future, and are rejected: {_worst(rejected)}. Mend the clocks of "
+            "these clients, or of this machine.",
+        )
+    if early:
+        text = f"Readings on {topic} tell a time in the future: {_worst(early)}. Compare clocks."
+        yield Finding(ABOUT, "warning", text)
+    if late:
+        yield Finding(
+            ABOUT,
+            "warning",
+            f"Readings on {topic} are older than their records: {_worst(late)}. The clocks of these clients are "
+            "behind, or a collector holds readings back.",
+        )
+    if not (rejected or early or late):
+        newest = max(0.0, -max(ahead.values()))
+        yield Finding(
+            ABOUT, "ok", f"The newest reading on {topic} is {newest:.0f} s old by our clock, none is from the future."
+        )
+
+
+def _worst(skews: dict[str, float]) -> str:
+    order = sorted(skews.items(), key=lambda item: -item[1])
+    named = ", ".join(f"{client} by {by:.0f} s" for client, by in order[:NAMED])
+    return named + (f" and {len(order) - NAMED} clients more" if len(order) > NAMED else "")
+
+
+def _newest(reader: KafkaConsumer, partitions: list[TopicPartition]) -> Iterator[Any]:
+    """The newest records of each partition."""
+    begins, ends = reader.beginning_offsets(partitions), reader.end_offsets(partitions)
+    filled = [partition for partition in partitions if ends[partition] > begins[partition]]
+    if not filled:
+        return
+    reader.assign(filled)
+    for partition in filled:
+        reader.seek(partition, max(begins[partition], ends[partition] - NEWEST))
+    deadline = time.monotonic() + READ_SECONDS
+    while time.monotonic() < deadline and any(reader.position(p) < ends[p] for p in filled):
+        for records in reader.poll(timeout_ms=500).values():
+            yield from records
+
+
+def _told(settings: Settings, records: Iterable[Any], now: float) -> Iterator[Told]:
+    anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=2**31))
+    for record in records:
+        headers = {name: value for name, value in record.headers if value is not None}
+        source = Source(record.topic, record.partition, record.offset)
+        raw = RawRecord(record.value, source, record.timestamp, record.key, headers)
+        for snapshot in decode_metrics(raw, anytime, int(now * 1000)).snapshots:
+            if snapshot.ts_ms is not None:
+                who = snapshot.client
+                name = "/".join(part for part in (who.service, who.instance, who.client_id) if part)
+                yield Told(name, snapshot.ts_ms / 1000 - now, (record.timestamp - snapshot.ts_ms) / 1000)

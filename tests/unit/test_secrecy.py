@@ -1,0 +1,230 @@
+"""No secret in what we print: every setting, malformed in every way, with a secret planted in its value."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import traceback
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clienthealth import cli
+from clienthealth.cli import _logging
+from clienthealth.errors import HealthError, SettingsError
+from clienthealth.modes import modes
+from clienthealth.secrecy import HIDDEN, redacted
+from clienthealth.settings import KafkaSettings, Settings, load
+from clienthealth.settings_text import in_force, toml
+from clienthealth_exporters.kafka import python_options
+from clienthealth_exporters.web import SECURITY_HEADERS
+
+PLANTED = "s3cr3t-0f-0urs"
+KEYS = [
+    (section.name, key.name)
+    for section in dataclasses.fields(Settings)
+    if section.name != "modes"
+    for key in dataclasses.fields(typing.get_type_hints(Settings)[section.name])
+]
+#: Values as TOML that fit some settings and no others, and some that are no TOML.
+MALFORMED = (
+    PLANTED,
+    f'"{PLANTED}"',
+    f"'{PLANTED}",
+    f'["{PLANTED}", 1]',
+    f'{{ "sasl.jaas.config" = "{PLANTED}"',
+    f'{{ "sasl.jaas.config" = {PLANTED} }}',
+    f'{{ "ssl.keystore.key" = 1, "{PLANTED}" = 2 }}',
+    f'{{ "a" = ["{PLANTED}"] }}',
+    f'{{ "a" = {{ "b" = "{PLANTED}" }} }}',
+    f"1979-05-27 # {PLANTED}",
+    f'"""{PLANTED}',
+    "[" * 2_000 + PLANTED,
+)
+
+
+def told(work: typing.Callable[[], object]) -> Iterator[str]:
+    """All that an error says: its message, its traceback, those of its causes."""
+    try:
+        work()
+    except HealthError as error:
+        yield str(error)
+        yield "".join(traceback.format_exception(error))
+
+
+@pytest.mark.parametrize(("section", "key"), KEYS, ids=lambda value: str(value))
+def test_no_error_of_a_setting_repeats_its_value(section: str, key: str, tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    errors = 0
+    for value in MALFORMED:
+        variable = {f"KAFKA_HEALTH_{section.upper()}_{key.upper()}": value}
+        file.write_text(f"[{section}]\n{key} = {value}\n", "utf-8")
+        for found in (*told(lambda: load(None, variable)), *told(lambda: load(str(file), {}))):  # noqa: B023
+            # The key of a table has to be named; a value never.
+            errors += 1
+            assert PLANTED not in found.replace(f"options.{PLANTED}", ""), found
+    assert errors
+
+
+@pytest.mark.parametrize("mode", modes())
+def test_no_error_of_a_threshold_repeats_its_value(mode: str, tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    (name, *_) = (field.name for field in dataclasses.fields(modes()[mode].thresholds))
+    for text in (f'[modes.{mode}]\n{name} = "{PLANTED}"\n', f'[modes]\n{mode} = "{PLANTED}"\n'):
+        file.write_text(text, "utf-8")
+        with pytest.raises(SettingsError) as raised:
+            load(str(file), {})
+        assert PLANTED not in "".join(traceback.format_exception(raised.value))
+
+
+def test_a_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_bytes(b'[kafka]\nbootstrap_servers = "\xff' + PLANTED.encode() + b'"\n')
+    assert next(told(lambda: load(str(file), {}))) == f"{file}: not UTF-8"
+
+
+def test_where_a_file_is_wrong_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(f'[kafka.options]\n"sasl.jaas.config" = {PLANTED}\n', "utf-8")
+    assert next(told(lambda: load(str(file), {}))) == f"{file}: not valid TOML (at line 2, column 22)"
+
+
+#: Options of Kafka's Java clients that hold secrets, and what else might.
+SECRET_OPTIONS = (
+    *("sasl.jaas.config", "ssl.keystore.key", "ssl.keystore.password", "ssl.key.password", "ssl.truststore.password"),
+    *(
+        "sasl.password",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "bearer.token",
+        "aws.access.key",
+        "api_key",
+    ),
+)
+PEM = f"-----BEGIN PRIVATE KEY-----\n{PLANTED}\n-----END PRIVATE KEY-----"
+WITHIN = (
+    f"https://user:{PLANTED}@grafana.example.org/x",
+    f"orders=http://{PLANTED}@10.0.0.1:8778/jolokia",
+    f"http://user:a%40{PLANTED}@host",
+    f"https://host/hook?api_key={PLANTED}&x=1",
+    f"https://host/?access_token={PLANTED}",
+    f'ScramLoginModule required username="u" password="{PLANTED} with \\" blanks";',
+    f"password = '{PLANTED}'",
+    PEM,
+    f"PEM in a line: {PEM}",
+)
+
+
+@pytest.mark.parametrize("option", SECRET_OPTIONS)
+def test_options_that_are_secrets_are_hidden_by_name(option: str) -> None:
+    settings = Settings(kafka=KafkaSettings(options={option: PLANTED, "security.protocol": "SSL"}))
+    text = in_force(settings, changed_only=True)
+    assert PLANTED not in text and HIDDEN in text and '"security.protocol" = "SSL"' in text
+    for found in told(lambda: python_options({option: PLANTED})):
+        assert PLANTED not in found
+
+
+@pytest.mark.parametrize("value", WITHIN)
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [
+        (section, key)
+        for section, key in KEYS
+        if "str" in str(typing.get_type_hints(Settings)[section].__annotations__[key])
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_secret_within_any_setting_is_hidden(section: str, key: str, value: str, tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    kind = str(typing.get_type_hints(Settings)[section].__annotations__[key])
+    written = {"tuple": f"[{toml(value)}]", "dict[s": f'{{ "x" = {toml(value)} }}'}.get(
+        kind[:6].rstrip("["), toml(value)
+    )
+    file.write_text(f"[{section}]\n{key} = {written}\n", "utf-8")
+    try:
+        settings = load(str(file), {})
+    except SettingsError as error:
+        assert PLANTED not in str(error)
+        return
+    assert PLANTED not in in_force(settings)
+
+
+@given(st.text(max_size=20), st.text(max_size=20), st.sampled_from(WITHIN))
+def test_a_secret_is_found_whatever_stands_around_it(before: str, after: str, within: str) -> None:
+    assert PLANTED not in redacted(f"{before} {within}\n{after}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Kafka at broker-1:9092 answers; the cluster has 3 broker(s).",
+        "it closed the connection; look at security.protocol, sasl.mechanism, user and password",
+        "http://127.0.0.1:9309/client?service=a@b",
+        "sasl.mechanism = SCRAM-SHA-512",
+        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert redacted(text) == text
+
+
+def test_long_text_is_searched_in_no_time() -> None:
+    for text in ("a." * 200_000, "password" * 50_000, "https://" * 50_000, "-----BEGIN PRIVATE KEY-----" * 5_000):
+        redacted(text)
+
+
+def test_logs_and_their_tracebacks_hold_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
+    formatter = _logging._Redacted("%(levelname)s %(message)s")
+    try:
+        raise ValueError(f"cannot reach {WITHIN[0]} with {WITHIN[5]}")
+    except ValueError as error:
+        cause = (type(error), error, error.__traceback__)
+    record = logging.LogRecord("kafka", logging.ERROR, "", 0, "%s failed: %s", (WITHIN[1], PEM), cause)
+    text = formatter.format(record)
+    assert PLANTED not in text and "Traceback" in text and "ValueError: cannot reach https://(hidden)@grafana" in text
+    cli._defect(*cause)
+    shown = capsys.readouterr().err
+    assert PLANTED not in shown and "ValueError" in shown
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    yield ("check-config",)
+    yield "check-config", "--changed"
+    yield "doctor", "--json"
+    yield "explain", "producer-callback-deadlock"
+
+
+@pytest.mark.parametrize("command", commands(), ids=" ".join)
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("KAFKA_HEALTH_KAFKA_OPTIONS", f'{{ "sasl.jaas.config" = "{PLANTED}" }}'),
+        ("KAFKA_HEALTH_KAFKA_OPTIONS", f'{{ "sasl.jaas.config" = "{PLANTED}'),
+        ("KAFKA_HEALTH_KAFKA_OPTIONS", f'{{ "ssl.keystore.key" = {json.dumps(PEM)} }}'),
+        ("KAFKA_HEALTH_REVIEW_PROMETHEUS_URL", f"http://user:{PLANTED}@127.0.0.1:1"),
+        ("KAFKA_HEALTH_LINKS_DASHBOARDS", f"http://{PLANTED}@127.0.0.1:1/?token={PLANTED}"),
+    ],
+)
+def test_no_command_shows_a_secret(
+    command: tuple[str, ...],
+    variable: str,
+    value: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    monkeypatch.setattr("clienthealth.doctor.brokers.TIMEOUT_MS", 300)
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SystemExit):
+        cli.main(list(command))
+    shown = "".join(capsys.readouterr())
+    assert shown and PLANTED not in shown and "Traceback" not in shown
+
+
+def test_headers_forbid_scripts() -> None:
+    assert "script-src" not in SECURITY_HEADERS["Content-Security-Policy"]
+    assert SECURITY_HEADERS["Content-Security-Policy"].startswith("default-src 'none'")
