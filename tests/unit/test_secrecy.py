@@ -198,7 +198,7 @@ def commands() -> Iterator[tuple[str, ...]]:
     yield "explain", "producer-callback-deadlock"
 
 
-@pytest.mark.parametrize("command", commands(), ids=" ".join)
+@pytest.mark.parametrize("command", list(commands()), ids=" ".join)
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
