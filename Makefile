@@ -1,6 +1,6 @@
 # Targets set up what they need; a second run does so in seconds and downloads nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo soak test bench lint system
+.PHONY: help setup demo soak test bench chaos lint system
 SHELL := /bin/sh
 ARGS ?=
 STAGES ?=
@@ -28,6 +28,9 @@ test: setup ## lint, types, laws, unit, alert rules, Spark, broker, end to end; 
 
 bench: setup ## what the complete monitor costs, against budgets and a peer; two hours; ARGS="backlog_canonical --quick"
 	@exec .venv/bin/python -m tests.bench $(ARGS)
+
+chaos: setup ## kill, freeze, fill, cut: 50 faults against an undisturbed run; ARGS="--faults 10 --seed 7"
+	@exec .venv/bin/python -m tests.chaos $(ARGS)
 
 lint: setup ## format and lint, repairing what can be repaired
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .

@@ -1,4 +1,4 @@
-"""A gateway to a broker, as a load balancer or a firewall is one: it can be shut, or swallow what passes it."""
+"""A gateway to a broker, as a load balancer or a firewall is one: it can be shut, slow, or swallow what passes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ LOOK_SECONDS = 0.2
 class Gateway:
     """Passes connections to 127.0.0.1:`port` on to 127.0.0.1:`target` until it is closed; use `open` first.
 
-    `shut` refuses new connections and drops those that there are; `swallow` keeps them and passes nothing on.
+    `shut` refuses new connections and drops those that there are; `swallow` keeps them and passes nothing on; `delay`
+    holds up every chunk.
     """
 
     def __init__(self, port: int, target: int) -> None:
@@ -25,12 +26,13 @@ class Gateway:
         self._pairs: dict[socket.socket, socket.socket] = {}
         self._listener: socket.socket | None = None
         self._swallows = False
+        self._delay = 0.0
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def open(self) -> Self:
         """Let everything pass, again if need be."""
-        self._swallows = False
+        self._swallows, self._delay = False, 0.0
         with self._lock:
             if self._listener is None:
                 self._listener = socket.create_server(("127.0.0.1", self.port))
@@ -54,6 +56,10 @@ class Gateway:
         """Connections stay and can be made, nothing comes through."""
         self._swallows = True
 
+    def delay(self, seconds: float) -> None:
+        """Everything passes, one chunk after the other and each so late."""
+        self._delay = seconds
+
     def close(self) -> None:
         """For ever."""
         self._closed.set()
@@ -74,6 +80,7 @@ class Gateway:
             self._pair(outer, socket.create_connection(("127.0.0.1", self._target), timeout=5))
         elif isinstance(ready, socket.socket) and ready in self._pairs:
             data = ready.recv(CHUNK_BYTES)
+            self._closed.wait(self._delay)
             if data:
                 self._pairs[ready].sendall(data)
             else:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,30 +19,18 @@ from pyspark.sql import SparkSession
 
 from clienthealth.streaming import history
 from deploy.demo.stack import QUICK_START
-from tests import eventful
 
 MODE = "producer-callback-deadlock"
 BUFFER = 4_194_304
 
-#: How often the monitor is killed in a run over prepared input; the acceptance of the one query was ten.
-KILLS = int(os.environ.get("TEST_KILLS", "1"))
-BATCHES = 12
-#: The minute in which records arrive that only make the monitor start another batch.
-NUDGED_MS = 86_400_000
-
 
 class Lab:
-    """A monitor with its own topics, checkpoint and history on the shared broker.
+    """A monitor with its own topics, checkpoint and history on the shared broker."""
 
-    `inputs`: topics to read in place of its own; `more`: lines for the section [monitor].
-    """
-
-    def __init__(self, servers: str, folder: Path, inputs: Mapping[str, str] | None = None, more: str = "") -> None:
+    def __init__(self, servers: str, folder: Path) -> None:
         self.servers, self.folder = servers, folder
-        folder.mkdir(exist_ok=True)
-        own = {name: f"{folder.name}-{name}" for name in ("metrics", "logs", "health", "rejects")}
-        self.topics = {**own, **(inputs or {})}
-        create(servers, *(topic for name, topic in self.topics.items() if name not in (inputs or {})))
+        self.topics = {name: f"{folder.name}-{name}" for name in ("metrics", "logs", "health", "rejects")}
+        create(servers, *self.topics.values())
         self.config = folder / "health.toml"
         self.config.write_text(
             f"""
@@ -59,7 +46,6 @@ class Lab:
             history = "{folder}/history"
             trigger_seconds = 1
             metrics_port = 0
-            {more}
             """
         )
         self.producer = KafkaProducer(bootstrap_servers=servers)
@@ -106,19 +92,6 @@ class Lab:
                 found += batch
         consumer.close()
         return found
-
-    def reached(self, batch: int) -> bool:
-        """Has it begun this batch."""
-        return (self.folder / "checkpoints/monitor/offsets" / str(batch)).exists()
-
-    def worked_off(self, records: int) -> bool:
-        """Has it finished the batches of so many records."""
-        root = self.folder / "checkpoints/monitor"
-        done = [int(path.name) for path in (root / "commits").glob("[0-9]*")]
-        if not done:
-            return False
-        offsets = json.loads((root / "offsets" / str(max(done))).read_text().splitlines()[-1])
-        return sum(sum(partitions.values()) for partitions in offsets.values()) >= records
 
     def status(self) -> str | None:
         """The newest published status of the deadlock mode for the client."""
@@ -230,87 +203,6 @@ def test_kill_9_loses_no_verdict_and_repeats_none(lab: Lab, spark: SparkSession)
     assert abs(rows[0]["since"].timestamp() * 1000 - (now - 80_000)) <= 10_000
     evidence = json.loads(rows[0]["evidence"])
     assert evidence[0]["source"]["topic"] == lab.topics["metrics"]
-
-
-def test_kill_9_at_any_moment_leaves_what_an_undisturbed_run_leaves(
-    broker: Any, tmp_path: Path, spark: SparkSession
-) -> None:
-    inputs = {name: f"{tmp_path.name}-{name}" for name in ("metrics", "logs")}
-    create(broker.bootstrap_servers, *inputs.values())
-    now_ms = int(time.time() * 1000)
-    records = eventful.records(now_ms // 60_000 * 60_000 - 2_400_000)
-    assert records[-1].ts_ms - records[0].ts_ms > 900_000
-    more = f"max_offsets_per_trigger = {-(-len(records) // BATCHES)}\nstart_seconds_back = {now_ms // 1000}"
-    labs = [Lab(broker.bootstrap_servers, tmp_path / name, inputs, more) for name in ("calm", "killed")]
-    calm, killed = labs
-    try:
-        for record in records:
-            key, headers = record.key.encode() or None, list(record.headers)
-            calm.producer.send(
-                inputs[record.stream], record.value, key, headers, record.partition, timestamp_ms=record.ts_ms
-            )
-        calm.producer.flush()
-        calm.start()
-        chosen = random.Random(KILLS)
-        for batch in sorted(chosen.sample(range(BATCHES - 1), KILLS)):
-            killed.start()
-            killed.await_(lambda batch=batch: killed.reached(batch))  # type: ignore[misc]
-            time.sleep(chosen.uniform(0, 1.5))
-            killed.kill()
-        killed.start()
-        for lab in labs:
-            lab.await_(lambda lab=lab: lab.worked_off(len(records)))  # type: ignore[misc]
-        # What was read is written to the history from time to time, by the clock of the machine.
-        counted: dict[Lab, Any] = {}
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            calm.producer.send(inputs["logs"], b"a line", partition=0, timestamp_ms=NUDGED_MS)
-            calm.producer.flush()
-            time.sleep(2)
-            counted = {lab: quality(spark, lab) for lab in labs}
-            if all(sum(row[2] for row in rows) == len(records) for rows in counted.values()):
-                break
-        for lab in labs:
-            lab.kill(signal.SIGTERM)
-        assert counted[killed] == counted[calm]
-        assert published(killed) == published(calm)
-        assert rejected(killed) == rejected(calm)
-        assert len(rejected(calm)) == 40
-        assert told(spark, killed, "verdicts") == told(spark, calm, "verdicts")
-        assert {row["mode"] for row in told(spark, calm, "verdicts")} >= eventful.MODES
-        minutes = told(spark, killed, "minutes")
-        assert minutes == told(spark, calm, "minutes")
-        named = [tuple(row[name] for name in ("minute", *history.CLIENT_KEY, "kind")) for row in minutes]
-        assert len(set(named)) == len(named) > 15 * 20
-    finally:
-        for lab in labs:
-            if lab.process is not None and lab.process.poll() is None:
-                lab.kill()
-            lab.producer.close()
-
-
-def published(lab: Lab) -> dict[bytes, Any]:
-    """The newest record of each client."""
-    newest = {record.key: record.value for record in lab.records("health")}
-    return {key: None if value is None else json.loads(value) for key, value in newest.items()}
-
-
-def rejected(lab: Lab) -> set[tuple[Any, ...]]:
-    """The rejects, with where they stood and why."""
-    return {(record.value, *sorted(record.headers)) for record in lab.records("rejects")}
-
-
-def quality(spark: SparkSession, lab: Lab) -> list[tuple[Any, ...]]:
-    """Minute and topic with what was read, rejected and late."""
-    rows = history.read(spark, str(lab.folder / "history"), "quality").groupBy("minute", "source_topic")
-    found = [tuple(row) for row in rows.sum("records", "rejected", "late").collect()]
-    return sorted(row for row in found if row[0].timestamp() * 1000 != NUDGED_MS)
-
-
-def told(spark: SparkSession, lab: Lab, table: str) -> list[dict[str, Any]]:
-    """The rows of a table of the history but for when they were written."""
-    rows = history.read(spark, str(lab.folder / "history"), table).drop("observed").collect()
-    return sorted((row.asDict(recursive=True) for row in rows), key=repr)
 
 
 def test_what_cannot_be_read_is_sent_on_with_its_reason_and_counted(lab: Lab, spark: SparkSession) -> None:

@@ -1,0 +1,85 @@
+"""`make chaos`: the real stack while one fault after the other strikes, against an undisturbed run of the same input.
+
+    python -m tests.chaos [--faults N] [--seed N] [--only KIND,…]
+
+Each fault has a slice of the input. When it is over, the history of that slice must be that of the undisturbed run,
+but for what the fault hid. Exit code: 0 if so for all faults, 1 if not, 2 if the campaign itself failed. A campaign of
+all kinds and fifty faults writes the page tests/chaos/RESULTS.md, others .cache/chaos/RESULTS.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from clienthealth.errors import HealthError
+from tests.chaos import disks, faults, page
+from tests.chaos.campaign import Campaign
+from tests.chaos.world import gated
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / ".cache" / "chaos"
+FAULTS = 50
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a campaign; its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__.partition("\n")[0])
+    parser.add_argument("--faults", type=int, default=FAULTS, metavar="N", help=f"so many faults ({FAULTS})")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="which faults, and when (1)")
+    parser.add_argument("--only", default="", metavar="KIND,…", help=f"kinds: {', '.join(faults.KINDS)}")
+    asked = parser.parse_args(arguments)
+    only = [name for name in asked.only.split(",") if name]
+    if unknown := [name for name in only if name not in faults.KINDS]:
+        parser.error(f"unknown kinds: {', '.join(unknown)}; known are {', '.join(faults.KINDS)}")
+    why = None if disks.inside() else disks.unavailable()
+    skipped = {name: why for name, kind in faults.KINDS.items() if kind.disk and why is not None}
+    for name, reason in skipped.items():
+        say(f"skipped: {name}: {reason}")
+    chosen = faults.campaign(asked.seed, asked.faults, only, skipped)
+    say(f"{len(chosen)} faults, seed {asked.seed}: {' '.join(kind.name for kind in chosen)}")
+    began = time.monotonic()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="kafka-health-chaos-") as folder:
+        try:
+            with gated(Path(folder) / "broker") as cluster:
+                outcomes = Campaign(cluster, Path(folder), chosen, asked.seed, say).run()
+        except HealthError as error:
+            say(f"the campaign failed: {error}")
+            return 2
+        finally:
+            for log in Path(folder).glob("**/*.log"):
+                shutil.copy(log, FOLDER / "-".join(log.relative_to(folder).parts))
+    complete = not only and len(chosen) >= FAULTS
+    written = (ROOT / "tests" / "chaos" if complete else FOLDER) / "RESULTS.md"
+    written.write_text(page.text(outcomes, skipped, asked.seed, time.monotonic() - began), encoding="utf-8")
+    passed = sum(outcome.passed for outcome in outcomes)
+    say(f"{passed} of {len(outcomes)}  → {written.relative_to(ROOT)}")
+    return int(passed < len(outcomes))
+
+
+def say(text: str) -> None:
+    """A line on the terminal."""
+    print(text, flush=True)
+
+
+def _told_to_end(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    disks.enter()
+    signal.signal(signal.SIGTERM, _told_to_end)
+    signal.signal(signal.SIGINT, _told_to_end)
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,135 @@
+"""What a run with faults told of a slice, against what an undisturbed run of the same input told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import Any
+
+from tests.chaos.load import SECONDS, Published, Slice
+from tests.chaos.told import Incident, Row, incidents, newest
+from tests.chaos.world import NUDGED_MS, Run
+
+#: Minutes of a slice are final when so much of the next has been read (`[monitor] watermark_seconds` and a window).
+FINAL_MS = 180_000
+MINUTE_MS = 60_000
+CLIENT = ("service", "instance", "client_id", "kind")
+#: How far the beginning of an incident may lie off: windows begin every 30 s, and a batch may see two of them at once.
+NEAR_MS = 90_000
+SHOWN = 4
+
+Named = Mapping[tuple[Any, ...], Row]
+
+
+def minutes(run: Run, calm: Run, begin_ms: int, end_ms: int, strays: Set[str]) -> Iterator[str]:
+    """Differences between the minutes of [begin_ms, end_ms), but for those of clients that stray."""
+    mine, theirs = (_minutes(one, begin_ms, end_ms) for one in (run, calm))
+    for doubled in (key for key, count in mine.items() if len(count) > 1):
+        yield f"minute doubled: {_words(doubled)}"
+    expected = {key for key in theirs if key[3] not in strays}
+    found = {key for key in mine if key[3] not in strays}
+    yield from _few("minute lost", expected - found)
+    yield from _few("minute that should not be", found - expected)
+    for key in sorted(expected & found, key=repr):
+        a, b = mine[key][0], theirs[key][0]
+        other = {name: (a[name], b[name]) for name in a if a[name] != b[name]}
+        if other:
+            yield f"minute differs: {_words(key)}: " + ", ".join(f"{n} {x!r}, not {y!r}" for n, (x, y) in other.items())
+
+
+def _minutes(run: Run, begin_ms: int, end_ms: int) -> dict[tuple[Any, ...], list[Row]]:
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in run.history.minutes.look():
+        if begin_ms <= row["minute"] < end_ms:
+            found.setdefault((row["minute"], *(row[name] for name in CLIENT)), []).append(row)
+    return found
+
+
+def hidden(run: Run, begin_ms: int, end_ms: int) -> Iterator[str]:
+    """Minutes of which nothing was read, and of which something else than that is said."""
+    told = (key for key, rows in _minutes(run, begin_ms, end_ms).items() if rows[0]["status"] != "unknown")
+    yield from _few("minute that was hidden, and is not unknown", told)
+
+
+def verdicts(run: Run, calm: Run, begin_ms: int, end_ms: int, strays: Set[str], ended: bool) -> Iterator[str]:
+    """Differences between the incidents that began in [begin_ms, end_ms); how they ended where all have (`ended`)."""
+    try:
+        mine, theirs = (_incidents(one, begin_ms, end_ms, strays) for one in (run, calm))
+    except ValueError as error:
+        yield str(error)
+        return
+    for key in sorted(mine.keys() | theirs.keys()):
+        a, b = mine.get(key, []), theirs.get(key, [])
+        if len(a) != len(b):
+            yield f"{key[0]} {key[1]}: {len(a)} incidents, not {len(b)}"
+            continue
+        for one, other in zip(a, b, strict=True):
+            if one.status != other.status:
+                yield f"{key[0]} {key[1]}: {one.status}, not {other.status}"
+            if ended and one.end != other.end:
+                yield f"{key[0]} {key[1]}: {one.end or 'open'}, not {other.end or 'open'}"
+            if abs(one.changed_ms - other.changed_ms) > NEAR_MS:
+                yield f"{key[0]} {key[1]}: {(one.changed_ms - other.changed_ms) // 1000} s off"
+
+
+def _incidents(run: Run, begin_ms: int, end_ms: int, strays: Set[str]) -> dict[tuple[str, str], list[Incident]]:
+    found: dict[tuple[str, str], list[Incident]] = {}
+    for incident in incidents(run.history.verdicts.look()):
+        if begin_ms <= incident.changed_ms < end_ms and incident.client.rpartition("|")[2] not in strays:
+            found.setdefault((incident.client, incident.mode), []).append(incident)
+    return found
+
+
+def accounts(run: Run, sent: Iterable[Published], begin_ms: int, end_ms: int) -> Iterator[str]:
+    """What was sent and should have been read, against what the history and the rejects say was."""
+    known = list(sent)
+    unreadable = {record.value for record in known if record.unreadable}
+    read, rejected = counted(run, begin_ms, end_ms)
+    if read != len(known):
+        yield f"{read} records in the quality of the history, not {len(known)}"
+    if rejected != len(unreadable):
+        yield f"{rejected} rejected by the quality of the history, not {len(unreadable)}"
+    lost = unreadable - {value for _, value in run.rejects.records}
+    yield from _few("unreadable, but not among the rejects", ((value,) for value in lost))
+
+
+def counted(run: Run, begin_ms: int, end_ms: int) -> tuple[int, int]:
+    """Records read and rejected of the minutes of a stretch."""
+    rows = [row for row in run.history.quality.look() if begin_ms <= row["minute"] < end_ms]
+    return sum(row["records"] for row in rows), sum(row["rejected"] for row in rows)
+
+
+def strangers(run: Run, slices: Iterable[Slice]) -> Iterator[str]:
+    """Rejects that nobody sent so. Reads them on; the accounts rest on that."""
+    sent = {record.value for one in slices for record in one.records if record.unreadable}
+    yield from _few("rejected, but readable", {(value,) for _, value in run.rejects.look()} - {(v,) for v in sent})
+
+
+def shown(run: Run) -> list[str] | None:
+    """What the exporter shows otherwise than the newest records say; None while it says it cannot be trusted."""
+    states = run.shown()
+    if states is None:
+        return ["the exporter is not healthy"]
+    mine = Counter(_state(state) for state in states)
+    theirs = Counter(_state(state) for state in newest(run.health.look()).values())
+    return list(_few("shown otherwise", (mine - theirs) | (theirs - mine)))
+
+
+def _state(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    who = record["client"]
+    return *(who[name] for name in CLIENT), record["window_end"], str([v["status"] for v in record["verdicts"]])
+
+
+def _few(what: str, keys: Iterable[tuple[Any, ...]]) -> Iterator[str]:
+    listed = sorted(keys, key=repr)
+    for key in listed[:SHOWN]:
+        yield f"{what}: {_words(key)}"
+    if len(listed) > SHOWN:
+        yield f"{what}: {len(listed) - SHOWN} more"
+
+
+def _words(key: tuple[Any, ...]) -> str:
+    return " ".join(str(part) for part in key)
+
+
+__all__ = ["FINAL_MS", "MINUTE_MS", "NUDGED_MS", "SECONDS"]

@@ -1,0 +1,260 @@
+"""What is done to the stack: each kind of fault is a context manager, which ends what it began."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import CalledProcessError
+
+from kafka import TopicPartition
+
+from clienthealth.errors import ServiceError
+from clienthealth.selfmetrics import QUERY
+from deploy.demo.gateway import Gateway
+from deploy.demo.processes import free_port
+from tests import fake_grafana
+from tests.chaos import disks, parts
+from tests.chaos.load import Slice
+from tests.chaos.told import position
+from tests.chaos.world import Run
+
+#: The seconds of a slice whose records are published before, during and after its fault.
+BEFORE, AFTER = 120, 240
+NOTICED_SECONDS = 180.0
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where a fault takes place."""
+
+    run: Run
+    slice: Slice
+    random: random.Random
+
+    @property
+    def gateway(self) -> Gateway:
+        """The way to the broker."""
+        assert self.run.cluster.gateway is not None
+        return self.run.cluster.gateway
+
+
+Fault = Callable[[Scene], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of fault. `seconds`: how long it lasts, at least and at most.
+
+    `calm`: it begins when all before it has been worked off, else in the midst of that. `hides`: the records that are
+    published while it lasts are lost, provably. `disk`: it takes a disk of its own. `strays`: the clock of one client
+    of the fleet is wrong while it lasts: what is said of that one is not compared.
+    """
+
+    name: str
+    help: str
+    begin: Fault
+    seconds: tuple[float, float] = (0.0, 0.0)
+    calm: bool = False
+    hides: bool = False
+    disk: bool = False
+    strays: bool = False
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def _kind(help: str, **more: object) -> Callable[[Callable[[Scene], Iterator[None]]], Fault]:
+    def entered(function: Callable[[Scene], Iterator[None]]) -> Fault:
+        name = function.__name__.replace("_", "-")
+        fault = contextmanager(function)
+        KINDS[name] = Kind(name, help, fault, **more)  # type: ignore[arg-type]
+        return fault
+
+    return entered
+
+
+@_kind("kill -9 of the monitor's JVM")
+def monitor_killed(scene: Scene) -> Iterator[None]:
+    scene.run.wait("no JVM to kill", lambda: scene.run.monitor.kill(parts.jvm) > 0, NOTICED_SECONDS)
+    yield
+
+
+@_kind("kill -9 of all processes of the monitor at once, as when its machine is lost")
+def monitor_lost(scene: Scene) -> Iterator[None]:
+    scene.run.wait("no monitor to kill", lambda: scene.run.monitor.kill(parts.everything) > 0, NOTICED_SECONDS)
+    yield
+
+
+@_kind("kill -9 of the Python workers of Spark")
+def workers_killed(scene: Scene) -> Iterator[None]:
+    scene.run.wait("no workers to kill", lambda: scene.run.monitor.kill(parts.workers) > 0, NOTICED_SECONDS)
+    yield
+
+
+@_kind("kill -9 of the exporter")
+def exporter_killed(scene: Scene) -> Iterator[None]:
+    scene.run.wait("no exporter to kill", lambda: scene.run.exporter.kill(parts.everything) > 0, NOTICED_SECONDS)
+    yield
+
+
+@_kind("kill -9 of the broker, which is away for some seconds", seconds=(1, 15))
+def broker_killed(scene: Scene) -> Iterator[None]:
+    scene.run.cluster.broker.kill()
+    yield
+    scene.run.cluster.broker.restart()
+
+
+@_kind("the broker stands still (SIGSTOP)", seconds=(5, 60))
+def broker_paused(scene: Scene) -> Iterator[None]:
+    scene.run.cluster.broker.pause()
+    yield
+    scene.run.cluster.broker.resume()
+
+
+@_kind("connections to the broker are dropped and refused", seconds=(3, 20))
+def network_cut(scene: Scene) -> Iterator[None]:
+    scene.gateway.shut()
+    yield
+    scene.gateway.open()
+
+
+@_kind("connections to the broker stay open and nothing passes", seconds=(3, 40))
+def network_silent(scene: Scene) -> Iterator[None]:
+    scene.gateway.swallow()
+    yield
+    scene.gateway.open()
+
+
+@_kind("every chunk on its way to the broker or back is held up", seconds=(5, 20))
+def network_slow(scene: Scene) -> Iterator[None]:
+    scene.gateway.delay(scene.random.uniform(0.05, 0.2))
+    yield
+    scene.gateway.open()
+
+
+@_kind("all connections to the broker are reset, again and again")
+def network_resets(scene: Scene) -> Iterator[None]:
+    for _ in range(6):
+        scene.gateway.shut()
+        scene.gateway.open()
+        time.sleep(scene.random.uniform(0.1, 1.5))
+    yield
+
+
+@_kind("the disk of the checkpoint is full", seconds=(5, 20), disk=True)
+def checkpoint_full(scene: Scene) -> Iterator[None]:
+    disks.fill(scene.run.checkpoint)
+    yield
+    disks.empty(scene.run.checkpoint)
+
+
+@_kind("the disk of the history is full", seconds=(5, 20), disk=True)
+def history_full(scene: Scene) -> Iterator[None]:
+    disks.fill(scene.run.history_folder)
+    yield
+    disks.empty(scene.run.history_folder)
+
+
+@_kind("the history is read-only", seconds=(5, 20), disk=True)
+def history_read_only(scene: Scene) -> Iterator[None]:
+    folder = scene.run.history_folder
+    scene.run.wait("the history is never at rest", lambda: _refuses(folder), NOTICED_SECONDS)
+    yield
+    disks.read_only(folder, False)
+
+
+def _refuses(folder: Path) -> bool:
+    with suppress(CalledProcessError):
+        disks.read_only(folder, True)
+        return True
+    return False
+
+
+@_kind("the clock of one client jumps", strays=True)
+def clock_jump(scene: Scene) -> Iterator[None]:
+    yield
+
+
+@_kind("the topic of metrics is deleted and made anew", calm=True)
+def topic_recreated(scene: Scene) -> Iterator[None]:
+    run, topic = scene.run, scene.run.inputs["metrics"]
+    admin = run.admin()
+    try:
+        admin.delete_topics([topic])
+    finally:
+        admin.close()
+    run.create(topic, 2)
+    # What comes before the monitor has seen it would lie where it has read already, for all that it can tell.
+    checkpoint = run.checkpoint / QUERY
+    run.wait("not noticed", lambda: not any(position(checkpoint).get(topic, {1: 1}).values()), NOTICED_SECONDS)
+    yield
+
+
+@_kind("the topic of metrics gets another partition", calm=True)
+def partition_added(scene: Scene) -> Iterator[None]:
+    run, topic = scene.run, scene.run.inputs["metrics"]
+    admin = run.admin()
+    try:
+        admin.create_partitions({topic: run.partitions[topic] + 1})
+    finally:
+        admin.close()
+    run.partitions[topic] += 1
+    yield
+
+
+@_kind("records are deleted before the monitor, which is down, has read them", calm=True, hides=True)
+def retention_overtakes(scene: Scene) -> Iterator[None]:
+    run = scene.run
+    run.monitor.hold()
+    yield
+    run.flushed()
+    admin = run.admin()
+    try:
+        ends = {TopicPartition(t, p): end for t, of in run.ends().items() for p, end in of.items()}
+        admin.delete_records(ends)
+    finally:
+        admin.close()
+    run.monitor.release()
+
+
+@_kind("Grafana is away while the dashboards are pushed, and there again when they are pushed once more")
+def grafana_away(scene: Scene) -> Iterator[None]:
+    code, said = _pushed(scene, f"http://127.0.0.1:{free_port()}")
+    if code != 2 or len(said.splitlines()) != 1:
+        raise ServiceError(f"a push to nowhere ended with exit code {code}: {said}")
+    yield
+    with fake_grafana.serving(fake_grafana.Grafana()) as url:
+        code, said = _pushed(scene, url)
+    if code:
+        raise ServiceError(f"the push ended with exit code {code}: {said}")
+
+
+def _pushed(scene: Scene, url: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "clienthealth.cli", "dashboards", "push", "--url", url]
+    environment = {**os.environ, "GRAFANA_TOKEN": fake_grafana.TOKEN}
+    done = subprocess.run(
+        [*command, "--config", str(scene.run.config)], env=environment, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stderr
+
+
+def strayed(kind: Kind, chosen: random.Random) -> int:
+    """By how many milliseconds the clock of a client is wrong."""
+    return chosen.choice([240_000, 3_600_000, -600_000, -86_400_000]) if kind.strays else 0
+
+
+def campaign(seed: int, count: int, only: list[str], skipped: Mapping[str, str]) -> list[Kind]:
+    """So many faults in random order: each kind as often as any other, give or take one."""
+    names = [name for name in KINDS if (not only or name in only) and name not in skipped]
+    chosen = random.Random(seed)
+    found: list[str] = []
+    while len(found) < count:
+        found += chosen.sample(names, len(names))
+    return [KINDS[name] for name in found[:count]]

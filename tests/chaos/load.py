@@ -1,0 +1,186 @@
+"""The input of a campaign: a fleet's records, cut into slices of a few minutes, one for each fault.
+
+The same for the same seed and begin. A fleet that reports all the time, one of it stuck from beginning to end, one that
+leaves in every slice and returns; recordings of real clients that fail or do not, new ones in every slice; a consumer
+group; log lines that mean nothing; and records that nobody can read.
+
+What a slice says does not hang on how its records are cut into batches (`tests/unit/test_chaos_load.py`): what a run
+with faults reads late and in one piece must still give the same minutes and incidents.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from clienthealth.cli.replay import in_order
+from clienthealth.recordings import RawRecord, read
+from clienthealth.recordtimes import moved
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+SECONDS = 360
+STEP = 10
+MIB = 1 << 20
+FLEET = 16
+#: One of the fleet is silent in these seconds of every slice: long enough to have departed.
+AWAY = (100, 220)
+#: Recordings of failures with the mode that they show, and of clients that only look as if they failed.
+FAILING: Mapping[str, str] = {
+    "deadlock-0.11": "producer-callback-deadlock",
+    "deadlock-3.9": "producer-callback-deadlock",
+    "send-blocked-topic-3.9": "send-blocked-on-metadata",
+    "not-closed-3.9": "producer-not-closed",
+    "cross-topic-a": "cross-topic-blocking",
+    "consumer-stalled-3.9": "consumer-stalled",
+    "shutdown-left-behind-a": "consumer-shutdown-loop",
+}
+HARMLESS = ("healthy-3.9", "idle-4.1", "clean-close-4.1", "outage-3.9")
+#: When the recordings of a slice begin: what happens in them is over, and told, before the slice is.
+RECORDED_FROM = 30
+JUNK = (b"{", b'{"a": 1', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42 ")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A record to publish. `who`: whose it is. `ts_ms`: its time on the topic, which is that of the event."""
+
+    stream: Literal["metrics", "logs"]
+    ts_ms: int
+    value: bytes
+    who: str
+    headers: tuple[tuple[str, bytes], ...] = ()
+    unreadable: bool = False
+
+    def partition(self, partitions: int) -> int:
+        """All records of a client stand on one partition."""
+        return zlib.crc32(self.who.encode()) % partitions
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The records of so many seconds from `begin_ms` on, in order of time."""
+
+    number: int
+    begin_ms: int
+    records: tuple[Published, ...]
+
+    @property
+    def end_ms(self) -> int:
+        """Where the next one begins."""
+        return self.begin_ms + 1000 * SECONDS
+
+    def between(self, begin: float, end: float) -> tuple[Published, ...]:
+        """Its records of [begin, end), in seconds of the slice."""
+        a, b = self.begin_ms + 1000 * begin, self.begin_ms + 1000 * end
+        return tuple(record for record in self.records if a <= record.ts_ms < b)
+
+
+def slices(seed: int, count: int, begin_ms: int) -> list[Slice]:
+    """The whole input, beginning at a full minute."""
+    return [_slice(seed, number, begin_ms + 1000 * SECONDS * number) for number in range(count)]
+
+
+def _slice(seed: int, number: int, begin_ms: int) -> Slice:
+    chosen = random.Random(f"{seed} {number}")
+    found = [*_fleet(number, begin_ms), *_group(number, begin_ms), *_unreadable(chosen, number, begin_ms)]
+    found += _chatter(begin_ms)
+    for name in (sorted(FAILING)[(seed + number) % len(FAILING)], HARMLESS[number % len(HARMLESS)]):
+        found += _recorded(name, number, begin_ms + 1000 * RECORDED_FROM)
+    return Slice(number, begin_ms, tuple(sorted(found, key=lambda record: record.ts_ms)))
+
+
+def _fleet(number: int, begin_ms: int) -> Iterator[Published]:
+    for client in range(FLEET):
+        for second in range(client % STEP, SECONDS, STEP):
+            if client != 3 or not AWAY[0] <= second < AWAY[1]:
+                yield _snapshot(client, begin_ms + 1000 * second, SECONDS * number + second)
+
+
+def fleet_client(number: int) -> str:
+    """The client id of one of the fleet."""
+    return f"client-{number}"
+
+
+def _snapshot(client: int, ts_ms: int, second: int) -> Published:
+    """`second` of the campaign. Client 0 is stuck from its third minute on, for ever."""
+    consumer = client % 4 == 2
+    who = {
+        "service": f"service-{client % 5}", "host": f"web-{client % 9}", "instance": f"web-{client % 9}:{100 + client}",
+        "client_id": fleet_client(client), "kind": "consumer" if consumer else "producer", "library": "java",
+        "version": "3.9.1", "group": "billing" if consumer else None,
+    }  # fmt: skip
+    document: dict[str, Any] = {"ts": ts_ms, "client": who, "topics": [], "config": {"buffer.memory": str(32 * MIB)}}
+    if consumer:
+        document["metrics"] = {"records-consumed-total": 100.0 * second, "fetch-total": 3.0 * second}
+        lag = {"records-lag": float(zlib.crc32(f"{client} {second}".encode()) % 50)}
+        document["topics"] = [{"topic": "orders", "partition": 0, "thread": None, "metrics": lag}]
+    else:
+        stuck = max(0, second - 150) if client == 0 else 0
+        alive = second - stuck
+        document["metrics"] = {
+            "select-total": 1000.0 + 50 * alive, "buffer-total-bytes": 32.0 * MIB, "record-send-total": 20.0 * alive,
+            "buffer-available-bytes": max(0.0, 32.0 * MIB * (1 - stuck / 30)), "waiting-threads": 2.0 * (stuck > 30),
+            "io-time-ns-total": alive * 1e7, "io-wait-time-ns-total": alive * 9e8, "requests-in-flight": 1.0,
+            "metadata-age": float(second % 300), "connection-count": 2.0,
+        }  # fmt: skip
+    return Published("metrics", ts_ms, json.dumps(document).encode(), fleet_client(client))
+
+
+def _group(number: int, begin_ms: int) -> Iterator[Published]:
+    for second in range(0, SECONDS, STEP):
+        end = 100 * (SECONDS * number + second)
+        topics = [
+            {
+                "topic": "orders", "partition": partition, "thread": None,
+                "metrics": {"committed-offset": end - 100 * partition, "end-offset": end + 50, "start-offset": 0},
+            }
+            for partition in range(3)
+        ]  # fmt: skip
+        who = {
+            "service": "billing", "host": "", "instance": "main", "client_id": "billing", "kind": "group",
+            "library": None, "version": None, "group": "billing",
+        }  # fmt: skip
+        document = {"ts": begin_ms + 1000 * second, "client": who, "metrics": {"members": 2}, "topics": topics}
+        yield Published("metrics", begin_ms + 1000 * second, json.dumps(document).encode(), "group billing")
+
+
+def _recorded(name: str, number: int, begin_ms: int) -> Iterator[Published]:
+    """A recording as that of a process that lives in this slice alone."""
+    timed = _recording(name)
+    shift_ms = begin_ms - timed[0][0]
+    process = f"{name}-{number}"
+    was, now = json.dumps(name).encode(), json.dumps(process).encode()
+    headers = tuple((key, process.encode()) for key in ("service", "host", "instance"))
+    for ts_ms, record in timed:
+        stream: Literal["metrics", "logs"] = "logs" if record.stream == "logs" else "metrics"
+        value = moved(record.value, shift_ms)
+        if stream == "metrics":
+            value = value.replace(was, now)
+        yield Published(stream, ts_ms + shift_ms, value, process, headers)
+
+
+@cache
+def _recording(name: str) -> list[tuple[int, RawRecord]]:
+    return in_order(read([RECORDINGS / name]))
+
+
+def _unreadable(chosen: random.Random, number: int, begin_ms: int) -> Iterator[Published]:
+    """Each different from all others, so that a lost one and a doubled one can be told."""
+    for at in range(12):
+        stream: Literal["metrics", "logs"] = "logs" if at % 4 == 0 else "metrics"
+        what = b"\xff\x00" if stream == "logs" else JUNK[at % len(JUNK)]
+        value = what + f" {number}.{at}".encode()
+        ts_ms = begin_ms + 1000 * chosen.randrange(SECONDS)
+        yield Published(stream, ts_ms, value, f"junk {at}", unreadable=True)
+
+
+def _chatter(begin_ms: int) -> Iterator[Published]:
+    """Lines that have nothing to do with Kafka."""
+    for second in range(SECONDS):
+        yield Published("logs", begin_ms + 1000 * second, b"GET /orders/7 200 in 4 ms", f"web-{second % 8}")

@@ -1,0 +1,124 @@
+"""Parts of the product that run under supervision: started again whenever they end, as systemd or Kubernetes do it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from deploy.demo.processes import Process
+
+RESTART_SECONDS = 1.0
+STOP_SECONDS = 60.0
+
+
+class Supervised:
+    """A program that is started again a second after it has ended, until it is held or closed."""
+
+    def __init__(
+        self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.name, self.log = name, log
+        self.starts = 0
+        self._command, self._environment = command, environment
+        self._process: Process | None = None
+        self._wanted = threading.Event()
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name=f"supervisor of {name}", daemon=True)
+        self._thread.start()
+
+    def release(self) -> None:
+        """Let it run."""
+        self._wanted.set()
+
+    def hold(self) -> None:
+        """Kill it, and do not start it again before `release`."""
+        self._wanted.clear()
+        with self._lock:
+            self._end()
+
+    def stop(self) -> int | None:
+        """Ask it to end, and do not start it again; its exit code."""
+        self._wanted.clear()
+        with self._lock:
+            process, self._process = self._process, None
+            if process is None:
+                return None
+            process.stop(STOP_SECONDS)
+            return process.exit_code
+
+    def close(self) -> None:
+        """Kill it for good."""
+        self._closed.set()
+        self.hold()
+        self._thread.join()
+
+    def pids(self, chosen: Callable[[str], bool]) -> list[int]:
+        """Its processes whose command line is chosen; a session holds them all, whatever their groups."""
+        with self._lock:
+            leader = self._process.pid if self._process is not None else None
+        return [] if leader is None else [pid for pid, command in _session(leader) if chosen(command)]
+
+    def kill(self, chosen: Callable[[str], bool]) -> int:
+        """kill -9 of those of its processes; how many there were."""
+        pids = self.pids(chosen)
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return len(pids)
+
+    def tail(self) -> str:
+        """The end of its log."""
+        return self.log.read_text(encoding="utf-8", errors="replace")[-3000:] if self.log.exists() else ""
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            if self._wanted.is_set():
+                with self._lock:
+                    if self._process is not None and not self._process.alive:
+                        self._end()
+                    elif self._process is None and self._wanted.is_set():
+                        self._process = Process(self.name, self._command, self.log, environment=self._environment)
+                        self.starts += 1
+            self._closed.wait(RESTART_SECONDS)
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            for pid, _ in _session(process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            process.kill()
+
+
+def everything(_: str) -> bool:
+    """All processes of a part."""
+    return True
+
+
+def jvm(command: str) -> bool:
+    """The JVM of the monitor."""
+    return command.split("\0")[0].endswith("java")
+
+
+def workers(command: str) -> bool:
+    """The Python workers of Spark, and the process that they are forked from."""
+    return "clienthealth.streaming.daemon" in command
+
+
+def _session(leader: int) -> list[tuple[int, str]]:
+    """Process ids and command lines of the session that a process leads."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (path / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            command = (path / "cmdline").read_bytes().decode("utf-8", "replace")
+        except OSError:
+            continue
+        if int(fields[3]) == leader:
+            found.append((int(path.name), command))
+    return found

@@ -1,0 +1,226 @@
+"""The real stack of a campaign: broker behind a gateway, monitor, exporter, and what publishes the input."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from confluent_kafka import KafkaException, Producer
+from prometheus_client.parser import text_string_to_metric_families
+
+from clienthealth.errors import ServiceError
+from clienthealth.selfmetrics import PREFIX, QUERY
+from clienthealth.settings import KafkaSettings, Settings, load
+from clienthealth_exporters.kafka import admin
+from deploy.demo.broker import Broker
+from deploy.demo.gateway import Gateway
+from deploy.demo.processes import free_port
+from deploy.demo.stack import QUICK_START
+from deploy.demo.topics import create_ours, create_topics
+from tests.chaos import disks
+from tests.chaos.load import Published
+from tests.chaos.parts import Supervised
+from tests.chaos.told import Ends, History, Topic, position
+
+PARTITIONS = 2
+#: The minute in which lines arrive that only make the monitor start another batch.
+NUDGED_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A broker, and the gateway that leads to it. Without a gateway it is another's, and is left alone."""
+
+    kafka: KafkaSettings
+    broker: Broker
+    gateway: Gateway | None = None
+
+
+@contextmanager
+def gated(folder: Path) -> Iterator[Cluster]:
+    """A broker that is reached through a gateway alone."""
+    port = free_port()
+    with closing(Gateway(free_port(), port).open()) as gateway:
+        here = f"127.0.0.1:{gateway.port}"
+        broker = Broker(folder, {"advertised.listeners": f"PLAINTEXT://{here}"}, port=port)
+        with broker:
+            try:
+                yield Cluster(KafkaSettings(here), broker, gateway)
+            finally:
+                gateway.open()
+
+
+class Run:
+    """A monitor with its exporter, topics, checkpoint and history, and what was published for it.
+
+    `folder`: of all that is its own; checkpoint and history are on disks of their own there, where these are to be
+    had. Use it as a context manager; its monitor and its exporter are to be released.
+    """
+
+    def __init__(self, cluster: Cluster, name: str, folder: Path) -> None:
+        self.cluster, self.name, self.folder = cluster, name, folder
+        self._open = ExitStack()
+        folder.mkdir(parents=True, exist_ok=True)
+        self.checkpoint, self.history_folder = folder / "checkpoints", folder / "history"
+        for place in (self.checkpoint, self.history_folder):
+            place.mkdir(exist_ok=True)
+            if disks.inside():
+                self._open.enter_context(disks.mounted(place))
+        self.config = folder / "health.toml"
+        self.settings = self._settings()
+        self.partitions: dict[str, int] = {}
+        for topic in self.inputs.values():
+            self.create(topic, PARTITIONS)
+        create_ours(self.settings, PARTITIONS)
+        servers = cluster.kafka.bootstrap_servers
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "message.timeout.ms": 600_000,
+                "reconnect.backoff.max.ms": 1000,
+                "topic.metadata.refresh.interval.ms": 2000,
+                "log_level": 0,
+            }
+        )
+        self._refused: list[str] = []
+        self.history = History(self.history_folder)
+        self.health = Topic(servers, self.settings.topics.health)
+        self.rejects = Topic(servers, self.settings.topics.rejects)
+        self._asked = Ends(servers)
+        for reader in (self.health, self.rejects, self._asked):
+            self._open.callback(reader.close)
+        self.monitor = self._part("monitor", "monitor", environment=QUICK_START)
+        self.exporter = self._part("exporter", "export", "prometheus")
+
+    @property
+    def inputs(self) -> Mapping[str, str]:
+        """Stream → topic."""
+        return {"metrics": self.settings.topics.metrics[0], "logs": self.settings.topics.logs[0]}
+
+    def publish(self, records: Iterable[Published]) -> None:
+        """Hand records over; they arrive as soon as the broker takes them."""
+        for record in records:
+            topic = self.inputs[record.stream]
+            self._produce(
+                topic, record.value, record.partition(self.partitions[topic]), record.ts_ms, {**dict(record.headers)}
+            )
+
+    def nudge(self) -> None:
+        """A line that says nothing, outside of the time of all others: what waits for another batch gets one."""
+        self._produce(self.inputs["logs"], b"a line", 0, NUDGED_MS, {})
+
+    def flushed(self, seconds: float = 120.0) -> None:
+        """Wait until the broker has all that was published. Raises ServiceError."""
+        left = self._producer.flush(seconds)
+        if left or self._refused:
+            raise ServiceError(f"{left} records were not taken by the broker in {seconds:.0f} s {self._refused[:3]}")
+
+    def ends(self) -> Mapping[str, Mapping[int, int]]:
+        """Topic → partition → its end."""
+        return {topic: self._asked.ends(topic) for topic in self.inputs.values()}
+
+    def worked_off(self) -> bool:
+        """Are the results of all that the broker has where they belong."""
+        try:
+            return position(self.checkpoint / QUERY) == self.ends()
+        except KafkaException:
+            return False
+
+    def shown(self) -> list[Any] | None:
+        """The states that the exporter shows, None while it says that they cannot be trusted."""
+        try:
+            base = f"http://{self.settings.prometheus.host}:{self.settings.prometheus.port}"
+            with urllib.request.urlopen(f"{base}/healthz", timeout=5):
+                pass
+            with urllib.request.urlopen(f"{base}/clients.json", timeout=10) as answer:
+                found: list[Any] = json.load(answer)
+        except OSError:
+            return None
+        return found
+
+    def metric(self, name: str) -> float | None:
+        """The sum of one of the monitor's own metrics, without its prefix; None where it says nothing of it."""
+        port = self.settings.monitor.metrics_port
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+                text = answer.read().decode()
+        except OSError:
+            return None
+        families = text_string_to_metric_families(text)
+        values = [s.value for family in families for s in family.samples if s.name == f"{PREFIX}_{name}"]
+        return sum(values) if values else None
+
+    def admin(self) -> Any:
+        """An admin client; to be closed."""
+        return admin(self.settings)
+
+    def create(self, topic: str, partitions: int) -> None:
+        """Create an input topic."""
+        create_topics(self.settings.kafka, [topic], partitions, {"retention.ms": "-1"})
+        self.partitions[topic] = partitions
+
+    def wait(self, what: str, ready: Callable[[], bool], seconds: float) -> float:
+        """Wait for a condition; how long it took. Raises ServiceError with the end of the monitor's log."""
+        began = time.monotonic()
+        while not ready():
+            if time.monotonic() - began > seconds:
+                raise ServiceError(f"{self.name}: {what}: not after {seconds:.0f} s\n{self.monitor.tail()}")
+            time.sleep(0.3)
+        return time.monotonic() - began
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def _produce(
+        self, topic: str, value: bytes, partition: int, ts_ms: int, headers: dict[str, str | bytes | None]
+    ) -> None:
+        self._producer.produce(
+            topic, value, partition=partition, timestamp=ts_ms, headers=headers, on_delivery=self._delivered
+        )
+        self._producer.poll(0)
+
+    def _delivered(self, error: Any, _: Any) -> None:
+        if error is not None:
+            self._refused.append(str(error))
+
+    def _part(self, name: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Supervised:
+        command = [sys.executable, "-m", "clienthealth.cli", *arguments, "--config", str(self.config)]
+        part = Supervised(f"{self.name} {name}", command, self.folder / f"{name}.log", environment)
+        self._open.callback(part.close)
+        return part
+
+    def _settings(self) -> Settings:
+        own = {
+            name: f"{self.folder.parent.name}-{self.name}-{name}" for name in ("metrics", "logs", "health", "rejects")
+        }
+        sections: Mapping[str, Mapping[str, Any]] = {
+            "kafka": {"bootstrap_servers": self.cluster.kafka.bootstrap_servers},
+            "topics": {**own, "metrics": [own["metrics"]], "logs": [own["logs"]]},
+            "monitor": {
+                "checkpoint": str(self.checkpoint),
+                "history": str(self.history_folder),
+                "trigger_seconds": 1,
+                "start_seconds_back": 30 * 86_400,
+                "metrics_port": free_port(),
+            },
+            "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
+        }
+        # A JSON value is a TOML value too.
+        text = "\n".join(
+            f"[{section}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
+            for section, values in sections.items()
+        )
+        self.config.write_text(text, encoding="utf-8")
+        return load(str(self.config), environ={})

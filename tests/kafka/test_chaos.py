@@ -1,0 +1,45 @@
+"""The short form of `make chaos`: kill -9 in the midst of work leaves what an undisturbed run leaves."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chaos import faults
+from tests.chaos.campaign import Campaign
+from tests.chaos.world import Cluster
+
+SHORT = ("monitor-lost", "exporter-killed")
+
+
+def test_faults_leave_what_an_undisturbed_run_leaves(broker: Any, tmp_path: Path) -> None:
+    lines: list[str] = []
+    chosen = [faults.KINDS[name] for name in SHORT]
+    campaign = Campaign(Cluster(broker.kafka, broker), tmp_path, chosen, 1, lines.append, hurried=True)
+    outcomes = campaign.run()
+    assert all(outcome.passed for outcome in outcomes), "\n".join(lines)
+    assert [outcome.kind for outcome in outcomes] == list(SHORT)
+    assert outcomes[0].restarts == 1
+
+
+def test_faults_are_the_same_for_the_same_seed_and_each_kind_comes_as_often() -> None:
+    first, again, other = (faults.campaign(seed, 40, [], {}) for seed in (1, 1, 2))
+    assert first == again != other
+    counts = [first.count(kind) for kind in faults.KINDS.values()]
+    assert max(counts) - min(counts) <= 1
+    assert sum(counts) == 40
+    assert {kind.name for kind in faults.campaign(1, 5, ["clock-jump"], {})} == {"clock-jump"}
+    assert "history-full" not in {kind.name for kind in faults.campaign(1, 40, [], {"history-full": "no disks"})}
+
+
+def test_a_clock_that_jumps_is_always_wrong() -> None:
+    assert all(faults.strayed(faults.KINDS["clock-jump"], random.Random(seed)) for seed in range(20))
+    assert faults.strayed(faults.KINDS["monitor-lost"], random.Random(1)) == 0
+
+
+@pytest.mark.parametrize("name", [name for name, kind in faults.KINDS.items() if kind.hides])
+def test_what_hides_records_begins_when_all_before_was_read(name: str) -> None:
+    assert faults.KINDS[name].calm

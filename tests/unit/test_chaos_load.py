@@ -1,0 +1,95 @@
+"""The input of a campaign of faults: what it says does not hang on how it is cut into batches."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from clienthealth.incidents import Transition
+from clienthealth.logs.events import LITERALS
+from clienthealth.settings import Settings
+from clienthealth.step import step
+from clienthealth.step.state import BucketState
+from clienthealth.streaming.decoding import RAW, decoder, decompressed
+from clienthealth.windows.packed import Chunk, decode
+from tests.chaos import load
+from tests.chaos.compare import CLIENT
+
+BEGIN_MS = 1_795_208_640_000
+NOW_MS = BEGIN_MS + 86_400_000
+SETTINGS = Settings()
+TYPES = (pa.binary(), pa.int32(), pa.binary(), pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64())
+
+
+def chunks(records: Sequence[load.Published], first: int) -> dict[int, list[Chunk]]:
+    """What a batch of these records decodes to, by bucket: a task for each partition."""
+    tasks: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
+    for offset, record in enumerate(records, first):
+        headers = [{"key": key, "value": base64.b64encode(value).decode()} for key, value in record.headers]
+        topic = f"client-{record.stream}"
+        row = (record.value, None, None, json.dumps(headers) if headers else None, topic)
+        tasks[topic, record.partition(2)].append((*row, record.partition(2), offset, record.ts_ms))
+    found: dict[int, list[Chunk]] = defaultdict(list)
+    for rows in tasks.values():
+        arrays = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), TYPES, strict=True)]
+        for batch in decoder(SETTINGS, LITERALS)([pa.RecordBatch.from_arrays(arrays, names=list(RAW))]):
+            for bucket, data in zip(*(batch.column(name).to_pylist() for name in ("bucket", "data")), strict=True):
+                if bucket >= 0:
+                    found[bucket].append(decode(decompressed(data)))
+    return found
+
+
+def told(parts: Sequence[load.Slice], cuts: int) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """Minutes, and incidents by client and mode: the statuses that they reached. `cuts`: of each slice, by chance."""
+    chosen, offset = random.Random(cuts), 0
+    states: dict[int, BucketState] = defaultdict(BucketState)
+    minutes: list[dict[str, Any]] = []
+    changes: list[Transition] = []
+    for part in parts:
+        ends = [*sorted(chosen.sample(range(1, len(part.records)), cuts)), len(part.records)]
+        for begin, end in zip([0, *ends], ends, strict=False):
+            found = chunks(part.records[begin:end], offset)
+            offset += end - begin
+            for bucket in range(SETTINGS.monitor.buckets):
+                given = found.get(bucket, [])
+                if not states[bucket].empty or any(chunk.whos or chunk.said or chunk.groups for chunk in given):
+                    published = step(states[bucket], given, SETTINGS, NOW_MS)
+                    minutes += published.minutes
+                    changes += published.changes
+    by_minute = {tuple(row[name] for name in ("minute", *CLIENT)): row for row in minutes}
+    assert len(by_minute) == len(minutes)
+    reached: dict[Any, list[str]] = defaultdict(list)
+    for change in changes:
+        of = reached[change.client.key, change.verdict.mode]
+        if change.change == "opened":
+            of.append(change.verdict.status)
+        elif change.change == "escalated":
+            of[-1] = change.verdict.status
+    return by_minute, dict(reached)
+
+
+@pytest.fixture(scope="module")
+def parts() -> list[load.Slice]:
+    """So many slices that each recording of a failure is in one."""
+    return load.slices(1, len(load.FAILING), BEGIN_MS)
+
+
+def test_minutes_and_incidents_do_not_hang_on_the_batches(parts: list[load.Slice]) -> None:
+    minutes, reached = told(parts, 0)
+    assert (minutes, reached) == told(parts, 3)
+    found = {(key.split("|")[0].rpartition("-")[0], mode) for key, mode in reached}
+    assert found >= {(name, mode) for name, mode in load.FAILING.items()}
+    assert not {name for name, _ in found} & set(load.HARMLESS)
+    assert reached["service-0|web-0:100|client-0", "producer-callback-deadlock"] == ["confirmed"]
+
+
+def test_the_same_seed_gives_the_same_records() -> None:
+    assert load.slices(3, 2, BEGIN_MS) == load.slices(3, 2, BEGIN_MS)
+    assert load.slices(3, 2, BEGIN_MS) != load.slices(4, 2, BEGIN_MS)
