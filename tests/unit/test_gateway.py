@@ -78,3 +78,16 @@ def test_it_swallows_until_it_is_opened(gateway: Gateway) -> None:
         gateway.open()
         one.settimeout(2.0)
         assert one.recv(1000) == b"b"
+
+
+def test_it_holds_up_what_passes_both_ways(gateway: Gateway) -> None:
+    with socket.create_connection(("127.0.0.1", gateway.port)) as one:
+        assert said(one, b"a") == b"a"
+        gateway.delay(0.3)
+        began = time.monotonic()
+        assert said(one, b"b") == b"b"
+        assert time.monotonic() - began >= 0.6
+        gateway.open()
+        began = time.monotonic()
+        assert said(one, b"c") == b"c"
+        assert time.monotonic() - began < 0.6
