@@ -64,6 +64,11 @@ class Campaign:
         self._hurried = hurried
         self._sent: dict[int, list[Published]] = {}
 
+    @property
+    def begin_ms(self) -> int:
+        """The time at which the input begins, epoch ms."""
+        return self._slices[0].begin_ms
+
     def run(self) -> list[Outcome]:
         """All of it. Raises ServiceError where the undisturbed run already fails."""
         with (
@@ -166,7 +171,7 @@ class Campaign:
 
     def _all_told(self, run: Run, end_ms: int) -> bool:
         """Have the minutes of arrival up to then reached the history: they wait for the batch after 20 s."""
-        begin_ms = self._slices[0].begin_ms
+        begin_ms = self.begin_ms
         number = (end_ms - begin_ms) // (1000 * SECONDS)
         expected = sum(len(self._sent[n]) for n in range(number))
         deadline = time.monotonic() + TOLD_SECONDS

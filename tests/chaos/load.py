@@ -28,6 +28,8 @@ SECONDS = 360
 STEP = 10
 MIB = 1 << 20
 FLEET = 16
+#: The client that is stuck for ever from this second of the campaign on.
+STUCK, STUCK_FROM = "client-0", 150
 #: One of the fleet is silent in these seconds of every slice: long enough to have departed.
 AWAY = (100, 220)
 #: Recordings of failures with the mode that they show, and of clients that only look as if they failed.
@@ -108,7 +110,7 @@ def fleet_client(number: int) -> str:
 
 
 def _snapshot(client: int, ts_ms: int, second: int) -> Published:
-    """`second` of the campaign. Client 0 is stuck from its third minute on, for ever."""
+    """`second` of the campaign."""
     consumer = client % 4 == 2
     who = {
         "service": f"service-{client % 5}", "host": f"web-{client % 9}", "instance": f"web-{client % 9}:{100 + client}",
@@ -121,7 +123,7 @@ def _snapshot(client: int, ts_ms: int, second: int) -> Published:
         lag = {"records-lag": float(zlib.crc32(f"{client} {second}".encode()) % 50)}
         document["topics"] = [{"topic": "orders", "partition": 0, "thread": None, "metrics": lag}]
     else:
-        stuck = max(0, second - 150) if client == 0 else 0
+        stuck = max(0, second - STUCK_FROM) if fleet_client(client) == STUCK else 0
         alive = second - stuck
         document["metrics"] = {
             "select-total": 1000.0 + 50 * alive, "buffer-total-bytes": 32.0 * MIB, "record-send-total": 20.0 * alive,

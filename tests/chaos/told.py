@@ -132,10 +132,11 @@ def position(checkpoint: Path) -> Mapping[str, Mapping[int, int]]:
     for number in done:
         try:
             lines = (checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
-            found = json.loads(lines[-1])
-        except (OSError, ValueError, IndexError):
+            sources = [json.loads(line) for line in lines[2:]]
+        except (OSError, ValueError):
             continue
-        return {topic: {int(p): offset for p, offset in of.items()} for topic, of in found.items()}
+        ends = {topic: of for source in sources for topic, of in source.items()}
+        return {topic: {int(p): offset for p, offset in of.items()} for topic, of in ends.items()}
     return {}
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.chaos import faults
+from tests.chaos import faults, load
 from tests.chaos.campaign import Campaign
+from tests.chaos.told import History
 from tests.chaos.world import Cluster
 
 SHORT = ("monitor-lost", "exporter-killed")
@@ -23,6 +25,14 @@ def test_faults_leave_what_an_undisturbed_run_leaves(broker: Any, tmp_path: Path
     assert all(outcome.passed for outcome in outcomes), "\n".join(lines)
     assert [outcome.kind for outcome in outcomes] == list(SHORT)
     assert outcomes[0].restarts == 1
+    stuck = [row for row in History(tmp_path / "tried" / "history").verdicts.look() if row["client_id"] == load.STUCK]
+    *_, row = stuck
+    assert (row["mode"], row["status"]) == ("producer-callback-deadlock", "confirmed")
+    assert [other["change"] for other in stuck] in (["opened"], ["opened", "escalated"])
+    assert abs(row["since"] - (campaign.begin_ms + 1000 * load.STUCK_FROM)) <= 10_000
+    assert {evidence["source"]["topic"] for evidence in json.loads(row["evidence"])} == {
+        f"{tmp_path.name}-tried-metrics"
+    }
 
 
 def test_faults_are_the_same_for_the_same_seed_and_each_kind_comes_as_often() -> None:
