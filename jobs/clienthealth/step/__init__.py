@@ -60,6 +60,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     found.changes += expired
     minutes.remember(state, found.changes)
     found.minutes = minutes.finished(bucket, gone)
+    minutes.forget(state)
     of_groups, rows = groups.take(state, chunks, settings, bucket.faults)
     found.records += of_groups
     found.minutes += rows

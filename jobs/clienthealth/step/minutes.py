@@ -125,4 +125,8 @@ def lasting(state: BucketState, key: str, start_ms: int, end_ms: int) -> Mapping
 def remember(state: BucketState, changes: list[Transition]) -> None:
     """Keep what was closed until the minutes in which it lasted are written."""
     state.over += [change for change in changes if change.change in ("closed", "withdrawn")]
+
+
+def forget(state: BucketState) -> None:
+    """Drop what was closed long ago, after the minutes of a batch are written: one may reach over hours."""
     state.over = [change for change in state.over if state.time_ms - change.ts_ms < REMEMBERED_MS]
