@@ -87,7 +87,13 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = MAX_CONNECTIONS
 
-    def __init__(self, settings: PrometheusSettings, answer: Answer, open_paths: frozenset[str]) -> None:
+    def __init__(
+        self,
+        settings: PrometheusSettings,
+        answer: Answer,
+        open_paths: frozenset[str],
+        chosen_by: str = "[prometheus] port",
+    ) -> None:
         self.answer = answer
         self.open_paths = open_paths
         self.credentials = _credentials(settings)
@@ -98,7 +104,7 @@ class Server(ThreadingHTTPServer):
             super().__init__((settings.host, settings.port), _Handler)
         except OSError as error:
             raise ServiceError(
-                f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; choose another [prometheus] port"
+                f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; choose another {chosen_by}"
             ) from error
 
     @property

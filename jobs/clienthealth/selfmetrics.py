@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from typing import Any, Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
-from clienthealth.errors import ServiceError
 from clienthealth.incidents import Transition
+from clienthealth.monitor_port import Port, serve
 
 PREFIX = "kafka_client_health"
 #: The name of the streaming query.
@@ -70,14 +70,10 @@ class SelfMetrics:
         )
 
     def serve(self, host: str, port: int) -> None:
-        """Serve /metrics. Raises ServiceError where the port is taken."""
-        try:
-            start_http_server(port, addr=host, registry=self.registry)
-        except OSError as error:
-            raise ServiceError(
-                f"the monitor's metrics cannot be served on {host}:{port}: {error.strerror}; "
-                "choose another [monitor] metrics_port, or 0 for none"
-            ) from error
+        """Serve /metrics and the probes. Raises ServiceError where the port is taken."""
+        last_batch = f"{PREFIX}_last_batch_timestamp_seconds"
+        answer = Port(self.registry, lambda: self.registry.get_sample_value(last_batch, {"query": QUERY}))
+        serve(host, port, answer)
 
     def changed(self, change: Transition, now: float) -> None:
         """Count the change of an incident, and how long its discovery took."""

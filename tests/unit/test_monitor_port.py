@@ -1,0 +1,71 @@
+"""The monitor's own port: its metrics, and probes that notice a query which hangs."""
+
+from __future__ import annotations
+
+import socket
+import urllib.error
+import urllib.request
+
+import pytest
+
+from clienthealth.errors import ServiceError
+from clienthealth.monitor_port import HUNG_SECONDS, Port, serve
+from clienthealth.selfmetrics import QUERY, SelfMetrics
+from clienthealth_exporters.web import Request
+
+
+class Monitor:
+    """Probes of a monitor that started at second 0, by a clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.last: float | None = None
+        self.port = Port(SelfMetrics().registry, lambda: self.last, lambda: self.now)
+
+    def probes(self) -> tuple[int, int]:
+        """The statuses of /healthz and /readyz."""
+        healthz, readyz = (int(self.port(Request(path, {})).status) for path in ("/healthz", "/readyz"))
+        return healthz, readyz
+
+
+def test_a_start_has_its_time_and_no_more() -> None:
+    monitor = Monitor()
+    assert monitor.probes() == (200, 503)
+    monitor.now = HUNG_SECONDS
+    assert monitor.probes() == (200, 503)
+    monitor.now += 1
+    assert monitor.probes() == (503, 503)
+
+
+def test_a_query_that_hangs_turns_both_bad_until_a_batch_ends() -> None:
+    monitor = Monitor()
+    monitor.now = monitor.last = 50.0
+    assert monitor.probes() == (200, 200)
+    monitor.now = 50.0 + HUNG_SECONDS + 1
+    assert monitor.probes() == (503, 503)
+    monitor.last = monitor.now
+    assert monitor.probes() == (200, 200)
+
+
+def test_metrics_and_probes_are_served_and_follow_the_batches() -> None:
+    metrics = SelfMetrics()
+    last = "kafka_client_health_last_batch_timestamp_seconds"
+    answer = Port(metrics.registry, lambda: metrics.registry.get_sample_value(last, {"query": QUERY}))
+    with serve("127.0.0.1", 0, answer) as server:
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            urllib.request.urlopen(f"{server.url}/readyz", timeout=10)
+        metrics.last_batch.labels(QUERY).set_to_current_time()
+        with urllib.request.urlopen(f"{server.url}/readyz", timeout=10) as found:
+            assert found.read() == b"ok\n"
+        with urllib.request.urlopen(f"{server.url}/metrics", timeout=10) as found:
+            assert found.headers["Content-Type"].startswith("text/plain; version=")
+            assert b"# TYPE kafka_client_health_last_batch_timestamp_seconds gauge" in found.read()
+        server.shutdown()
+
+
+def test_a_port_that_is_taken_is_told_with_its_setting() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(ServiceError, match=r"\[monitor\] metrics_port"),
+    ):
+        SelfMetrics().serve("127.0.0.1", taken.getsockname()[1])
