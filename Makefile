@@ -1,9 +1,11 @@
 # Targets set up what they need; a second run does so in seconds and downloads nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo soak test bench chaos lint system
+.PHONY: help setup demo soak chronic test bench chaos lint system
 SHELL := /bin/sh
 ARGS ?=
 STAGES ?=
+# A healthy client, and one of each failure mode.
+CHRONIC := healthy,callback-deadlock,send-blocked,not-closed,cross-topic-blocking,shutdown-loop,delivery-stalled,consumer-stalled
 
 # The first Python that our dependencies are built for.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
@@ -22,6 +24,9 @@ demo: setup ## the whole product on this machine, with clients that really fail;
 
 soak: setup ## 30 minutes of clients that are fine while brokers restart and groups rebalance: nobody must be paged
 	@exec .venv/bin/kafka-health demo --for 1800 --expect none --clients healthy,restless,idle,connector-per-topic $(ARGS)
+
+chronic: setup ## 30 minutes of every failure: each must be shown all the time, with one page; ARGS="--clients send-blocked"
+	@exec .venv/bin/kafka-health demo --for 1800 --clients $(CHRONIC) $(ARGS)
 
 test: setup ## lint, types, laws, unit, alert rules, Spark, broker, end to end; STAGES="unit spark" chooses
 	@exec .venv/bin/python -m tests.stages $(STAGES)

@@ -17,7 +17,7 @@ from clienthealth import jars
 from clienthealth.errors import DependencyError, InputError
 from clienthealth.java import has_compiler, java, version
 from clienthealth.modes import modes
-from deploy.demo import alerting
+from deploy.demo import alerting, lasting
 from deploy.demo.board import Board, account
 from deploy.demo.client import DemoClient
 from deploy.demo.clients import CLIENTS
@@ -35,8 +35,8 @@ BULKY = ("broker*/data", "legacy/data", "legacy/zookeeper", "checkpoints", "aler
 class Options:
     """What was asked for. `seconds`: how long, counted from the start of the clients, None: until Ctrl-C.
 
-    `expect`: the modes that must be paged; none of them (an empty sequence): nobody is to be paged at all; None: the
-    demo runs and judges nothing.
+    `expect`: the modes that must be paged; none of them (an empty sequence): nobody is to be paged at all; None: every
+    failure must be shown until the time is over, with one page each (`lasting`); without a time nothing is judged.
     """
 
     seconds: float | None = None
@@ -47,10 +47,11 @@ class Options:
 
 
 def run(options: Options) -> int:
-    """0 at the end of the time or once every expected mode has been paged and proved, 1 if one was not in time.
+    """0 once every expected mode has been paged and proved, 1 if one was not in time.
 
-    With expectations it is a failure, too, if a client is accused of what it does not suffer from, or an alert is
-    delivered that no failure explains. Ctrl-C gives 0 where nothing was said of what is expected, else 130. Raises
+    Without expectations 0 at the end of the time where every failure is still shown and was paged once, else 1. It is
+    a failure, too, if a client is accused of what it does not suffer from, or an alert is delivered that no failure
+    explains. Ctrl-C gives 0 where nothing was said of what is expected, else 130. Raises
     HealthError where something is missing or a part of the product ends.
     """
     clients = chosen(options)
@@ -106,7 +107,17 @@ def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, boar
     for line in account(courses):
         board.say(line)
     board.say(f"review: kafka-health review --config {stack.settings_file} --from {begun} --to {_minute()}")
-    lacking = shortcomings(options.expect, courses, stack.webhook.pages) if options.expect is not None else []
+    pages = stack.webhook.pages
+    for line in lasting.report(courses, pages):
+        board.say(line)
+    lacking = []
+    if options.expect is not None:
+        lacking = shortcomings(options.expect, courses, pages)
+    elif options.seconds is not None and not interrupted:
+        now_ms, pager = int(time.time() * 1000), stack.alerting is not None
+        lacking = lasting.shortcomings(courses, pages, options.seconds, now_ms, pager)
+        if not lacking:
+            board.say("every failure that goes on is still shown, each with one page; nobody else was accused")
     for sentence in lacking:
         board.say(sentence)
     if interrupted:

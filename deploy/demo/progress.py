@@ -19,7 +19,8 @@ class Course:
 
     `now`: the newest status of each mode, the worst of all clients in the process; `first`: when a mode first had a
     status; `kinds`: the kinds of evidence of a mode; `paged`: when the critical alert of a mode was delivered;
-    `alerts`: when an alert of any severity was first delivered.
+    `alerts`: when an alert of any severity was first delivered. `first_shown_ms`, `last_shown_ms`: when its own failure
+    was seen first and last, `gaps`: the times in between at which it was not (begin, end).
     """
 
     client: DemoClient
@@ -30,6 +31,14 @@ class Course:
     paged: dict[str, int] = field(default_factory=dict)
     alerts: dict[str, int] = field(default_factory=dict)
     firing: set[str] = field(default_factory=set)
+    first_shown_ms: int | None = None
+    last_shown_ms: int = 0
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def is_shown(self) -> bool:
+        """Is its own failure shown now?"""
+        return _RANK[self.now.get(self.client.mode or "", "unknown")] >= _RANK["suspected"]
 
     @property
     def worst(self) -> tuple[Status, str]:
@@ -61,6 +70,12 @@ class Course:
                 self.first.setdefault((mode, status), now)
                 kinds = {evidence["kind"] for evidence in verdict.get("evidence") or ()}
                 self.kinds.setdefault(mode, set()).update(kinds if _RANK[status] >= _RANK["suspected"] else ())
+        if self.is_shown:
+            if self.first_shown_ms is None:
+                self.first_shown_ms = now
+            elif before and _RANK[before.get(self.client.mode or "", "unknown")] < _RANK["suspected"]:
+                self.gaps.append((self.last_shown_ms, now))
+            self.last_shown_ms = now
         return [
             f"{mode}: {before.get(mode, 'unknown')} → {status}"
             for mode, status in sorted(self.now.items())
@@ -107,6 +122,8 @@ class Course:
             "paged_ms": self.paged,
             "alerts_ms": self.alerts,
             "accused_of": sorted(self.accused),
+            "shown_ms": [self.first_shown_ms, self.last_shown_ms],
+            "gaps_ms": self.gaps,
         }
 
     def _is_mine(self, labels: Mapping[str, Any]) -> bool:

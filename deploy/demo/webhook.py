@@ -16,12 +16,16 @@ MAX_BODY = 4_000_000
 
 @dataclass(frozen=True)
 class Page:
-    """One alert of a notification. `received_ms`: when it reached us; `status`: firing or resolved."""
+    """One alert of a notification. `received_ms`: when it reached us; `status`: firing or resolved.
+
+    `started`: since when it fires; a notification that is repeated has the same.
+    """
 
     received_ms: int
     status: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
+    started: str = ""
 
 
 class Webhook:
@@ -72,13 +76,19 @@ class Webhook:
         now = int(time.time() * 1000)
         try:
             alerts = json.loads(body)["alerts"]
-            pages = [Page(now, alert["status"], alert["labels"], alert.get("annotations", {})) for alert in alerts]
+            pages = [
+                Page(now, alert["status"], alert["labels"], alert.get("annotations", {}), alert.get("startsAt", ""))
+                for alert in alerts
+            ]
         except (ValueError, KeyError, TypeError):
             return False
         with self._lock, self.file.open("a", encoding="utf-8") as file:
             self._pages += pages
             file.writelines(
-                json.dumps({"received_ms": now, "status": p.status, "labels": p.labels, **p.annotations}) + "\n"
+                json.dumps(
+                    {"received_ms": now, "status": p.status, "started": p.started, "labels": p.labels, **p.annotations}
+                )
+                + "\n"
                 for p in pages
             )
         return True

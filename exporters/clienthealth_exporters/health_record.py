@@ -29,7 +29,7 @@ class HealthRecord:
     """The newest state of a client. Times in epoch milliseconds; absent indicators are unknown.
 
     `seen_ms`: when the client was last heard of. A window that still runs ends in the future: the time at which its
-    record was written counts then.
+    record was written counts then. `stale`: too long ago for anything in it but a failure to hold (`aged`).
     """
 
     client: Client
@@ -41,6 +41,7 @@ class HealthRecord:
     worst: Status
     verdicts: tuple[Verdict, ...]
     indicators: Mapping[str, Any]
+    stale: bool = False
 
     def value(self, *path: str) -> float | None:
         """An indicator by its path, None where it is unknown."""
@@ -105,6 +106,7 @@ def read(value: bytes, written_ms: int = -1) -> HealthRecord:
             worst=worst if worst in STATUS_ORDER else "unknown",
             verdicts=verdicts,
             indicators=indicators,
+            stale=row.get("stale") is True,
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise RecordError(f"{type(error).__name__}: {error}") from error
@@ -122,6 +124,21 @@ def strict(value: bytes) -> bytes:
     """A record as JSON that every parser reads."""
     odd = b"NaN" in value or b"Infinity" in value
     return msgspec.json.encode(document(value)) if odd else value
+
+
+def aged(value: bytes, reason: str) -> bytes:
+    """A record that was read before, of a client of which nothing was heard since.
+
+    Nobody knows any more that it is well, nor its measurements; a failure goes on until there is evidence that it is
+    over. `reason`: why nothing is known.
+    """
+    row = document(value)
+    verdicts = [
+        {**verdict, "status": "unknown", "reason": reason} if verdict["status"] == "ok" else verdict
+        for verdict in row.get("verdicts") or ()
+    ]
+    worst = "unknown" if row.get("worst") == "ok" else row.get("worst")
+    return msgspec.json.encode({**row, "verdicts": verdicts, "worst": worst, "indicators": {}, "stale": True})
 
 
 def _client(row: Mapping[str, Any]) -> Client:

@@ -178,7 +178,11 @@ def _group(name: str, text: str, source: Source, *extra: str) -> Family:
 
 #: Everything that is served of clients and groups, in the order of the page.
 FAMILIES: tuple[Family, ...] = (
-    _client("up", "1 while the client reports, 0 once it has gone.", Source("", lambda r: _one(int(not r.departed)))),
+    _client(
+        "up",
+        "1 while the client reports, 0 once it has gone; absent where nobody knows, as nothing arrives at all.",
+        Source("", lambda r: _one(None if r.stale else int(not r.departed))),
+    ),
     _client(
         "last_seen_timestamp_seconds",
         "When the client was last heard of.",

@@ -7,15 +7,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from clienthealth import words
 from clienthealth.indicators.lag_state import STATE_ORDER
 from clienthealth.records import Client, Status
 from clienthealth.settings import Settings
 from clienthealth_exporters.exposition import Lines, Shown, group_of, lines
-from clienthealth_exporters.health_record import HealthRecord, RecordError, read, strict
+from clienthealth_exporters.health_record import HealthRecord, RecordError, aged, read, strict
 
 _URGENCY: Mapping[Status, int] = {"ok": 0, "unknown": 10, "suspected": 20, "confirmed": 30}
 #: States of a consumer group that want attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
+#: Of a client about which the monitor has said nothing for so long, not even that it has gone, nobody knows anything:
+#: nothing arrives, or the monitor has stopped. Departures are told sooner; a longer window has as much more time.
+SILENT_SECONDS = 180
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ class State:
     window_start: int
     window_end: int
     departed: bool
+    stale: bool
     urgency: int
     lines: Lines
 
@@ -60,6 +65,9 @@ class States:
 
     A record with an older window than the known one is ignored. The record of a departure overlaps with the last
     windows before it: it replaces them, and only a window that those cannot reach brings the client back.
+
+    Where no record comes any more, time stands still: a client does not lose its series because the monitor is blind,
+    but nobody is `ok` without evidence (`aged`).
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
@@ -70,6 +78,7 @@ class States:
         self._live: tuple[int, list[State]] = (0, [])
         self._version = 0
         self._newest = 0.0
+        self._written = 0.0
         self.decode_errors = 0
 
     def put(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
@@ -90,6 +99,7 @@ class States:
                 self._states[name] = state
                 self._version += 1
             self._newest = max(self._newest, state.seen)
+            self._written = max(self._written, state.written)
 
     @property
     def newest(self) -> float | None:
@@ -101,11 +111,17 @@ class States:
 
         The same list, not to be changed, as long as nothing has changed.
         """
-        oldest = self._clock() - self._settings.prometheus.ttl_seconds
+        now = self._clock()
         with self._lock:
+            oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
             for key in [key for key, state in self._states.items() if state.written < oldest]:
                 del self._states[key]
                 self._version += 1
+            for key, state in self._states.items():
+                if _silent(state, now):
+                    reason = f"nothing was heard of it after {words.moment(state.seen, now)}"
+                    self._states[key] = self._state(key, aged(state.raw, reason), round(1000 * state.written))
+                    self._version += 1
             version, states = self._live
             if version == self._version:
                 return states
@@ -133,6 +149,7 @@ class States:
             window_start=record.window_start,
             window_end=record.window_end,
             departed=record.departed,
+            stale=record.stale,
             urgency=urgency(record),
             lines=lines(record, self._settings.prometheus.cluster_name),
         )
@@ -145,6 +162,11 @@ class States:
             overlap_ms = (settings.monitor.window_seconds - settings.absence.min_gap_seconds) * 1000
             return new.window_end > known.window_end + max(0, overlap_ms)
         return new.window_end >= known.window_end
+
+
+def _silent(state: State, now: float) -> bool:
+    patience = max(SILENT_SECONDS, (state.window_end - state.window_start) / 1000 + SILENT_SECONDS / 2)
+    return not state.departed and not state.stale and now - state.written > patience
 
 
 def urgency(record: HealthRecord) -> int:

@@ -12,12 +12,11 @@ from clienthealth import words
 from clienthealth_exporters.client_card import View, address, badge, card, identity, status_of
 from clienthealth_exporters.html_page import crumbs, foreign, page
 from clienthealth_exporters.measurements import measurements
-from clienthealth_exporters.states import State
+from clienthealth_exporters.states import SILENT_SECONDS, State
 
 __all__ = ["View", "client", "missing", "overview"]
 
 REFRESH_SECONDS = 15
-BLIND_SECONDS = 180
 MAX_CARDS = 60
 MAX_ROWS = 400
 _WORDS = ("confirmed", "suspected", "lagging", "unknown", "gone", "ok")
@@ -62,7 +61,7 @@ def missing(view: View, name: str) -> str:
 def banner(view: View) -> str:
     """A warning where what the page shows may not be what is."""
     reasons = [view.trouble] if view.trouble else []
-    if view.newest is not None and view.now - view.newest > BLIND_SECONDS:
+    if view.newest is not None and view.now - view.newest > SILENT_SECONDS:
         reasons.append(
             f"the newest data is from {words.moment(view.newest, view.now)}, "
             f"{words.duration(view.now - view.newest)} ago: the monitor has stopped, or hears nothing"

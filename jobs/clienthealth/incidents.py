@@ -14,20 +14,23 @@ from typing import Literal
 from clienthealth.judging import evidence_of
 from clienthealth.records import Client, Status, Verdict
 
-Change = Literal["opened", "escalated", "closed", "withdrawn"]
+#: `moved`: what a nameless process was found to suffer from is a client's, which takes the incident over.
+Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 
 
 @dataclass(frozen=True, slots=True)
 class OpenIncident:
     """An open incident. `seen_ms`: end of the last window that showed it, by the client's own clock.
 
-    `offset_ms`: how much the clock of all is ahead of the client's own.
+    `offset_ms`: how much the clock of all is ahead of the client's own. `heard_ms`: when a client that reports no
+    metrics, or its process, was heard of last, by its own clock; 0 where that is not known.
     """
 
     client: Client
     verdict: Verdict
     seen_ms: int
     offset_ms: int = 0
+    heard_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,9 @@ class Incidents:
             detail={**before.detail, **newest.detail},
             evidence=evidence_of((*before.evidence, *verdict.evidence)),
         )
-        of_client[verdict.mode] = OpenIncident(client, now, max(known.seen_ms, end_ms), offset_ms)
+        of_client[verdict.mode] = dataclasses.replace(
+            known, client=client, verdict=now, seen_ms=max(known.seen_ms, end_ms), offset_ms=offset_ms
+        )
         return [Transition(client, now, before.status, "escalated", end_ms)] if escalates else []
 
     def returned(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
@@ -115,21 +120,22 @@ class Incidents:
         known = self.of(key).get(mode)
         return [self._close(known, "withdrawn", ts_ms)] if known and ts_ms > known.seen_ms else []
 
-    def withdrawn(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
-        """What was found of a client turns out to be part of another fault."""
-        known = self.of(key).get(mode)
-        return [self._close(known, "withdrawn", ts_ms)] if known else []
-
     def ended(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
         """A client has gone: what it suffered from is over."""
         known = self.of(key).get(mode)
         return [self._close(known, "closed", ts_ms)] if known else []
 
+    def explained(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
+        """Another fault of the client explains an incident: a mere suspicion was none of its own."""
+        known = self.of(key).get(mode)
+        if known is None:
+            return []
+        return [self._close(known, "withdrawn" if known.verdict.status == "suspected" else "closed", ts_ms)]
+
     def moved(self, incident: OpenIncident, client: Client) -> list[Transition]:
         """An incident of a nameless process turns out to be of a client; what is known of both becomes one."""
-        withdrawn = self._close(incident, "withdrawn", incident.seen_ms)
         return [
-            withdrawn,
+            self._close(incident, "moved", incident.seen_ms),
             *self._found(
                 client,
                 incident.verdict,
@@ -145,10 +151,18 @@ class Incidents:
         if known and ts_ms > known.seen_ms:
             self._open[key][mode] = dataclasses.replace(known, seen_ms=ts_ms)
 
-    def expired(self, is_over: Callable[[OpenIncident], bool], now_ms: int) -> list[Transition]:
-        """Close what `is_over` says so of. `now_ms`: the clock of all."""
+    def heard(self, key: str, ts_ms: int, offset_ms: int) -> None:
+        """A client that reports no metrics, or its process, was heard of at `ts_ms`; see OpenIncident."""
+        for mode, known in self.of(key).items():
+            if ts_ms > known.heard_ms:
+                self._open[key][mode] = dataclasses.replace(known, heard_ms=ts_ms, offset_ms=offset_ms)
+
+    def expired(
+        self, is_over: Callable[[OpenIncident], bool], ended_ms: Callable[[OpenIncident], int]
+    ) -> list[Transition]:
+        """Close what `is_over` says so of. `ended_ms`: when it was over, by the client's own clock."""
         old = [incident for incident in self.all if is_over(incident)]
-        return [self._close(incident, "closed", now_ms - incident.offset_ms) for incident in old]
+        return [self._close(incident, "closed", ended_ms(incident)) for incident in old]
 
     def _close(self, incident: OpenIncident, change: Change, ts_ms: int) -> Transition:
         key = incident.client.key

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clienthealth.modes import FailureMode, modes
-from clienthealth.records import STATUS_ORDER, ClientWindow, Evidence, Verdict
+from clienthealth.records import STATUS_ORDER, ClientWindow, Evidence, Status, Verdict
 from clienthealth.windows.view import Windows
 
 
@@ -72,19 +72,25 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     )
 
 
-def explained(verdicts: Sequence[Verdict], found: Iterable[str] = ()) -> list[Verdict]:
+def explained(verdicts: Sequence[Verdict], found: Mapping[str, Status] | None = None) -> list[Verdict]:
     """Verdicts of one moment, without those that another mode explains (`FailureMode.explains`): one failure, one word.
 
-    `found`: modes that are known to be there, whatever this moment shows.
+    What is surer than its explanation stays. `found`: the status of modes that are known to be there, whatever this
+    moment shows.
     """
-    there = {verdict.mode for verdict in verdicts if verdict.unhealthy} | set(found)
+    there = dict(found or {})
+    there |= {v.mode: v.status for v in verdicts if v.unhealthy and there.get(v.mode) != "confirmed"}
     by = {other: mode for mode in sorted(there) for other in modes()[mode].explains}
     return [
         Verdict(v.mode, "unknown", reason=f"what it shows is explained by {by[v.mode]}")
-        if v.mode in by and v.status != "unknown"
+        if v.mode in by and v.status != "unknown" and _as_sure(there[by[v.mode]], v.status)
         else v
         for v in verdicts
     ]
+
+
+def _as_sure(status: Status, other: Status) -> bool:
+    return STATUS_ORDER.index(status) >= STATUS_ORDER.index(other)
 
 
 def _detail(found: Sequence[Verdict], latest: Verdict) -> dict[str, Any]:

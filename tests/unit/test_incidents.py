@@ -74,9 +74,22 @@ def test_what_a_client_suffered_from_is_over_when_it_has_gone() -> None:
 def test_what_is_over_is_closed_by_the_clock_of_its_client() -> None:
     book = Incidents()
     book.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000, offset_ms=7_200_000)
-    assert book.expired(lambda incident: incident.seen_ms < 60_000, 7_500_000) == []
-    closed = book.expired(lambda incident: incident.seen_ms == 60_000, 7_500_000)
-    assert [(c.change, c.ts_ms) for c in closed] == [("closed", 300_000)]
+    book.heard(CLIENT.key, 290_000, offset_ms=7_200_000)
+
+    def ended(incident: OpenIncident) -> int:
+        return incident.heard_ms
+
+    assert book.expired(lambda incident: incident.seen_ms < 60_000, ended) == []
+    closed = book.expired(lambda incident: incident.seen_ms == 60_000, ended)
+    assert [(c.change, c.ts_ms) for c in closed] == [("closed", 290_000)]
+
+
+def test_what_another_fault_explains_was_no_fault_of_its_own() -> None:
+    book = Incidents()
+    book.judged(CLIENT, [verdict("suspected", 40_000), verdict("confirmed", 40_000, mode="another")], end_ms=60_000)
+    assert [c.change for c in book.explained(CLIENT.key, MODE, 70_000)] == ["withdrawn"]
+    assert [c.change for c in book.explained(CLIENT.key, "another", 70_000)] == ["closed"]
+    assert book.explained(CLIENT.key, MODE, 80_000) == []
 
 
 def test_ok_does_not_close_what_shows_no_recovery() -> None:
@@ -91,7 +104,7 @@ def test_an_incident_of_a_nameless_process_becomes_that_of_its_client() -> None:
     nameless = dataclasses.replace(CLIENT, client_id="")
     book.judged(nameless, [verdict("confirmed", 40_000)], end_ms=60_000)
     changes = book.moved(next(book.all), CLIENT)
-    assert [(c.client.client_id, c.change) for c in changes] == [("", "withdrawn"), (CLIENT.client_id, "opened")]
+    assert [(c.client.client_id, c.change) for c in changes] == [("", "moved"), (CLIENT.client_id, "opened")]
     assert changes[1].verdict.since_ms == 40_000
     assert [incident.client for incident in book.all] == [CLIENT]
 

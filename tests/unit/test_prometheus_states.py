@@ -70,12 +70,67 @@ def test_tombstone_removes(states: States) -> None:
     states.put(KEY, None, NOW_MS)
 
 
+OTHER = record(client_id="another")
+
+
+def other_writes(states: States, clock: Clock) -> None:
+    """The monitor goes on: it says something of another client."""
+    put(states, OTHER, at_ms=round(1000 * clock.now))
+
+
+def names(states: States) -> list[str]:
+    return sorted(state.key.rsplit("|", 1)[1] for state in states.live())
+
+
 def test_series_vanish_after_the_time_to_live(states: States, clock: Clock) -> None:
     put(states, record())
     clock.now += 900
-    assert len(states.live()) == 1
+    other_writes(states, clock)
+    assert names(states) == ["another", "order-producer"]
     clock.now += 1
-    assert (states.live(), rendered(states)) == ([], "")
+    other_writes(states, clock)
+    assert names(states) == ["another"]
+    assert "order-producer" not in rendered(states)
+
+
+@pytest.mark.parametrize(("seconds", "unknown"), [(180, False), (181, True), (100_000, True)])
+def test_where_nothing_arrives_nobody_is_ok_and_no_failure_ends(
+    states: States, clock: Clock, seconds: int, unknown: bool
+) -> None:
+    """Nothing from any client, or no monitor: a silence that all share says nothing of a single one."""
+    put(states, deadlock())
+    put(states, healthy(1))
+    put(states, record(client_id="left", departed=True))
+    clock.now += seconds
+    deadlocked, *others = states.live()
+    ok, left = sorted(others, key=lambda state: state.departed)
+    assert [deadlocked.urgency, ok.urgency] == [30, 10 if unknown else 0]
+    assert left.departed and not left.stale, "what is known to have gone has gone"
+    assert {v.status for v in ok.record.verdicts} == {"unknown" if unknown else "ok"}
+    reasons = {v.reason for v in ok.record.verdicts if v.reason}
+    assert all(reason.startswith("nothing was heard of it after ") for reason in reasons) and bool(reasons) == unknown
+    text = rendered(states)
+    mine = [line for line in text.splitlines() if 'client_id="invoices"' in line and " 1" in line]
+    assert any('status="ok"' in line for line in mine) != unknown
+    assert any("kafka_client_up{" in line for line in mine) != unknown
+    assert ("kafka_client_producer_buffer_used_ratio" in text) != unknown
+    assert 'status="confirmed"} 1' in text
+
+
+def test_a_client_that_is_heard_of_again_is_judged_again(states: States, clock: Clock) -> None:
+    put(states, record(worst="ok"))
+    clock.now += 600
+    assert [state.urgency for state in states.live()] == [10]
+    put(states, record(worst="ok", end_ms=NOW_MS + 600_000), at_ms=NOW_MS + 600_000)
+    assert [(state.urgency, state.stale) for state in states.live()] == [(0, False)]
+
+
+def test_a_slow_reporter_has_as_much_time_as_its_window_is_long(states: States, clock: Clock) -> None:
+    put(states, record(worst="ok") | {"window_start": NOW_MS - 1_200_000})
+    clock.now += 1_290
+    assert [state.urgency for state in states.live()] == [0]
+    clock.now += 1
+    assert [state.urgency for state in states.live()] == [10]
 
 
 def test_age_is_that_of_the_record_and_not_of_its_window(states: States, clock: Clock) -> None:
@@ -86,7 +141,8 @@ def test_age_is_that_of_the_record_and_not_of_its_window(states: States, clock: 
 
 def test_record_without_a_timestamp_is_as_old_as_its_window(states: States) -> None:
     put(states, record(end_ms=NOW_MS - 901_000), at_ms=-1)
-    assert states.live() == []
+    put(states, OTHER)
+    assert names(states) == ["another"]
 
 
 def test_departure_replaces_the_windows_that_overlap_it(states: States) -> None:

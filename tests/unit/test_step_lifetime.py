@@ -84,7 +84,8 @@ def test_a_loop_whose_log_is_thinned_stays_one_incident_of_its_client_until_the_
     assert found[-1] == ("group", "closed")
     assert {client for client, _ in found} == {"group"}
     assert [change for _, change in found].count("opened") == [change for _, change in found].count("closed") == 1
-    assert 0 <= at(changes(monitor, LOOP)[-1]) - end <= 300
+    # Its last line came in the last second: that is when it was heard of last.
+    assert -1 <= at(changes(monitor, LOOP)[-1]) - end <= 0
 
 
 def test_a_shutdown_that_completes_ends_the_incident_at_once() -> None:
@@ -109,7 +110,7 @@ def test_what_a_nameless_process_said_is_its_clients_once_that_is_known() -> Non
         if second >= 60 and second % 10 == 0:
             batch.append(consumer(second))
         monitor.batch(batch, second)
-    opened = [(c, change) for c, change in told_of(monitor, LOOP) if change in ("opened", "withdrawn")]
-    assert opened == [("", "opened"), ("", "withdrawn"), ("group", "opened")]
+    opened = [(c, change) for c, change in told_of(monitor, LOOP) if change in ("opened", "moved")]
+    assert opened == [("", "opened"), ("", "moved"), ("group", "opened")]
     known = changes(monitor, LOOP)
     assert known[0].verdict.since_ms == next(c for c in known if c.client.client_id).verdict.since_ms

@@ -13,7 +13,12 @@ HELP = "run the whole product on this machine, with real clients that really fai
 def configure(parser: argparse.ArgumentParser) -> None:
     """How long, with which clients, and what must come of it."""
     parser.add_argument(
-        "--for", dest="seconds", type=_positive, metavar="SECONDS", help="end after this time (default: at Ctrl-C)"
+        "--for",
+        dest="seconds",
+        type=_positive,
+        metavar="SECONDS",
+        help="end after this time (default: at Ctrl-C); exit 0 if every failure that goes on is still shown then, with "
+        "one page each, and nobody else was accused or paged, else 1",
     )
     parser.add_argument(
         "--expect",
@@ -32,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run it; the code is 0, 1 if an expectation was not met in time, 130 after Ctrl-C before it was."""
+    """Run it; the code is 0, 1 if what must come has not come in time, 130 after Ctrl-C before it had."""
     if args.list:
         for name, client in checkout.load("deploy.demo.clients").CLIENTS.items():
             print(f"{name:<24} {'*' if client.default else ' '} {client.help}")

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clienthealth.indicators.buffer import used_ratios
-from clienthealth.logs.signatures import DEADLOCK
+from clienthealth.logs.signatures import DEADLOCK, DELIVERY_STALLED
 from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
 from clienthealth.modes._callback_dumps import in_dumps
 from clienthealth.modes._evidence import (
@@ -408,4 +408,5 @@ MODE = FailureMode(
     judge=judge,
     gate=GATE,
     recovered=recovered,
+    explains=frozenset({DELIVERY_STALLED}),
 )

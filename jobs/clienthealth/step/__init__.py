@@ -39,7 +39,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     """
     found = Published()
     closed = readings.horizons(state, settings.monitor)
-    state.time_ms = clock(state, chunks, now_ms)
+    before_ms, state.time_ms = state.time_ms, clock(state, chunks, now_ms)
     found.late = readings.take(state, chunks, settings.monitor)
     new, late = said.take(state, chunks, settings.monitor)
     found.late += late
@@ -55,9 +55,10 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     records, changes = departures.judge(bucket, gone, now_ms)
     found.records += records
     found.changes += changes
-    expired = state.incidents.expired(recovery.gone(state, settings), state.time_ms)
+    expired = state.incidents.expired(recovery.gone(state, settings), recovery.ended_ms(state))
     found.records += [(change.client.key, None) for change in expired]
     found.changes += expired
+    found.records += departures.reminders(state, before_ms, settings)
     minutes.remember(state, found.changes)
     found.minutes = minutes.finished(bucket, gone)
     minutes.forget(state)

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clienthealth.health import SCHEMA, client_json, verdict_json, worst
-from clienthealth.incidents import Transition
+from clienthealth.incidents import OpenIncident, Transition
 from clienthealth.judging import judge_windows
-from clienthealth.records import CLIENT_METRICS, ClientWindow, Reading
+from clienthealth.modes import modes
+from clienthealth.records import CLIENT_METRICS, Client, ClientWindow, Reading, Verdict
 from clienthealth.settings import Settings
 from clienthealth.step import recovery
 from clienthealth.step import said as speech
@@ -25,6 +26,8 @@ from clienthealth.step.state import EVERY, FIRST, HEARD, LAST, LEFT, UNDELIVERED
 from clienthealth.windows.packed import TS, WHO
 
 INTERVALS = 3
+#: A process that says something so many reporting intervals after the last reading lives on without its client.
+OVERDUE = 1.5
 
 
 def gaps(state: BucketState, settings: Settings) -> NDArray[np.float64]:
@@ -65,30 +68,56 @@ def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Tran
     absent = {v.mode for v in verdicts}
     changes: list[Transition] = []
     who = state.whos[number]
+    offset = int(state.clients[number, HEARD]) - departed_ms
     suffers = [mode for mode in state.incidents.of(key) if mode not in absent]
-    if suffers and recovery.still_speaks(state, who.process, departed_ms):
+    if suffers and recovery.still_speaks(state, who.process, departed_ms + OVERDUE * state.clients[number, EVERY]):
         # It reports no metrics any more, but its process lives: what that says goes on to be of this client.
         state.former = [other for other in state.former if other.identity != who.identity] + [who]
+        state.incidents.heard(key, speech.newest(state, who.process), offset)
     else:
         for mode in suffers:
             changes += state.incidents.ended(key, mode, departed_ms)
-    offset = int(state.clients[number, HEARD]) - departed_ms
     changes += state.incidents.judged(seen.client, verdicts, departed_ms, offset)
     shown = with_incidents(verdicts, state.incidents, key)
+    record = _record(seen.client, shown, seen.start_ms, departed_ms, settings)
+    return (key, record), changes
+
+
+def _record(client: Client, verdicts: Sequence[Verdict], start_ms: int, departed_ms: int, settings: Settings) -> bytes:
+    """What is published of a client that has gone."""
     record = {
         "schema": SCHEMA,
-        "window_start": seen.start_ms,
+        "window_start": start_ms,
         # Not before the last window in which the client was still there.
         "window_end": departed_ms + settings.monitor.window_seconds * 1000,
-        "client": client_json(seen.client),
+        "client": client_json(client),
         "samples": 1,
         "indicators": {},
         "departed": True,
         "last_seen": departed_ms,
-        "verdicts": [verdict_json(v) for v in shown],
-        "worst": worst(shown),
+        "verdicts": [verdict_json(v) for v in verdicts],
+        "worst": worst(verdicts),
     }
-    return (key, _json(record)), changes
+    return _json(record)
+
+
+#: What the end of a client left behind is told again so often: sooner than exporters forget a client that is silent.
+REMINDED_MS = 300_000
+
+
+def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Record]:
+    """The records of clients that have gone and whose end is still shown. `before_ms`: the clock of all until now."""
+    if before_ms // REMINDED_MS == state.time_ms // REMINDED_MS:
+        return []
+    living = {client_of(who).key for who in state.whos}
+    found: dict[str, list[OpenIncident]] = {}
+    for incident in state.incidents.all:
+        if modes()[incident.verdict.mode].absence and incident.client.key not in living:
+            found.setdefault(incident.client.key, []).append(incident)
+    return [
+        (key, _record(of[0].client, [i.verdict for i in of], of[0].seen_ms, of[0].seen_ms, settings))
+        for key, of in sorted(found.items())
+    ]
 
 
 def departure(bucket: Bucket, number: int) -> ClientWindow:

@@ -324,13 +324,13 @@ class _Judgement:
         verdicts: list[Verdict] = []
         first = min(1, len(judged) - 1)
         for number, (end, verdicts) in enumerate(steps(judged), first):
-            verdicts = explained(verdicts, self.incidents.of(client.key))
-            for other in [other for known in self.incidents.of(client.key) for other in modes()[known].explains]:
-                self.changes += self.incidents.withdrawn(client.key, other, end)
+            known = {mode: incident.verdict.status for mode, incident in self.incidents.of(client.key).items()}
+            verdicts = explained(verdicts, known)
             newest = cache(partial(window_at, number))
             recovery.refresh(self.incidents, client.key, verdicts, newest, end)
             over = recovery.is_over(self.incidents, client.key, newest, self.limits, end)
             self.changes += self.incidents.judged(client, verdicts, end, offset, over)
+            self.changes += recovery.without_explained(self.incidents, client.key, end)
         return with_incidents(verdicts, self.incidents, client.key)
 
     def _spoken_of(self, heard: speech.Heard, new: Sequence[Said]) -> None:
@@ -347,7 +347,9 @@ class _Judgement:
             judged = [(w.end_ms, [self._spoken(mode, w) for mode in of_kind]) for w in mine]
             newest = mine[-1]
             last = max([*(event.ts_ms for event in newest.logs), *(dump.ts_ms for dump in newest.dumps)])
-            shown = self._entered(newest.client, judged, last, 0, mine.__getitem__)
+            offset = max(0, self.state.time_ms - last)
+            shown = self._entered(newest.client, judged, last, offset, mine.__getitem__)
+            self.incidents.heard(newest.client.key, last, offset)
             (indicators,) = client_indicators(Windows.of(newest), self.settings.lag)
             self._publish(card(who), newest.start_ms, newest.end_ms, 0, indicators, *_verdicts(shown), last)
 

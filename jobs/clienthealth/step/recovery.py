@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from clienthealth.incidents import Incidents, OpenIncident
+from clienthealth.incidents import Incidents, OpenIncident, Transition
 from clienthealth.logs.signatures import SIGNATURES
 from clienthealth.modes import FailureMode, modes
-from clienthealth.records import ClientWindow, Verdict
+from clienthealth.records import STATUS_ORDER, ClientWindow, Verdict
 from clienthealth.settings import Settings
 from clienthealth.step.state import BucketState
 
@@ -63,26 +63,42 @@ def refresh(
             incidents.seen(key, verdict.mode, end_ms)
 
 
+def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
+    """End the incidents of a client that another one, as sure as they are, explains: that is one failure."""
+    known = {mode: incident.verdict.status for mode, incident in incidents.of(key).items()}
+    changes = []
+    for mode, status in known.items():
+        for other in modes()[mode].explains & known.keys():
+            if STATUS_ORDER.index(status) >= STATUS_ORDER.index(known[other]):
+                changes += incidents.explained(key, other, end_ms)
+    return changes
+
+
 def gone(state: BucketState, settings: Settings) -> Callable[[OpenIncident], bool]:
     """Whether an open incident is over because its client and its process have gone."""
     living = {(who.service, who.instance, who.client_id) for who in state.whos}
-    spoke: dict[tuple[str, str], int] = {}
-    for said in state.said:
-        spoke[said.process] = max(spoke.get(said.process, 0), said.ts_ms)
 
     def over(incident: OpenIncident) -> bool:
         client = incident.client
-        silent = state.time_ms - incident.seen_ms - incident.offset_ms
         if modes()[incident.verdict.mode].absence:
-            return silent > 1000 * settings.absence.shown_seconds
+            return state.time_ms - incident.seen_ms - incident.offset_ms > 1000 * settings.absence.shown_seconds
         if (client.service, client.instance, client.client_id) in living:
             return False
-        heard = spoke.get((client.service, client.host or client.instance), 0)
-        return min(silent, state.time_ms - heard) > GONE_MS
+        return state.time_ms - (incident.heard_ms or incident.seen_ms) - incident.offset_ms > GONE_MS
 
     return over
 
 
-def still_speaks(state: BucketState, process: tuple[str, str], since_ms: int) -> bool:
-    """Did a process say anything after its client was heard of last? (Both by its own clock, epoch ms.)"""
+def ended_ms(state: BucketState) -> Callable[[OpenIncident], int]:
+    """When an incident that is over was: when its process was heard of last; what shows in absence ends now."""
+
+    def ended(incident: OpenIncident) -> int:
+        now_ms = state.time_ms - incident.offset_ms
+        return now_ms if modes()[incident.verdict.mode].absence else incident.heard_ms or now_ms
+
+    return ended
+
+
+def still_speaks(state: BucketState, process: tuple[str, str], since_ms: float) -> bool:
+    """Did a process say anything after its client should have reported again? (Both by its own clock, epoch ms.)"""
     return any(said.process == process and said.ts_ms > since_ms for said in state.said)

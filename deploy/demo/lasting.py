@@ -1,0 +1,95 @@
+"""A failure that goes on: is it shown all the time, was somebody paged once for it, and for nothing else?
+
+What a run of the demo that was given a time says at its end, in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from deploy.demo.progress import Course, unexplained
+from deploy.demo.webhook import Page
+
+#: From the onset to the page: what is only suspected at first, and a loaded machine, take that long.
+DUE_SECONDS = 300.0
+#: A client that has not failed after this time does not fail.
+BEGIN_SECONDS = 900.0
+
+
+def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
+    """A line for each failure: its pages, since when it was shown, and whether it still is."""
+    found = []
+    for course in courses:
+        if course.client.mode is None or course.running.onset_ms is None:
+            continue
+        times = [_clock(page.received_ms) for page in paged(course, pages)]
+        count = "1 page" if len(times) == 1 else f"{len(times)} pages"
+        at = f" at {', '.join(times)}" if times else ""
+        found.append(f"{course.client.name:<20} {count}{at}, {_shown(course)}")
+    return found
+
+
+def shortcomings(
+    courses: Sequence[Course], pages: Sequence[Page], seconds: float, now_ms: int, pager: bool = True
+) -> list[str]:
+    """In sentences, what a run of `seconds` that ends now lacks.
+
+    Each failure must be shown without a gap until the end, with exactly one page; nobody else may be accused or
+    paged, no nameless process either. `pager`: is there one at all?
+    """
+    found = []
+    for course in courses:
+        name, onset = course.client.name, course.running.onset_ms
+        if course.client.mode is not None and onset is None and seconds >= BEGIN_SECONDS:
+            found.append(f"wrong: {name} has not failed in {seconds:.0f} s")
+        if course.wronged:
+            found.append(f"wrong: {name} was accused of {', '.join(sorted(course.wronged))}")
+        if course.client.mode is None or onset is None:
+            continue
+        if course.first_shown_ms is None or not course.is_shown:
+            due = now_ms - onset >= 1000 * DUE_SECONDS
+            if due or course.first_shown_ms is not None:
+                found.append(f"wrong: {name} fails, but at the end it is {_shown(course)}")
+        elif course.gaps:
+            found.append(f"wrong: {name} was not shown all the time: {_shown(course)}")
+        count = len(paged(course, pages))
+        late = count == 0 and now_ms - onset < 1000 * DUE_SECONDS
+        if pager and count != 1 and not late:
+            found.append(f"wrong: {name} was paged {count} times for one failure")
+        if pager and count and not course.firing:
+            found.append(f"wrong: the page of {name} was resolved although it still fails")
+    nameless = {_about(page) for page in pages if page.labels.get("instance") and not page.labels.get("client_id")}
+    found += [f"wrong: a process without a name was told of: {about}" for about in sorted(nameless)]
+    return found + unexplained(pages, courses)
+
+
+def paged(course: Course, pages: Sequence[Page]) -> list[Page]:
+    """The pages that a failure rang up, each once however often its notification was repeated."""
+    mine = [
+        page
+        for page in pages
+        if page.status == "firing" and page.labels.get("severity") == "critical" and course.explains(page.labels)
+    ]
+    first = {(tuple(sorted(page.labels.items())), page.started): page for page in reversed(mine)}
+    return sorted(first.values(), key=lambda page: page.received_ms)
+
+
+def _shown(course: Course) -> str:
+    if course.first_shown_ms is None:
+        return "never shown"
+    text = f"shown from {_clock(course.first_shown_ms)}"
+    text += f" to {_clock(course.last_shown_ms)}"
+    if course.gaps:
+        times = ", ".join(f"{_clock(begin)} to {_clock(end)}" for begin, end in course.gaps)
+        text += f" but not from {times}"
+    return f"{text}: {'still shown' if course.is_shown else 'not shown any more'}"
+
+
+def _about(page: Page) -> str:
+    labels = page.labels
+    return f"{labels.get('severity')} alert {labels.get('alertname')} ({labels.get('service')}, {labels['instance']})"
+
+
+def _clock(epoch_ms: int) -> str:
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%H:%M:%S")
