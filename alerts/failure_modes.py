@@ -12,6 +12,11 @@ from clienthealth.modes import FailureMode
 
 #: A verdict has been held back long enough by the job; a suspicion may clear by itself (an outage that ends).
 SUSPECTED_HOLD = "2m"
+#: What a process says is its client's as soon as that reports, within a minute usually: until then nobody is told, so
+#: that one failure is one page.
+NAMELESS_HOLD = "2m"
+#: A scrape that fails is no recovery: without this an alert is resolved and fires again, a page each time.
+KEEP = "1m"
 
 
 def alert_name(mode: str) -> str:
@@ -38,7 +43,7 @@ def _alert(mode: FailureMode, status: str, links: Links) -> Alert:
     return Alert(
         name=alert_name(mode.id),
         severity="critical" if status == "confirmed" else "warning",
-        expr=f'max by ({by}) (\n  kafka_client_failure_mode{{mode="{mode.id}", status="{status}"}}\n) == 1',
+        expr=_named_or_lasting(mode, by) if status == "confirmed" else _having(mode, status, by),
         summary=mode.summary,
         description=(
             f"{who}: {status}{since}{certainty}. {mode.impact} What to do: {mode.action} Evidence: {links.client()}"
@@ -46,9 +51,28 @@ def _alert(mode: FailureMode, status: str, links: Links) -> Alert:
         runbook=mode.id,
         dashboard=dashboard_uid(f"mode-{mode.id}"),
         why=(
-            "The job has weighed the evidence over a window of readings: no further wait."
+            "The job has weighed the evidence over a window of readings: no further wait, but for a client's name."
             if status == "confirmed"
             else "Indirect evidence often clears by itself within a minute or two, as an outage that ends."
         ),
         hold="" if status == "confirmed" else SUSPECTED_HOLD,
+        keep=KEEP if status == "confirmed" else "",
     )
+
+
+def _having(mode: FailureMode, status: str, by: str, only: str = "", offset: str = "") -> str:
+    """The clients that have a status in a mode. `only`: a further matcher; `offset`: so long ago."""
+    series = f'kafka_client_failure_mode{{mode="{mode.id}", status="{status}"{only}}}{offset}'
+    return f"max by ({by}) (\n  {series}\n) == 1"
+
+
+def _named_or_lasting(mode: FailureMode, by: str) -> str:
+    nameless = ', client_id=""'
+    parts = (
+        _having(mode, "confirmed", by, ', client_id!=""'),
+        "or",
+        _having(mode, "confirmed", by, nameless),
+        "and",
+        _having(mode, "confirmed", by, nameless, f" offset {NAMELESS_HOLD}"),
+    )
+    return "\n".join(parts)

@@ -77,12 +77,17 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
 
 def _name(state: BucketState, found: Published) -> None:
     """Give incidents of a nameless process to its client, where that is known by now: same incident, not a second."""
-    for incident in [i for i in state.incidents.all if not i.client.client_id]:
-        place = incident.client.service, incident.client.host or incident.client.instance
-        mine = [who for who in state.whos if who.process == place and who.kind == incident.client.kind]
-        if len(mine) == 1:
-            found.changes += state.incidents.moved(incident, client_of(mine[0]))
-            found.records.append((incident.client.key, None))
+    nameless = [incident for incident in state.incidents.all if not incident.client.client_id]
+    heard = said.heard(state) if nameless else {}
+    for incident in nameless:
+        client = incident.client
+        process = client.service, client.host or client.instance
+        reporting = [who for who in state.whos if who.process == process]
+        told = heard.get(process) or said.Heard(process, (), reporting)
+        who = told.only(client.kind, client.instance) if client.kind else None
+        if who is not None:
+            found.changes += state.incidents.moved(incident, client_of(who))
+            found.records.append((client.key, None))
 
 
 def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:

@@ -350,6 +350,8 @@ class _Judgement:
             offset = max(0, self.state.time_ms - last)
             shown = self._entered(newest.client, judged, last, offset, mine.__getitem__)
             self.incidents.heard(newest.client.key, last, offset)
+            if who.client_id and who not in self.state.former and self.incidents.of(newest.client.key):
+                self.state.former.append(who)
             (indicators,) = client_indicators(Windows.of(newest), self.settings.lag)
             self._publish(card(who), newest.start_ms, newest.end_ms, 0, indicators, *_verdicts(shown), last)
 

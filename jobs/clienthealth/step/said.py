@@ -208,6 +208,14 @@ class Heard:
         names = self.named.get(kind, ())
         return next(iter(names)) if len(names) == 1 else None
 
+    def only(self, kind: Kind, instance: str) -> Who | None:
+        """The only client of a kind, as it reports or did; where it never did, as one of process `instance`."""
+        known = [who for who in (*self.reporting, *self.former) if who.kind == kind and who.client_id]
+        name = self._only(kind)
+        if known or not name:
+            return known[0] if len(known) == 1 else None
+        return Who(*self.process, instance, name, kind)
+
     def _speaks_of(self, event: LogEvent, who: Who) -> bool:
         """Does an event name the client, or no client and its kind?
 
