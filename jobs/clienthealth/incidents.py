@@ -157,6 +157,10 @@ class Incidents:
             if ts_ms > known.heard_ms:
                 self._open[key][mode] = dataclasses.replace(known, heard_ms=ts_ms, offset_ms=offset_ms)
 
+    def forgive(self, silent_ms: int) -> None:
+        """Nothing was heard of anybody for so long: it does not count as silence of those that have incidents."""
+        self.reopen([dataclasses.replace(known, offset_ms=known.offset_ms + silent_ms) for known in self.all])
+
     def expired(
         self, is_over: Callable[[OpenIncident], bool], ended_ms: Callable[[OpenIncident], int]
     ) -> list[Transition]:

@@ -29,15 +29,17 @@ def told() -> list[Snapshot]:
     ]
 
 
-def later() -> list[Snapshot]:
-    """Half an hour later somebody else reports: all of them have gone, and all their minutes are over."""
-    return [snapshot(SECONDS + 1800 + n, {"select-total": 1}, "z", instance="h:z") for n in range(20)]
+def later(after: float) -> list[Snapshot]:
+    """Somebody else reports for a while."""
+    return [snapshot(SECONDS + after + n, {"select-total": 1}, "z", instance="h:z") for n in range(20)]
 
 
 def rows(seconds: float, saved: bool = False) -> list[dict[str, object]]:
     monitor = Stepped(saved=saved)
     monitor.batches(told(), seconds)
-    monitor.batches(later(), seconds)
+    # Nobody was heard of for half an hour; then all of them have gone, and all their minutes are over.
+    for after in range(1800, 2101, 60):
+        monitor.batch(later(after), SECONDS + after + 60)
     mine = [row for row in monitor.minutes if row["client_id"] != "z"]
     return sorted(mine, key=lambda row: (row["client_id"], row["minute"]))
 

@@ -148,7 +148,7 @@ def test_a_storm_of_100_000_lines_keeps_the_state_bounded(threads: int) -> None:
 def test_of_clients_that_have_gone_nothing_stays() -> None:
     found = Stepped()
     for n in range(50):
-        names = [snapshot(100 * n, {"select-total": n}, f"{n}-{m}", instance=f"h:{n}", host=f"h{n}") for m in range(20)]
-        found.batch(names, 100 * n + 1)
+        names = [snapshot(60 * n, {"select-total": n}, f"{n}-{m}", instance=f"h:{n}", host=f"h{n}") for m in range(20)]
+        found.batch(names, 60 * n + 1)
     assert len(found.state.whos) <= 40
     assert len(found.state.rows) == len(found.state.whos)

@@ -40,6 +40,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     found = Published()
     closed = readings.horizons(state, settings.monitor)
     before_ms, state.time_ms = state.time_ms, clock(state, chunks, now_ms)
+    departures.forgive(state, before_ms)
     found.late = readings.take(state, chunks, settings.monitor)
     new, late = said.take(state, chunks, settings.monitor)
     found.late += late

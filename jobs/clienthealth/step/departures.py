@@ -28,12 +28,28 @@ from clienthealth.windows.packed import TS, WHO
 INTERVALS = 3
 #: A process that says something so many reporting intervals after the last reading lives on without its client.
 OVERDUE = 1.5
+#: No batch is that long in coming while anything arrives.
+SHARED_MS = 60_000
 
 
 def gaps(state: BucketState, settings: Settings) -> NDArray[np.float64]:
     """How long each client may be silent, in ms."""
     every: NDArray[np.float64] = np.ceil(INTERVALS * state.clients[:, EVERY] / 1000) * 1000
     return np.maximum(every, 1000.0 * settings.absence.min_gap_seconds)
+
+
+def forgive(state: BucketState, before_ms: int) -> None:
+    """Count a silence that all share against nobody: input was lost, or the monitor stood still.
+
+    Where the clock of all, `before_ms` until now, moves on by more than anybody is silent between two readings, each
+    has as much time as before to be heard of again.
+    """
+    jump = state.time_ms - before_ms
+    if not before_ms or jump <= SHARED_MS:
+        return
+    usual = np.maximum(SHARED_MS, OVERDUE * state.clients[:, EVERY])
+    state.clients[:, HEARD] += np.maximum(0.0, jump - usual)
+    state.incidents.forgive(jump - SHARED_MS)
 
 
 def departed(state: BucketState, settings: Settings) -> Ints:
