@@ -290,6 +290,7 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
         ),
         ("ConsumerConfig values:", {}),
     ),
+    "legacy-client-named": (("Property client.id is overridden to trade feed|ü", {"client": "trade feed|ü"}),),
 }
 
 INNOCENT = (

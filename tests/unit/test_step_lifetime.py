@@ -114,3 +114,40 @@ def test_what_a_nameless_process_said_is_its_clients_once_that_is_known() -> Non
     assert opened == [("", "opened"), ("", "moved"), ("group", "opened")]
     known = changes(monitor, LOOP)
     assert known[0].verdict.since_ms == next(c for c in known if c.client.client_id).verdict.since_ms
+
+
+def test_a_process_that_named_its_client_at_its_start_is_never_nameless() -> None:
+    """A starved JVM answers nobody: its metrics are not read, its name stood in the log minutes before the loop."""
+    monitor = Stepped()
+    for second in range(0, 900, 5):
+        batch: list[Any] = [snapshot(second, {"select-total": second}, OTHER)]
+        if second == 5:
+            batch.append(told(5, "legacy-client-named", client="group"))
+        if second >= 600:
+            batch += [line for s in range(second, second + 5) for line in storm(s)]
+        monitor.batch(batch, second)
+    found = told_of(monitor, LOOP)
+    assert found[0] == ("group", "opened")
+    assert {client for client, _ in found} == {"group"}
+
+
+def test_where_nothing_arrives_from_anybody_nobody_has_departed() -> None:
+    """A collector that fails for ten minutes: the failure goes on, one incident, and healthy clients had not ended."""
+    monitor = Stepped()
+    begin, out, back, end = 120, 900, 1500, 2100
+    for second in range(0, end + 300, 5):
+        if out <= second < back:
+            continue
+        batch: list[Any] = []
+        # When input comes again, not all are read at once.
+        if second % 10 == 0 and not back <= second < back + 40:
+            batch.append(snapshot(second, {"select-total": second}, OTHER))
+        if second % 10 == 5:
+            batch.append(snapshot(second, {"select-total": second}, "another", instance="h:2", host="h2"))
+        if begin <= second < end:
+            batch += [line for s in range(second, second + 5) for line in storm(s)]
+        monitor.batch(batch, second)
+    assert [change for _, change in told_of(monitor, LOOP)] == ["opened", "escalated", "closed"]
+    assert -1 <= at(changes(monitor, LOOP)[-1]) - end <= 0
+    assert not any(record.get("departed") for record in monitor.records.values())
+    assert not any(b"departed" in value for p in monitor.published for _, value in p.records if value)

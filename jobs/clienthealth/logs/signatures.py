@@ -57,7 +57,7 @@ def _option(name: str, group: str, text: str = r"[^\s,]+") -> str:
 
 
 #: The lines in which a client says how it is configured.
-CONFIG_LOGGED = ("producer-config", "consumer-config")
+CONFIG_LOGGED = ("producer-config", "consumer-config", "legacy-client-named")
 
 
 def options_logged(captures: Mapping[str, str]) -> dict[str, str]:
@@ -458,6 +458,14 @@ SIGNATURES: tuple[Signature, ...] = (
         + _option("client.id", "client", r"\S[^\n]{0,299}")
         + _option("max.poll.interval.ms", "maxPollIntervalMs"),
         "consumer",
+    ),
+    # The Scala consumer names itself once, at its start; its threads and later lines only name its group.
+    Signature(
+        "legacy-client-named",
+        "Property client.id is overridden to",
+        r"Property client\.id is overridden to (?P<client>\S[^\n]{0,299})",
+        "legacy-consumer",
+        logger="kafka.utils",
     ),
 )
 

@@ -48,8 +48,8 @@ def forgive(state: BucketState, before_ms: int) -> None:
     if not before_ms or jump <= SHARED_MS:
         return
     usual = np.maximum(SHARED_MS, OVERDUE * state.clients[:, EVERY])
-    state.clients[:, HEARD] += np.maximum(0.0, jump - usual)
-    state.incidents.forgive(jump - SHARED_MS)
+    state.clients[:, HEARD] += np.where(jump > usual, jump, 0)
+    state.incidents.forgive(jump)
 
 
 def departed(state: BucketState, settings: Settings) -> Ints:
