@@ -65,7 +65,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
     _add_ends(bucket, found)
     result.rejected.update(fault.reason.partition(":")[0] for fault in bucket.faults.all)
     result.inputs.extend(tally.all())
-    found = honest(bucket, _told_once(found), result.inputs)
+    found = honest(bucket, found, result.inputs)
     clients = [(client, sorted(verdicts, key=lambda v: v.mode)) for client, verdicts in found.values()]
     result.clients.extend(sorted(clients, key=lambda item: item[0].key))
     return result
@@ -146,31 +146,6 @@ def _add_ends(bucket: Bucket, found: dict[str, tuple[Client, list[Verdict]]]) ->
         ends = [_at_most_suspected(v) for v in judge_windows([window], bucket.settings.modes, 0, absence=True)]
         client, verdicts = found.get(_key(window.client), (window.client, []))
         found[_key(client)] = (client, verdicts + ends)
-    reporting = {_key(client_of(who)) for who in state.whos}
-    told = speech.heard(state)
-    for key, (client, verdicts) in list(found.items()):
-        if key not in reporting and (last := _last_words(client, told)) is not None:
-            ends = [_at_most_suspected(v) for v in judge_windows([last], bucket.settings.modes, 0, absence=True)]
-            found[key] = (client, verdicts + ends)
-
-
-def _last_words(client: Client, told: Mapping[tuple[str, str], speech.Heard]) -> ClientWindow | None:
-    """All that was logged of a client of which there are no metrics; None where that is nothing."""
-    heard = told.get((client.service, client.host))
-    who = Who(client.service, client.host, client.instance, client.client_id, client.kind or "")
-    events, _ = heard.about(who) if heard is not None else ((), ())
-    if not events:
-        return None
-    last_ms = events[-1].ts_ms
-    return ClientWindow(client, events[0].ts_ms, last_ms + 1, logs=events, departed_ms=last_ms)
-
-
-def _told_once(found: Found) -> Found:
-    """Without the clients that nothing names where the same process has one that is: all that was said is its, too."""
-    named = {(c.service, c.host, c.kind) for c, _ in found.values() if c.client_id}
-    return {
-        key: of for key, of in found.items() if of[0].client_id or (of[0].service, of[0].host, of[0].kind) not in named
-    }
 
 
 def _key(client: Client) -> str:

@@ -35,8 +35,9 @@ def examine(
     with Opener(stdin) as opener:
 
         def records() -> Iterator[RawRecord]:
+            undated: dict[tuple[str, str], int] = {}
             for stream in opener.streams(paths):
-                yield from Reader(stream, generous, now_ms, progress).records()
+                yield from Reader(stream, generous, now_ms, progress, undated).records()
 
         found = diagnose(records(), generous, Tally(opener.inputs))
     if not found.inputs:

@@ -23,15 +23,21 @@ def frames_of(fact: Evidence, dumps: Mapping[Source, str]) -> list[Frames]:
     named: dict[tuple[str, ...], list[str]] = {}
     for name, shown in placed_frames(text):
         if name and name in fact.text and shown:
-            named.setdefault(decisive(shown), []).append(name)
+            named.setdefault(decisive(shown, fact.text), []).append(name)
     return [(", ".join(names), frames) for frames, names in islice(named.items(), MOST_THREADS)]
 
 
-def decisive(frames: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Of the frames (method, place) those of Kafka and of the application that are nearest to where the thread is."""
-    own = [f for f in frames if not f[0].startswith((*_PLATFORM, *_NOISE))] or list(frames)
+def decisive(frames: Sequence[tuple[str, str]], fact: str = "") -> tuple[str, ...]:
+    """Of the frames (method, place) those of Kafka and of the application that are nearest to where the thread is.
+
+    `fact`: what is said of the thread; the frame that it names is shown.
+    """
+    own = [f for f in frames if not f[0].startswith((*_PLATFORM, *_NOISE)) and "$anonfun" not in f[0]] or list(frames)
     own = [f for at, f in enumerate(own) if at == 0 or f[0] != own[at - 1][0]]
     shown = own[:MOST]
+    told = next((at for at, f in enumerate(own) if _short(f[0]).replace("$", "") in fact), 0)
+    if told >= MOST:
+        shown = [own[0], *own[told : told + MOST - 1]]
     application = next((f for f in own if not f[0].startswith(_KAFKA)), None)
     if application is not None and application not in shown:
         shown = [*shown[: MOST - 1], application]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+#: Why the end of a text is doubted.
+CUT = "its last line does not end"
+
 
 @dataclass
 class Input:

@@ -107,8 +107,16 @@ class Opener:
         return spool
 
     def _folder(self, folder: Path, place: _Place) -> Iterator[Stream]:
-        found = sorted(folder.iterdir())
-        files = [path for path in found if path.is_file() and not path.is_symlink()]
+        try:
+            found = sorted(folder.iterdir())
+        except OSError as error:
+            self._input("", place, "a folder", f"cannot be opened ({error.strerror})")
+            return
+        links = [path for path in found if path.is_symlink()]
+        followed = [path for path in links if path.is_file() and folder not in path.resolve().parents]
+        for path in (path for path in links if path not in followed):
+            self._input(path.name, place, "a link")
+        files = [path for path in found if path.is_file() and not path.is_symlink()] + followed
         for inner in (path for path in found if path.is_dir() and not path.is_symlink()):
             if inner.name.startswith((".", "__MACOSX")) or place.depth > 20:
                 continue
@@ -176,14 +184,18 @@ class Opener:
         if packing == "zip":
             content = self._seekable(content)
         damage = ""
+        left_out: list[tuple[str, str, bool]] = []
         try:
-            for name, why, may_be_evidence in extract(content, packing, folder, limit):
-                self._input(f"{shown}/{name}" if name else shown, place, *(("", why) if may_be_evidence else (why, "")))
+            left_out.extend(extract(content, packing, folder, limit))
         except UnreadableError as error:
             damage = str(error)
         top = folder
         while len(inside := list(top.iterdir())) == 1 and inside[0].is_dir() and not _SORTING.fullmatch(inside[0].name):
             top = inside[0]
+        within = f"{top.relative_to(folder)}/"
+        for name, why, may_be_evidence in left_out:
+            shown_as = f"{shown}/{name.removeprefix(within)}" if name else shown
+            self._input(shown_as, place, *(("", why) if may_be_evidence else (why, "")))
         if place.depth == 1:
             name = top.name if top != folder else stem(shown)
             place = _Place(name, name, place.shown, place.depth)

@@ -23,7 +23,13 @@ _NO_EVIDENCE: tuple[tuple[bytes, str], ...] = (
     (b"BM\x00", "an image"),
     (b"%PDF-", "a PDF"),
     (b"\xca\xfe\xba\xbe", "a Java class"),
-    (b"\x7fELF", "a program"),
+    (b"\x7fELF", "a program or its core"),
+    (b"\xd4\xc3\xb2\xa1", "a network trace"),
+    (b"\xa1\xb2\xc3\xd4", "a network trace"),
+    (b"\x4d\x3c\xb2\xa1", "a network trace"),
+    (b"\x0a\x0d\x0d\x0a", "a network trace"),
+    (b"PAR1", "a table of data"),
+    (b"Obj\x01", "a table of data"),
     (b"MZ\x90", "a program"),
     (b"JAVA PROFILE ", "a heap dump"),
     (b"FLR\x00", "a flight recording"),
@@ -42,6 +48,8 @@ _BY_ENDING: dict[str, str] = {
     "hprof": "a heap dump",
     "jfr": "a flight recording",
     "db": "a database",
+    "pcap": "a network trace",
+    "pcapng": "a network trace",
 }
 #: Archives that we cannot open: they may hold evidence.
 _CLOSED = {b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"Rar!\x1a\x07": "a RAR archive"}

@@ -23,7 +23,7 @@ def exit_code(clients: Sequence[tuple[Client, Sequence[Verdict]]], inputs: Seque
 
     2 where there is no client because nothing of what was given could be read.
     """
-    if not clients and any(given.unread for given in inputs) and not any(given.used for given in inputs):
+    if not clients and any(given.unread for given in inputs) and not any(given.read for given in inputs):
         return UNREADABLE
     if any(verdict.unhealthy for _, verdicts in clients for verdict in verdicts):
         return FOUND

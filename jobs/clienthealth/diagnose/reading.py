@@ -13,7 +13,7 @@ from clienthealth.decode import Decoded, decode_any
 from clienthealth.diagnose import exports, metrics
 from clienthealth.diagnose.archives import UnreadableError
 from clienthealth.diagnose.entries import METRICS, Entry, Splitter
-from clienthealth.diagnose.input import Input
+from clienthealth.diagnose.input import CUT, Input
 from clienthealth.diagnose.inputs import Stream, cannot_read
 from clienthealth.diagnose.layouts import Layouts
 from clienthealth.diagnose.of_lines import chained, is_reading, named, parsed, rounds, times_before
@@ -37,15 +37,26 @@ Progress = Callable[[str, int, int | None], None]
 
 
 class Reader:
-    """Reads one stream. `now_ms`: the time of what has none; `progress`: told name, bytes read, and of how many."""
+    """Reads one stream. `now_ms`: the time of what has none; `progress`: told name, bytes read, and of how many.
 
-    def __init__(self, stream: Stream, settings: Settings, now_ms: int, progress: Progress | None = None) -> None:
+    `undated`: by process the time of what has none, shared by its files: what they say about when is no duration.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        settings: Settings,
+        now_ms: int,
+        progress: Progress | None = None,
+        undated: dict[tuple[str, str], int] | None = None,
+    ) -> None:
         self.input: Input = stream.input
         self.settings, self.now_ms = settings, now_ms
         self._stream, self._progress = stream, progress
         self._done = 0
         believable = stream.file_ms is not None and EARLIEST_MS <= stream.file_ms <= now_ms + 60_000
         self._file_ms = stream.file_ms if believable and stream.file_ms else now_ms
+        self._anchors = {} if undated is None else undated
         self._undated: Timed = "file" if believable else "order"
         self.storms = self._undated_records = 0
         self._cut = False
@@ -74,7 +85,7 @@ class Reader:
         else:
             yield from self._large(begin, text)
         if self._cut:
-            cannot_read(self.input, "it ends in the middle of a line")
+            cannot_read(self.input, CUT)
 
     def _read(self, size: int) -> bytes:
         try:
@@ -261,9 +272,11 @@ class Reader:
         self._dumps = True
         kinds = sorted({dump.what for dump in found})
         self._what(", ".join(kinds))
+        last_ms: int | None = None
         for dump in found:
             first = min(dump.taken, default=0)
-            ts_ms = dump.ts_ms or time_before(first) or None
+            # One that says no time is not older than the one above it: how much younger, nobody knows.
+            last_ms = ts_ms = dump.ts_ms or time_before(first) or last_ms
             if ts_ms:
                 self._span(ts_ms)
             if dump.complete is False:
@@ -364,7 +377,7 @@ class Reader:
             self.input.process = None
         timed: Timed = "own"
         if ts_ms is None:
-            ts_ms, timed = self._file_ms, self._undated
+            ts_ms, timed = self._anchors.setdefault((service, instance), self._file_ms), self._undated
             self._undated_records += 1
             # One record has its file's time; of several nobody knows how far they are apart.
             self.input.timed = timed == "file" and self._undated_records == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,9 +12,10 @@ from typing import Any, Literal
 
 from clienthealth.diagnose.causes import JAVA_DUMPS, cause, next_command, remedy
 from clienthealth.diagnose.frames import Frames, frames_of
-from clienthealth.diagnose.input import Input
+from clienthealth.diagnose.input import CUT, Input
 from clienthealth.modes import modes
 from clienthealth.records import STATUS_ORDER, Client, Evidence, Source, Verdict
+from clienthealth.words import duration
 
 Word = Literal["confirmed", "suspected", "unknown", "ok"]
 #: Facts and look-alikes that are shown of a verdict.
@@ -21,6 +23,7 @@ MOST_FACTS, MOST_ALIKE = 6, 3
 UNTIMED = "time unknown"
 #: What `detail` says that the cause's sentence does not.
 _TOLD = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
+_NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
 NOTHING = "nothing here speaks of a Kafka client"
 
 
@@ -105,7 +108,7 @@ def _finding(verdict: Verdict, untimed: frozenset[str], dumps: Mapping[Source, s
         title=mode.title,
         since=UNTIMED if _all_untimed(verdict, untimed) else moment(verdict.since_ms),
         summary=mode.summary,
-        facts=tuple(_fact(fact, untimed, dumps) for fact in verdict.evidence[:MOST_FACTS]),
+        facts=tuple(_fact(fact, untimed, dumps) for fact in _decisive(verdict.evidence)[:MOST_FACTS]),
         cause=cause(verdict),
         detail=tuple(
             (_words(n), _value(n, v)) for n, v in verdict.detail.items() if n not in _TOLD or _unsaid(n, verdict)
@@ -113,6 +116,21 @@ def _finding(verdict: Verdict, untimed: frozenset[str], dumps: Mapping[Source, s
         alike=mode.confused_with[:MOST_ALIKE],
         remedy=remedy(mode, verdict),
     )
+
+
+def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """Of facts that differ only in their numbers the one that lasted longest, else the newest."""
+    kept: dict[tuple[str, str], Evidence] = {}
+    for fact in evidence:
+        same = fact.kind, _NUMBER.sub("0", fact.text)
+        if same not in kept or _lasted(fact.text) >= _lasted(kept[same].text):
+            kept[same] = fact
+    return sorted(kept.values(), key=lambda fact: fact.ts_ms)
+
+
+def _lasted(text: str) -> float:
+    found = _DURATION.search(text)
+    return float(found[1]) if found else 0.0
 
 
 def _unsaid(name: str, verdict: Verdict) -> bool:
@@ -136,12 +154,16 @@ def _where(source: Source | None) -> str:
 
 
 def _words(name: str) -> str:
-    return name.replace("_", " ")
+    return name.removesuffix("_seconds").replace("_", " ")
 
 
 def _value(name: str, value: Any) -> str:
     if name.endswith("ratio") and isinstance(value, int | float):
         return f"{value:.0%}"
+    if name.endswith("_seconds") and isinstance(value, int | float):
+        return duration(value) if value >= 120 else f"{value:g} s"
+    if isinstance(value, list) and len(value) == 2 and all(isinstance(number, int) for number in value):
+        return f"{value[0]:,}" if value[0] == value[1] else f"{value[0]:,} to {value[1]:,}"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -159,11 +181,17 @@ def input_line(given: Input) -> str:
     """What an input is, how much of it counted, from when to when, and what was left out and why."""
     parts = [given.what or "not known"]
     if given.used or given.read:
-        parts.append(f"{given.used:,} of {given.read:,} lines used")
+        unit = "readings" if given.what == "metrics.jsonl" else "records" if "JSON doc" in given.what else "lines"
+        told = "readings out of" if given.what.startswith("metrics (") else "of"
+        parts.append(f"{given.used:,} {told} {given.read:,} {unit} used")
     if given.used:
         parts.append(_range(given))
-    parts += [f"left out: {count:,} {why}" for why, count in given.left_out.items()]
-    parts += [f"NOT READABLE: {count:,} {why}" for why, count in given.unread.items()]
+    parts += [
+        "left out" if why in ("no evidence", "empty") else f"left out: {count:,} {why}"
+        for why, count in given.left_out.items()
+    ]
+    parts += [f"perhaps cut: {why}" for why in given.unread if why == CUT]
+    parts += [f"NOT READABLE: {count:,} {why}" for why, count in given.unread.items() if why != CUT]
     return "; ".join(parts)
 
 

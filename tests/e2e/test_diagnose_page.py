@@ -1,0 +1,31 @@
+"""The page of `diagnose --html` in a real browser: on a desktop and a phone, light and dark, loading nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clienthealth.diagnose.examine import examine
+from clienthealth.diagnose.html_report import html_report
+from clienthealth.settings import Settings
+from tests.browser import check, node_modules
+from tests.recorded import RECORDINGS
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a client that failed and one that cannot be judged, with long names, and of what could not be read."""
+    folder = tmp_path_factory.mktemp("ticket")
+    long = folder / ("attachment-of-a-ticket-with-a-name-that-nobody-would-choose-but-somebody-does" * 2 + ".log")
+    long.write_bytes(bytes(range(256)) * 20)
+    dump = RECORDINGS / "healthy-3.9" / "jstack-before1-083042.txt"
+    found = examine([RECORDINGS / "deadlock-3.9", dump, long], Settings())
+    file = folder / "ticket.html"
+    file.write_text(html_report(found.clients, found.inputs, found.dumps), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1180, "light"), (1180, "dark"), (390, "light"), (390, "dark")])
+def test_page(page: Path, width: int, scheme: str) -> None:
+    check(node_modules(), page, width, scheme)
