@@ -250,6 +250,7 @@ def test_two_healthy_dumps_ten_seconds_apart_are_health_and_one_is_not() -> None
         "producer-callback-deadlock": "ok",
         "send-blocked-on-metadata": "ok",
         "delivery-stalled": "unknown",
+        "producer-not-closed": "unknown",
     }
     assert {verdict.status for verdict in verdicts(texts[0]).values()} == {"unknown"}
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from clienthealth.decode import Decoded, decode_any, decode_logs, decode_metrics
-from clienthealth.diagnose.clear import Found, honest
+from clienthealth.diagnose.clear import honest
 from clienthealth.diagnose.input import Input
 from clienthealth.diagnose.tally import Tally
 from clienthealth.formats import Identity, RawRecord
@@ -23,11 +23,11 @@ from clienthealth.judging import explained, judge_windows, merged
 from clienthealth.logs.events import said
 from clienthealth.modes import modes
 from clienthealth.recordings import RawRecord as Recorded
-from clienthealth.records import Client, ClientWindow, Source, Verdict
+from clienthealth.records import Client, Source, Verdict
 from clienthealth.settings import Settings
 from clienthealth.step import departures, judgement, readings
 from clienthealth.step import said as speech
-from clienthealth.step.bucket import Bucket, client_of
+from clienthealth.step.bucket import Bucket
 from clienthealth.step.state import FIRST, BucketState
 from clienthealth.windows.packed import TS, WHO, Packer, Who
 
