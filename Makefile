@@ -1,6 +1,6 @@
 # Targets set up what they need; a second run does so in seconds and downloads nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo soak chronic test bench chaos lint system
+.PHONY: help setup demo soak chronic test bench chaos lint sbom audit system
 SHELL := /bin/sh
 ARGS ?=
 STAGES ?=
@@ -39,6 +39,12 @@ chaos: setup ## kill, freeze, fill, cut: 50 faults against an undisturbed run; A
 
 lint: setup ## format and lint, repairing what can be repaired
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
+
+sbom: setup ## what an installation consists of, as CycloneDX in dist/
+	@UV="$(UV)" .venv/bin/python -m deploy.supply.sbom
+
+audit: setup ## known vulnerabilities of jars and Python packages (the latter needs the internet)
+	@UV="$(UV)" .venv/bin/python -m deploy.supply.audit
 
 system:
 	@PYTHON="$(PYTHON)" sh deploy/demo/system.sh

@@ -1,0 +1,55 @@
+"""`make audit`: known vulnerabilities of what we bring along.
+
+Jars are compared with the committed list, which needs no network. Python packages are asked for at the advisory service
+of PyPI by pip-audit; where that cannot be reached, this is said, and is no failure.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from deploy.supply.jars import installed, judged, known
+from deploy.supply.sbom import requirements
+
+#: What pip-audit says where it got no answer, as opposed to one that it did not like.
+_UNREACHABLE = (
+    *("ConnectionError", "Connection refused", "NameResolutionError", "Max retries exceeded", "ProxyError"),
+    *("ServiceError", "Could not connect", "Timeout", "403 Client Error", "404 Client Error", "503 Server Error"),
+)
+
+
+def main() -> int:
+    """0 where nothing is to be mended, 1 where something is."""
+    mend, stays = judged(installed(), known())
+    print("\n".join([*stays, *(f"MEND {line}" for line in mend)]))
+    print(f"jars: {len(mend)} to mend, {len(stays)} that stay with a reason")
+    packages = _packages()
+    return int(bool(mend) or packages)
+
+
+def _packages() -> bool:
+    """Whether a Python package is to be mended."""
+    listed = Path("dist/requirements.txt")
+    listed.parent.mkdir(exist_ok=True)
+    listed.write_text(requirements(), encoding="utf-8")
+    command = [sys.executable, "-m", "pip_audit", "--require-hashes", "--disable-pip", "--progress-spinner", "off"]
+    done = subprocess.run([*command, "-r", str(listed)], capture_output=True, text=True, check=False)
+    return told(done.returncode, done.stdout, done.stderr)
+
+
+def told(code: int, out: str, err: str) -> bool:
+    """Print what pip-audit found; whether a package is to be mended."""
+    if code == 0:
+        print("Python packages: none has a known vulnerability")
+        return False
+    if not out.strip() and any(sign in err for sign in _UNREACHABLE):
+        print("Python packages: NOT CHECKED, the advisory service cannot be reached from here")
+        return False
+    print(f"{out}{err}".strip())
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

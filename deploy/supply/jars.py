@@ -1,0 +1,84 @@
+"""The jars that come with us, and which of them have known vulnerabilities."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clienthealth import jars
+
+KNOWN = Path(__file__).with_name("known_cves.toml")
+#: The place of the jars that PySpark brings.
+PYSPARK = "pyspark"
+_FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
+
+
+@dataclass(frozen=True)
+class Jar:
+    """A jar and where it is used: a set of clienthealth.jars, or PySpark. `group` is '' where nothing tells it."""
+
+    place: str
+    group: str
+    name: str
+    version: str
+    path: Path
+
+    @property
+    def purl(self) -> str:
+        """Its package URL; of one of PySpark's the group is not known."""
+        return f"pkg:maven/{self.group}/{self.name}@{self.version}" if self.group else f"pkg:generic/{self.path.name}"
+
+
+def installed(sets: Iterable[str] = jars.SETS) -> Iterator[Jar]:
+    """All jars of some sets, fetched if need be, and those of PySpark."""
+    for place in sets:
+        for path in jars.classpath(place):
+            yield from _jar(place, path.parents[2].name, path)
+    spec = importlib.util.find_spec("pyspark")
+    if spec is not None and spec.origin is not None:
+        for path in sorted((Path(spec.origin).parent / "jars").glob("*.jar")):
+            yield from _jar(PYSPARK, "", path)
+
+
+def _jar(place: str, group: str, path: Path) -> Iterator[Jar]:
+    if found := _FILE.fullmatch(path.name):
+        yield Jar(place, group, found["name"], found["version"], path)
+
+
+def known() -> list[Mapping[str, Any]]:
+    """The committed list of vulnerabilities."""
+    found: list[Mapping[str, Any]] = tomllib.loads(KNOWN.read_text(encoding="utf-8"))["cve"]
+    return found
+
+
+def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    """What has to be mended, and what stays with its reason; a reason that nothing needs has to be mended too."""
+    mend, stays, present = [], [], list(present)
+    for cve in cves:
+        reasons = dict(cve.get("stays", {}))
+        needed = set()
+        for jar in present:
+            if jar.name != cve["jar"] or not _parts(cve["from"]) <= _parts(jar.version) < _parts(cve["fixed"]):
+                continue
+            text = f"{cve['id']} in {jar.name} {jar.version} ({jar.place}): {cve['what']}; fixed in {cve['fixed']}"
+            needed.add(jar.place)
+            if reason := reasons.get(jar.place):
+                stays.append(f"{text}. It stays: {reason}.")
+            else:
+                mend.append(f"{text}. Raise it, or give the reason why it stays in {KNOWN.name}.")
+        mend += [
+            f"{cve['id']}: nothing of '{place}' has it; remove the reason." for place in sorted(reasons.keys() - needed)
+        ]
+    return mend, stays
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    """The numbers that a version begins with: 4.1.118.Final → 4, 1, 118."""
+    numeric = re.match(r"\d+(?:\.\d+)*", version)
+    assert numeric, version
+    return tuple(map(int, numeric[0].split(".")))

@@ -1,0 +1,76 @@
+"""`make sbom`: what an installation consists of, as CycloneDX: Python packages of uv.lock, jars of monitor and PySpark.
+
+python -m deploy.supply.sbom [FILE]      (dist/sbom.cdx.json)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from deploy.supply.jars import Jar, installed
+
+OUT = Path("dist/sbom.cdx.json")
+#: What an installation has; `dev` and `audit` are tools of this repository.
+EXTRAS = ("spark", "dashboards", "review", "exporters", "zstd")
+
+
+def main() -> int:
+    """Write the bill."""
+    out = Path(sys.argv[1]) if len(sys.argv) > 1 else OUT
+    out.parent.mkdir(parents=True, exist_ok=True)
+    bill = _python()
+    jars = [_component(jar) for jar in installed(("spark",))]
+    bill["components"] = [*bill.get("components", []), *jars]
+    out.write_text(json.dumps(bill, indent=2) + "\n", encoding="utf-8")
+    print(f"{out}: {len(bill['components'])} components, {len(jars)} of them jars")
+    return 0
+
+
+def requirements() -> str:
+    """The Python packages of uv.lock that an installation has, with their hashes."""
+    uv = os.environ.get("UV") or shutil.which("uv") or ".cache/uv/bin/uv"
+    extras = [part for extra in EXTRAS for part in ("--extra", extra)]
+    command = [uv, "export", "--frozen", "--no-emit-project", "--format", "requirements-txt", *extras]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def _python() -> dict[str, Any]:
+    command = [
+        sys.executable,
+        "-m",
+        "cyclonedx_py",
+        "requirements",
+        "--pyproject",
+        "pyproject.toml",
+        "--of",
+        "JSON",
+        "-",
+    ]
+    done = subprocess.run(command, input=requirements(), capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _component(jar: Jar) -> dict[str, Any]:
+    digest = hashlib.sha256(jar.path.read_bytes()).hexdigest()
+    group = {"group": jar.group} if jar.group else {}
+    return {
+        "type": "library",
+        "bom-ref": f"{jar.place}/{jar.path.name}",
+        **group,
+        "name": jar.name,
+        "version": jar.version,
+        "purl": jar.purl,
+        "hashes": [{"alg": "SHA-256", "content": digest}],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

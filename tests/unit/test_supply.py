@@ -1,0 +1,72 @@
+"""The bill of materials, and the check of jars against known vulnerabilities."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from deploy.supply import audit, sbom
+from deploy.supply.jars import Jar, installed, judged, known
+
+CVE = {"id": "CVE-1", "jar": "lib", "from": "1.2", "fixed": "1.10.1", "what": "bad"}
+
+
+def jar(version: str, name: str = "lib", place: str = "spark") -> Jar:
+    return Jar(place, "org.x", name, version, Path(f"{name}-{version}.jar"))
+
+
+@pytest.mark.parametrize(
+    ("version", "affected"),
+    [("1.1.9", False), ("1.2", True), ("1.9.9", True), ("1.10.0.Final", True), ("1.10.1", False), ("2.0", False)],
+)
+def test_versions_are_compared_as_numbers(version: str, affected: bool) -> None:
+    mend, stays = judged([jar(version), jar("1.3", "another")], [CVE])
+    assert (len(mend), stays) == (int(affected), [])
+
+
+def test_a_reason_lets_a_jar_stay_in_its_place_alone_and_must_be_needed() -> None:
+    excused = {**CVE, "stays": {"legacy": "for the demo"}}
+    mend, stays = judged([jar("1.3", place="legacy"), jar("1.3")], [excused])
+    assert [line.split(" (")[1].split(")")[0] for line in (*mend, *stays)] == ["spark", "legacy"]
+    assert stays[0].endswith("It stays: for the demo.")
+    assert judged([jar("1.10.1", place="legacy")], [excused]) == (
+        ["CVE-1: nothing of 'legacy' has it; remove the reason."],
+        [],
+    )
+
+
+def test_nothing_that_is_installed_is_to_be_mended() -> None:
+    mend, stays = judged(installed(), known())
+    assert mend == [] and stays
+    monitor = {(found.name, found.version) for found in installed(("spark",)) if found.place == "spark"}
+    assert ("kafka-clients", "3.9.1") in monitor, "the connector asks for 3.9.0"
+
+
+@pytest.mark.parametrize(
+    ("answer", "mended", "says"),
+    [
+        ((0, "", "No known vulnerabilities found"), False, "none has a known vulnerability"),
+        ((1, "", "requests.exceptions.ConnectionError: Max retries exceeded"), False, "NOT CHECKED"),
+        ((1, "Name Version ID\nlib 1.0 PYSEC-1", "Found 1 known vulnerability"), True, "PYSEC-1"),
+        ((2, "", "usage: pip-audit"), True, "usage"),
+    ],
+)
+def test_an_answer_that_did_not_come_is_neither_good_nor_bad(
+    answer: tuple[int, str, str], mended: bool, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert audit.told(*answer) is mended
+    assert says in capsys.readouterr().out
+
+
+def test_the_bill_names_packages_and_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "sbom.json"
+    monkeypatch.setattr("sys.argv", ["sbom", str(out)])
+    monkeypatch.setattr(sbom, "requirements", lambda: "kafka-python==3.0.12\nlz4==4.4.5\n")
+    assert sbom.main() == 0
+    bill = json.loads(out.read_text("utf-8"))
+    purls = {component.get("purl") for component in bill["components"]}
+    assert bill["bomFormat"] == "CycloneDX"
+    assert {"pkg:pypi/kafka-python@3.0.12", "pkg:maven/org.apache.kafka/kafka-clients@3.9.1"} <= purls
+    assert all(len(c["hashes"][0]["content"]) == 64 for c in bill["components"] if "maven" in c.get("purl", ""))
