@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from clienthealth.judging import judge_windows
-from clienthealth.logs.signatures import BLOCKING, DEADLOCK, LOOP, METADATA, NOT_CLOSED
+from clienthealth.logs.signatures import BLOCKING, CONSUMER_STALLED, DEADLOCK, LOOP, METADATA, NOT_CLOSED
 from clienthealth.modes import modes
 from clienthealth.records import ClientWindow, Verdict
 from tests.recorded import RECORDINGS, Recorded, clients, folders
@@ -25,7 +25,9 @@ UNSEEN = {
 }
 #: Recordings whose fault shows in one kind of indirect evidence only.
 INDIRECT = {
-    "slow-handler-4.1": "the Java consumer logs nothing before max.poll.interval.ms (300 s)",
+    "slow-handler-3.7": "the Java consumer logs nothing before max.poll.interval.ms (300 s)",
+    "slow-handler-4.1": "the same",
+    "slow-handler-librdkafka": "librdkafka logs nothing before max.poll.interval.ms (60 s)",
 }
 SILENT = ("c1_healthy", "4_ctl_idle", "1_ctl_clean", "5_ctl_close", "5_ctl_idle_noclose", "c4_backpressure")
 
@@ -170,3 +172,27 @@ def test_a_reading_every_ten_seconds_and_no_dump_confirm_within_a_minute(name: s
             assert 0 < seconds <= 50
             return
     pytest.fail("never confirmed")
+
+
+@pytest.mark.parametrize(
+    ("name", "culprit", "victims"),
+    [
+        ("slow-handler-3.7", "b2", {"b1", "b3"}),  # idle1 starves of nothing
+        ("slow-handler-4.1", "payments", {"orders", "refunds"}),
+        ("slow-handler-librdkafka", "p3", {"p4"}),
+        ("cross-topic-0.9", "lw4", {"lw1", "lw2", "lw3", "lw5", "lw6"}),
+    ],
+)
+def test_the_culprit_and_only_those_that_starve_are_named(name: str, culprit: str, victims: set[str]) -> None:
+    (consumer,) = (client for client in clients(RECORDINGS / name) if client.client.kind != "producer")
+    found = [v for w in consumer.windows for v in judge_windows([w], {}, w.end_ms) if v.mode == BLOCKING]
+    told = [v.detail for v in found if "culprit" in v.detail]
+    assert told and {detail["culprit"] for detail in told} == {culprit}
+    assert set().union(*(detail["victims"] for detail in told)) == victims
+
+
+def test_a_close_that_hangs_is_one_failure() -> None:
+    for name in ("close-hangs-3.9", "close-hangs-4.1"):
+        found = verdicts(RECORDINGS / name)
+        assert found[LOOP].detail == {"cause": "close-hangs", "thread": "worker-bills", "frame": "Con.forever"}
+        assert found[CONSUMER_STALLED].status == "unknown"

@@ -93,6 +93,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         "old-client-whose-commits-are-refused-again-and-again",
         window("consumer", logs=[mine(line(s, "commit-refused")) for s in (5, 30, 55)]),
     ),
+    suspects(
+        "joins-again-and-again-by-metrics-alone",
+        window(
+            "consumer",
+            polling(lambda s: s % 9, rising(0.1), rising(20), rebalance_total=lambda s: 1 + s // 9),
+        ),
+    ),
     unknown("one-refused-commit", window("consumer", logs=[mine(line(30, "commit-refused"))])),
     unknown("away-for-a-minute-of-five", window("consumer", polling(lambda s: s))),
     suspects("away-for-longer-than-the-default", window("consumer", polling(lambda s: 290 + s))),

@@ -67,6 +67,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         window("consumer", consumer({"a": rising(50), "b": rising(10)}, last_poll_seconds_ago=lambda s: s)),
     ),
     suspects(
+        "a-queue-of-one-chunk-and-nobody-says-how-many-it-may-hold",
+        window(
+            "legacy-consumer",
+            legacy(stuck_at(900, 20), {"a": still(1), "b": still()}, {"a": stuck_at(50, 20), "b": stuck_at(50, 20)}),
+        ),
+    ),
+    suspects(
         "java-handler-of-one-topic-hangs",
         window(
             "consumer",

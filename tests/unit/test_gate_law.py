@@ -136,7 +136,6 @@ def test_some_faults_are_seen_by_metrics() -> None:
         mode.id: sum(gate(mode, stacked(of_kind), mode.thresholds)[0].sum() for of_kind in of_kinds(made(), mode))
         for mode in LIVE
     }
-    assert passed.pop("consumer-shutdown-loop") == 0
     assert min(passed.values()) >= 1
 
 

@@ -291,6 +291,7 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
         ("ConsumerConfig values:", {}),
     ),
     "legacy-client-named": (("Property client.id is overridden to trade feed|ü", {"client": "trade feed|ü"}),),
+    "connector-config": (("Property queued.max.message.chunks is overridden to 10", {"queuedMaxMessageChunks": "10"}),),
 }
 
 INNOCENT = (

@@ -57,7 +57,7 @@ def _option(name: str, group: str, text: str = r"[^\s,]+") -> str:
 
 
 #: The lines in which a client says how it is configured.
-CONFIG_LOGGED = ("producer-config", "consumer-config", "legacy-client-named")
+CONFIG_LOGGED = ("producer-config", "consumer-config", "connector-config", "legacy-client-named")
 
 
 def options_logged(captures: Mapping[str, str]) -> dict[str, str]:
@@ -466,6 +466,12 @@ SIGNATURES: tuple[Signature, ...] = (
         r"Property client\.id is overridden to (?P<client>\S[^\n]{0,299})",
         "legacy-consumer",
         logger="kafka.utils",
+    ),
+    Signature(
+        "connector-config",
+        "Property queued.max.message.chunks is overridden to",
+        r"Property queued\.max\.message\.chunks is overridden to (?P<queuedMaxMessageChunks>\d{1,9})",
+        "legacy-consumer",
     ),
 )
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clienthealth.logs.signatures import CONSUMER_STALLED, LOOP
-from clienthealth.modes import FailureMode, Gate, Texts, first_reason, threshold
+from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
 from clienthealth.modes._closing import Closing, closing
 from clienthealth.modes._evidence import (
     Fact,
@@ -42,7 +42,7 @@ from clienthealth.modes._evidence import (
     sightings,
 )
 from clienthealth.records import ClientWindow, LogEvent, Thread, ThreadDump, Verdict
-from clienthealth.windows.columns import Floats
+from clienthealth.windows.columns import Bools, Floats
 from clienthealth.windows.view import Windows
 
 LOOKUPS = ("offset-manager-lookup-failed", "offset-manager-channel-failed")
@@ -126,12 +126,21 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
         known = {"thread": seen.thread, "frame": seen.where} if seen else {}
         return conclude(LOOP, facts, {"cause": "close-hangs", **known}, independent=False)
     if seen is not None:
-        return conclude(LOOP, [], otherwise=f"'{seen.thread}' is inside close(), which may take a while")
+        text = f"'{seen.thread}' is inside close(), which may take a while"
+        return conclude(LOOP, [], doubts=[Fact("thread-dump", seen.since_ms, seen.last_ms, text, source=seen.source)])
     begun = events(window, CLOSING)
     if begun and not any(event.ts_ms >= begun[-1].ts_ms for event in events(window, CLOSED)):
-        return conclude(LOOP, [], otherwise=UNDER_WAY)
+        return conclude(LOOP, [], doubts=[Fact("log", begun[-1].ts_ms, begun[-1].ts_ms, UNDER_WAY)])
+    w = Windows.of(window)
     known_well = window.dumps or events(window, CLOSED)
-    return conclude(LOOP, [], otherwise=None if known_well else GATE.reason(Windows.of(window), limits))
+    doubts = [] if known_well or not silent(w, limits)[0] else [_silence(window, w)]
+    return conclude(LOOP, [], otherwise=None if known_well else GATE.reason(w, limits), doubts=doubts)
+
+
+def _silence(window: ClientWindow, w: Windows) -> Fact:
+    last = window.readings[-1]
+    text = f"it has not called poll() for {duration(float(polls_ago(w)[0]))}, and no dump tells whether it is closed"
+    return Fact("metric", last.ts_ms, last.ts_ms, text, source=last.source)
 
 
 def _hanging(seen: Closing, limits: Thresholds) -> list[Fact]:
@@ -348,6 +357,11 @@ def polls_ago(w: Windows) -> Floats:
     return w.last("last-poll-seconds-ago")
 
 
+def silent(w: Windows, limits: Thresholds) -> Bools:
+    """Has a consumer of the Java client not polled for long?"""
+    return (polls_ago(w) >= limits.silent_poll_seconds) & (w.samples >= MIN_READINGS)
+
+
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Nothing is fetched, or not polled for."""
     if w.kind != "consumer":
@@ -358,7 +372,12 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
     return first_reason(len(w), (BLIND_POLLS, ~polls))
 
 
-GATE = Gate(blind)
+def suspects(w: Windows, thresholds: Thresholds) -> Bools:
+    """Metrics alone show only doubts: a consumer of the Java client that has not polled for long."""
+    return silent(w, thresholds) if w.kind == "consumer" else np.zeros(len(w), np.bool_)
+
+
+GATE = Gate(blind, suspects)
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:

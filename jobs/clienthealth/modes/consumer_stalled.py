@@ -62,6 +62,9 @@ class Thresholds:
     min_rebalances_repeats: int = threshold(
         2, "rebalances within a window of a consumer that is too slow: it is thrown out and joins again in circles"
     )
+    circling_away_seconds: float = threshold(
+        5.0, "and it is away from poll() for so long in between: members of a group that others join come back in 1 s"
+    )
     same_frames_seconds: float = threshold(
         30.0, "a consuming thread at the same frames in dumps so far apart: work on one batch moves on"
     )
@@ -109,6 +112,11 @@ def idle(w: Windows) -> Bools:
 
 def _lag(w: Windows) -> Floats:
     """What the client says of its lag: the greatest of all partitions over the window, NaN where it says nothing."""
+    return w.max(_lags(w))
+
+
+def _lags(w: Windows) -> Column:
+    """The lag by reading: over all partitions, or of the worst where only that is told."""
 
     def made() -> Column:
         told = w.parts.col("records-lag")
@@ -118,7 +126,7 @@ def _lag(w: Windows) -> Floats:
         of_rows = np.where(known[end] > known[begin], sums[end] - sums[begin], np.nan)
         return Column(np.fmax(of_rows, w.col("records-lag-max")))
 
-    return w.max(w.once_for_rows("consumer: lag", made))
+    return w.once_for_rows("consumer: lag", made)
 
 
 def away(w: Windows) -> Floats:
@@ -151,6 +159,12 @@ def left(w: Windows, limits: Thresholds) -> Bools:
     return gone & standing & (w.grown("last-heartbeat-seconds-ago") > 0)
 
 
+def circling(w: Windows, limits: Thresholds) -> Bools:
+    """Does it join its group again and again, is it away from poll() in between, and falls behind?"""
+    found: Bools = (w.grown("rebalance-total") >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
+    return found & (away(w) >= limits.circling_away_seconds) & (w.grown(_lags(w)) > 0)
+
+
 def silent(w: Windows, limits: Thresholds) -> Bools:
     """Has it something to handle, and not polled for long, whatever it may?"""
     found: Bools = (w.last("last-poll-seconds-ago") >= limits.silent_seconds) & (w.samples >= MIN_READINGS)
@@ -159,7 +173,7 @@ def silent(w: Windows, limits: Thresholds) -> Bools:
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     """Away from poll() for too long, or for long."""
-    return too_long(w, thresholds) | silent(w, thresholds)
+    return too_long(w, thresholds) | circling(w, thresholds) | silent(w, thresholds)
 
 
 BLIND_POLLS = "the consumer does not tell when it polls (Java clients do from 2.4 on)"
@@ -178,7 +192,7 @@ GATE = Gate(blind, suspects)
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     if not too_long(w, limits)[0]:
-        return []
+        return _circles(window, w) if circling(w, limits)[0] else []
     configured = _known(interval(w)[0])
     most = limits.assumed_poll_interval_seconds if configured is None else configured
     seconds, last = float(away(w)[0]), window.readings[-1]
@@ -196,6 +210,17 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
         text += f"; max.poll.interval.ms is {duration(most)}{'' if configured is not None else ' by default'}"
     beyond = seconds >= most and configured is not None
     return [Fact("metric", since, last.ts_ms, text, beyond or gone, last.source)]
+
+
+def _circles(window: ClientWindow, w: Windows) -> list[Fact]:
+    first, last = window.readings[0], window.readings[-1]
+    seconds = (last.ts_ms - first.ts_ms) / 1000
+    text = (
+        f"it joined its group {w.grown('rebalance-total')[0]:.0f} times in {duration(seconds)}, "
+        f"stayed away from poll() for up to {duration(float(away(w)[0]))} in between, and its lag grew by "
+        f"{count(float(w.grown(_lags(w))[0]), 'record')}"
+    )
+    return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source)]
 
 
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -293,7 +318,8 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     most = min((window.end_ms - window.start_ms) / 2000, thresholds.suspect_share * told)
     rises = w.rises("records-consumed-total")[0] >= w.samples[0] - 1 >= MIN_READINGS - 1
     goes_on = rises if np.isnan(away_now) else away_now < most
-    return bool(goes_on) and not too_long(w, thresholds)[0] and not events(window, *EXPIRED, REFUSED)
+    stalls = too_long(w, thresholds)[0] or circling(w, thresholds)[0]
+    return bool(goes_on) and not stalls and not events(window, *EXPIRED, REFUSED)
 
 
 MODE = FailureMode(

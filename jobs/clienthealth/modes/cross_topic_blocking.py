@@ -193,12 +193,15 @@ def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
     """The longest stretch over which nothing was fetched while one topic's queue was full and others were empty."""
-    limit = option(window, CHUNKS[0]) or CHUNKS[1]
+    told = option(window, CHUNKS[0])
+    limit = told or CHUNKS[1]
     runs = without_fetches(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
         stood = run(window, "fetch-requests-total", runs.first[at], runs.last[at])
         chunks_of = [_topics(reading, "queue-chunks") for reading in stood.readings[1:]]
-        at_limit = [t for t in chunks_of[-1] if all(q.get(t, 0) >= limit for q in chunks_of)]
+        # Where nobody says how long a queue may get, one that stands at some length may be full.
+        least = limit if told else min(limit, 1)
+        at_limit = [t for t in chunks_of[-1] if all(q.get(t, 0) >= least for q in chunks_of)]
         empty = [t for t in chunks_of[-1] if all(q.get(t) == 0 for q in chunks_of)]
         for culprit in at_limit:
             victims = [topic for topic in empty if _is_victim(window, stood.first, topic, culprit, limits)]
@@ -207,7 +210,8 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
                     f"the queue of topic {culprit} stood at {chunks_of[-1][culprit]:.0f} chunks for "
                     f"{duration(stood.seconds)}, nothing was fetched, and {listing(victims)} had nothing in the queue"
                 )
-                direct = stood.seconds >= limits.confirm_blocked_seconds and len(stood.readings) >= MIN_READINGS
+                full_for_sure = chunks_of[-1][culprit] >= limit and len(stood.readings) >= MIN_READINGS
+                direct = full_for_sure and stood.seconds >= limits.confirm_blocked_seconds
                 fact = Fact("metric", stood.first.ts_ms, stood.last.ts_ms, text, direct, stood.last.source)
                 shares = {topic: round(min(1.0, chunks / limit), 3) for topic, chunks in chunks_of[-1].items()}
                 return [fact], {"culprit": culprit, "victims": victims, "queues": shares}
