@@ -1,0 +1,119 @@
+"""Failures that go on for a day: one incident from onset to end, whatever becomes of the evidence in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+from clienthealth.formats import Snapshot
+from clienthealth.incidents import Transition
+from clienthealth.windows.packed import Said
+from tests.chronic import FAILURES, NOT_CLOSED, Failure
+from tests.stepped import START, Stepped, snapshot
+
+BEGIN = 60
+DAY = 86_400
+#: An end shows at the latest when three reporting intervals and a watermark have passed.
+CLOSED_SECONDS = 120
+#: Of what each kind of evidence alone can show.
+BY_LOG = ("send-blocked-on-metadata", "consumer-shutdown-loop", "delivery-stalled")
+BY_METRICS = (
+    "producer-callback-deadlock",
+    "send-blocked-on-metadata",
+    "cross-topic-blocking",
+    "delivery-stalled",
+    "consumer-stalled",
+)
+
+
+def others(until: float, every: int = 10) -> Iterator[Snapshot]:
+    """Somebody who is well and reports all the time."""
+    for second in range(-120, int(until), every):
+        yield snapshot(second, {"select-total": second + 1000}, "other", instance="o:1", host="o", every=every)
+
+
+def changes(monitor: Stepped, mode: str) -> list[Transition]:
+    return [c for published in monitor.published for c in published.changes if c.verdict.mode == mode]
+
+
+def check(monitor: Stepped, failure: Failure, end: float, sure: bool = True) -> None:
+    """One incident of one client, from its onset to its end. `sure`: it was confirmed, else suspected all the time."""
+    found = changes(monitor, failure.mode)
+    kinds = [change.change for change in found]
+    assert kinds in (["opened", "closed"], ["opened", "escalated", "closed"]), kinds
+    assert {change.client.client_id for change in found} == {failure.client_id}
+    first, last = found[0], found[-1]
+    onset = ((first.verdict.since_ms or 0) - START) / 1000 - BEGIN
+    assert -30 <= onset <= 90
+    # It is over when its client, which reports once a minute at least, was heard of last.
+    assert -61 <= (last.ts_ms - START) / 1000 - end <= CLOSED_SECONDS
+    assert any(change.verdict.status == "confirmed" for change in found[:-1]) == sure
+
+
+def ids(failure: Failure) -> str:
+    return failure.mode
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=ids)
+def test_a_day_of_a_failure_is_one_incident(failure: Failure) -> None:
+    """Readings a minute, dumps in the first hour, logs thinned at their source and lost in the afternoon; ten minutes
+    in which nothing arrives from anybody, and a restart of the monitor."""
+    end = BEGIN + DAY
+    out, back = 6 * 3600, 6 * 3600 + 600
+    things: list[Snapshot | Said] = [*failure.snapshots(BEGIN, DAY, every=60)]
+    if failure.mode not in BY_METRICS:
+        things += failure.said(BEGIN, DAY)
+    else:
+        things += failure.said(BEGIN, 8 * 3600)
+    things += failure.dumps(BEGIN, 3600)
+    things += others(end + 900, every=60)
+    monitor = Stepped()
+    arrived = (thing for thing in things if not out <= ((thing.ts_ms or 0) - START) / 1000 < back)
+    in_batches(monitor, arrived, restart=12 * 3600)
+    check(monitor, failure, end)
+
+
+def in_batches(monitor: Stepped, things: Iterable[Snapshot | Said], restart: float) -> None:
+    """Batches of ten seconds in the first minutes and in the last ones, of five minutes in between."""
+    by_batch: dict[float, list[Snapshot | Said]] = {}
+    for thing in sorted(things, key=lambda thing: thing.ts_ms or 0):
+        second = ((thing.ts_ms or 0) - START) / 1000
+        length = 10.0 if second < 600 or second > DAY - 300 else 300.0
+        by_batch.setdefault((second // length + 1) * length, []).append(thing)
+    for second, batch in by_batch.items():
+        monitor.saved = abs(second - restart) < 300
+        monitor.batch(batch, second)
+
+
+@pytest.mark.parametrize("failure", [f for f in FAILURES if f.mode in BY_METRICS], ids=ids)
+def test_metrics_alone_keep_an_incident_open(failure: Failure) -> None:
+    monitor, end = Stepped(), BEGIN + 900
+    monitor.batches([*failure.snapshots(BEGIN, 900), *others(end + 300)], 10)
+    # Metrics say that sends fail, not that callers waited for metadata.
+    check(monitor, failure, end, sure=failure.mode != "send-blocked-on-metadata")
+
+
+@pytest.mark.parametrize("thinned", [True, False])
+@pytest.mark.parametrize("failure", [f for f in FAILURES if f.mode in BY_LOG], ids=ids)
+def test_logs_alone_keep_an_incident_open_and_it_is_their_clients(failure: Failure, thinned: bool) -> None:
+    seconds = 600 if thinned else 150
+    monitor, end = Stepped(), BEGIN + seconds
+    monitor.batches([*failure.said(BEGIN, seconds, thinned), *others(end + 300)], 10)
+    found = changes(monitor, failure.mode)
+    assert [change.change for change in found] in (["opened", "closed"], ["opened", "escalated", "closed"])
+    assert -30 <= (found[-1].ts_ms - START) / 1000 - end <= CLOSED_SECONDS
+
+
+def test_records_left_behind_are_one_incident_shown_for_an_hour() -> None:
+    """An event: it ends when it has been shown long enough, and is told again as long as it is."""
+    monitor = Stepped()
+    monitor.batches([*NOT_CLOSED.snapshots(BEGIN, 600), *NOT_CLOSED.said(BEGIN, 600), *others(7200, every=30)], 30)
+    (opened, closed) = changes(monitor, NOT_CLOSED.mode)
+    assert (opened.change, closed.change) == ("opened", "closed")
+    assert 3600 <= (closed.ts_ms - opened.ts_ms) / 1000 <= 3700
+    key = opened.client.key
+    told = [value for published in monitor.published for name, value in published.records if name == key]
+    gone = [value for value in told if value and b'"departed":true' in value]
+    assert len(gone) >= 12, "once in five minutes"
+    assert told[-1] is None
