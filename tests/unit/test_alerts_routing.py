@@ -42,6 +42,9 @@ MONITOR_DOWN = {"alertname": "KafkaClientHealthMonitorDown", **CRITICAL}
         ),
         pytest.param({**DEADLOCK, **CRITICAL}, {**BURN, **CRITICAL}, True, id="a page for the cause is enough"),
         pytest.param(
+            {**DEADLOCK, **WARNING}, {**BURN, **CRITICAL}, True, id="a failure is paged once, when it is sure"
+        ),
+        pytest.param(
             {**DEADLOCK, **CRITICAL}, {**BURN, **CRITICAL, "service": "x"}, False, id="another service burns for itself"
         ),
         pytest.param({**RETENTION, **CRITICAL}, {**RETENTION, **WARNING}, True, id="the higher threshold speaks"),

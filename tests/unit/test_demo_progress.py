@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from clienthealth.records import Status
+from deploy.demo import lasting
 from deploy.demo.clients import CLIENTS
 from deploy.demo.main import shortcomings
 from deploy.demo.progress import Course, unexplained
@@ -102,3 +103,50 @@ def test_an_expected_page_is_waited_for_and_so_is_its_proof() -> None:
     ]
     proved = replace(paged, kinds={DEADLOCK: {"thread-dump", "metric"}})
     assert shortcomings((DEADLOCK,), [proved, HEALTHY], []) == []
+
+
+def lasts(**changed: Any) -> Course:
+    """A deadlock that has been shown since it was found."""
+    now: dict[str, Status] = {DEADLOCK: "confirmed"}
+    usual: dict[str, Any] = {"now": now, "first_shown_ms": 10_000, "last_shown_ms": 1_200_000, "firing": {DEADLOCK}}
+    return replace(course("callback-deadlock", 7), **(usual | changed))
+
+
+ITS_PAGE = Page(
+    20_000,
+    "firing",
+    {
+        "alertname": "X",
+        "severity": "critical",
+        "service": "order-service",
+        "instance": "h:7",
+        "client_id": "p",
+        "mode": DEADLOCK,
+    },
+    RUNBOOK,
+    "00:00:15",
+)
+
+
+@pytest.mark.parametrize(
+    ("failing", "pages", "lacks"),
+    [
+        (lasts(), [ITS_PAGE, replace(ITS_PAGE, received_ms=900_000)], None),
+        (lasts(), [], "was paged 0 times"),
+        (lasts(), [ITS_PAGE, replace(ITS_PAGE, started="00:10:00")], "was paged 2 times"),
+        (lasts(now={DEADLOCK: "ok"}), [ITS_PAGE], "not shown any more"),
+        (lasts(gaps=[(100_000, 130_000)]), [ITS_PAGE], "was not shown all the time"),
+        (lasts(firing=set()), [ITS_PAGE], "was resolved although it still fails"),
+        (
+            lasts(),
+            [ITS_PAGE, replace(ITS_PAGE, labels={n: v for n, v in ITS_PAGE.labels.items() if n != "client_id"})],
+            "a process without a name was told of",
+        ),
+        (replace(lasts(), running=cast(Running, Process(7, None))), [], "has not failed in 1200 s"),
+    ],
+)
+def test_a_failure_that_goes_on_is_shown_to_the_end_and_paged_once(
+    failing: Course, pages: list[Page], lacks: str | None
+) -> None:
+    found = lasting.shortcomings([failing, HEALTHY], pages, 1200, now_ms=1_200_000)
+    assert found == [] if lacks is None else any(lacks in sentence for sentence in found)
