@@ -49,7 +49,7 @@ def judge_windows(
         if client.kind in mode.kinds and mode.absence == absence:
             limits = thresholds(mode, overrides)
             verdicts.append(merged([verdict(mode, window, now_ms, limits) for window in windows]))
-    return verdicts
+    return explained(verdicts)
 
 
 def merged(verdicts: Sequence[Verdict]) -> Verdict:

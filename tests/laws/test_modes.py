@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import clienthealth.modes
+from clienthealth import checkout
+from clienthealth.diagnose.causes import CAUSES
 from clienthealth.judging import judge_windows
 from clienthealth.logs.signatures import SIGNATURES
 from clienthealth.modes import FailureMode, modes
@@ -23,9 +25,7 @@ ALL = list(modes().values())
 every_mode = pytest.mark.parametrize("mode", ALL, ids=lambda mode: mode.id)
 
 #: Controls on which a mode is suspected all the same, by name, with the reason.
-NOISE = {
-    ("outage-4.1", "send-blocked-on-metadata"): "4.x callers really wait for 31 s; it clears, as nothing is lost",
-}
+NOISE: dict[tuple[str, str], str] = {}
 #: Words of the applications in the recordings: an application's words are never a rule.
 APPLICATION_WORDS = (
     "kfkBolt",
@@ -100,6 +100,24 @@ def test_every_threshold_has_a_unit_or_is_a_share_and_a_reason(mode: FailureMode
             r"(_seconds|_ms|_bytes|_ratio|_share|_records|_lines|_repeats|_errors|_sends|_fills|_growth|_margin)$",
             field.name,
         ), field.name
+
+
+def causes_shown() -> dict[str, set[str]]:
+    """By mode the causes that verdicts on hand-made windows and on recordings give."""
+    found: dict[str, set[str]] = {mode.id: set() for mode in ALL}
+    for mode in ALL:
+        judged = [mode.judge(s.window, s.window.end_ms, mode.thresholds) for s in scenarios()[mode.id]]
+        judged += [known for folder in folders() if (known := verdicts(folder).get(mode.id))]
+        found[mode.id] = {str(v.detail["cause"]) for v in judged if v.unhealthy and v.detail.get("cause")}
+    return found
+
+
+def test_every_cause_has_its_sentence_and_its_row_in_the_runbook_and_no_sentence_is_idle() -> None:
+    shown = causes_shown()
+    assert set().union(*shown.values()) == set(CAUSES)
+    for mode_id, causes in shown.items():
+        runbook = (checkout.root() / "alerts" / "runbooks" / f"{mode_id}.md").read_text(encoding="utf-8")
+        assert [cause for cause in causes if f"| `{cause}` |" not in runbook] == [], mode_id
 
 
 @every_mode

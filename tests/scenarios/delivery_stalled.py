@@ -70,6 +70,21 @@ def refusals(*seconds: float) -> list[LogEvent]:
     ]
 
 
+def slowly(sent: Of, closed: Of) -> list[Reading]:
+    """Readings every 5 min of a producer with records in hand that loses connections."""
+    return producer(
+        rising(),
+        still(MIB),
+        step=300,
+        until=1500,
+        record_send_total=sent,
+        connection_close_total=closed,
+        record_error_total=still(),
+    )
+
+
+#: Each record is tried nine times, refused, and given up: its last try looks delivered.
+REFUSED = sending(rising(200), still(MIB), record_retry_total=rising(180), record_error_total=since(0, 20))
 FAILING = {"connection_close_total": since(10, 1)}
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -149,4 +164,20 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     unknown("nothing-counted", window(readings=producer(rising()))),
     unknown("buffer-not-told", window(readings=every(10, {"record-send-total": still(400)}))),
+    suspects(
+        "answers-are-refusals-and-no-log",
+        window(readings=sending(rising(20), record_retry_total=lambda s: 20 * max(0.0, s - 10))),
+    ),
+    fires("refused-until-they-expire", window(readings=REFUSED, logs=[*refusals(15, 25, 35), *expiries(20, 35, 50)])),
+    suspects("refused-until-they-expire-and-no-log", window(readings=REFUSED)),
+    near_miss(
+        "back-pressure-with-failing-sends",
+        window(
+            readings=sending(
+                rising(), still(32 * MIB), record_error_total=since(0, 300), record_retry_total=since(0, 1)
+            )
+        ),
+    ),
+    suspects("reports-every-5-min", window(readings=slowly(stuck_at(400, 100), since(100, 1)))),
+    near_miss("delivers-and-reports-every-5-min", window(readings=slowly(rising(), still()))),
 )

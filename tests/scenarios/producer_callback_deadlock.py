@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clienthealth.records import Thread
+from clienthealth.records import LogEvent, Thread
 from tests.scenarios._making import (
     AWAIT_UPDATE,
     CALLBACK,
@@ -17,6 +17,7 @@ from tests.scenarios._making import (
     filling,
     fires,
     line,
+    mine,
     near_miss,
     network,
     producer,
@@ -27,6 +28,24 @@ from tests.scenarios._making import (
     unknown,
     window,
 )
+
+FLUSH = (
+    *PARK,
+    "org.apache.kafka.clients.producer.internals.ProduceRequestResult.await",
+    "org.apache.kafka.clients.producer.KafkaProducer.flush",
+    *CALLBACK,
+)
+OTHER = Thread("kafka-producer-network-thread | audit", "RUNNABLE", ("sun.nio.ch.EPoll.wait",), 50.0)
+#: A callback holds the I/O thread from 20 to 42 s, then everything is delivered.
+HELD = producer(
+    lambda s: 500 + 50 * min(s, 20) + 50 * max(0, s - 42), lambda s: 20_000 * (s - 20) if 20 < s < 42 else 0.0, step=1
+)
+
+
+def refusal(seconds: float) -> LogEvent:
+    """The client refuses a call of flush() inside a callback."""
+    return mine(line(seconds, "flush-refused-in-callback"))
+
 
 SCENARIOS: tuple[Scenario, ...] = (
     fires(
@@ -154,4 +173,48 @@ SCENARIOS: tuple[Scenario, ...] = (
     unknown("no-selector-counted", window(readings=every(10, {"record-send-rate": still(5)}))),
     unknown("no-buffer-told", window(readings=every(10, {"select-total": rising()}))),
     unknown("two-readings", window(readings=producer(rising(), until=15))),
+    fires(
+        "reports-every-5-min",
+        window(readings=producer(stuck_at(500, 100), filling(20_000, 100, 32 * MIB), step=300, until=1500)),
+    ),
+    near_miss(
+        "busy-and-reports-every-5-min", window(readings=producer(rising(), still(32 * MIB), step=300, until=1500))
+    ),
+    near_miss("idle-and-reports-every-5-min", window(readings=producer(still(500), step=300, until=1500))),
+    suspects("held-for-22-s-and-let-go", window(readings=HELD)),
+    fires("flush-inside-callback", window(dumps=[dump(5, network(FLUSH))])),
+    fires(
+        "send-waits-inside-a-callback-by-the-log-alone",
+        window(logs=[line(40, "topic-not-in-metadata", thread="k-thread | orders", topic="dead", waitMs="60000")]),
+    ),
+    near_miss(
+        "send-waits-outside-callbacks",
+        window(
+            readings=producer(rising()),
+            logs=[line(40, "topic-not-in-metadata", thread="http-1", topic="dead", waitMs="60000")],
+        ),
+    ),
+    suspects("flush-refused", window(readings=producer(rising()), logs=[refusal(s) for s in range(10, 40)])),
+    near_miss("flush-refused-once", window(readings=producer(rising()), logs=[refusal(10)])),
+    suspects("the-result-may-be-another-producers", window(dumps=[dump(5, network(GET), OTHER)])),
+    fires(
+        "its-result-does-not-come-either", window(dumps=[dump(5, network(GET), OTHER), dump(50, network(GET), OTHER)])
+    ),
+    suspects(
+        "waits-for-an-answer-of-http",
+        window(dumps=[dump(20, network(("sun.nio.ch.Net.poll", "com.example.Http.post", *CALLBACK), "RUNNABLE"))]),
+    ),
+    unknown(
+        "sleeps-in-a-callback-in-one-dump",
+        window(dumps=[dump(20, network(("java.lang.Thread.sleep", *CALLBACK), "TIMED_WAITING"))]),
+    ),
+    unknown(
+        "slow-callbacks-in-two-dumps",
+        window(
+            dumps=[
+                dump(s, network(("java.lang.Thread.sleep", *CALLBACK), "TIMED_WAITING", cpu))
+                for s, cpu in ((5, 50.0), (50, 110.0))
+            ]
+        ),
+    ),
 )

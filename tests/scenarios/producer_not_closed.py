@@ -15,6 +15,8 @@ from tests.scenarios._making import (
     line,
     mine,
     near_miss,
+    producer,
+    rising,
     suspects,
     unknown,
     window,
@@ -108,4 +110,29 @@ SCENARIOS: tuple[Scenario, ...] = (
         "buffer-not-told", window(readings=[Reading(at(10), {"record-send-rate": 5.0})], logs=[STARTED], departed=10)
     ),
     unknown("still-there", window(readings=last_reading(8 * MIB))),
+    suspects(
+        "close-has-not-come-back",
+        window(
+            readings=last_reading(4 * MIB),
+            logs=[STARTED, mine(line(2, "producer-closing", timeout="9223372036854775807"))],
+            departed=10,
+        ),
+    ),
+    near_miss(
+        "read-in-the-middle-of-a-close",
+        window(
+            readings=last_reading(4 * MIB),
+            logs=[STARTED, mine(line(8, "producer-closing", timeout="9223372036854775807"))],
+            departed=10,
+        ),
+    ),
+    suspects("aiokafka-not-stopped", window(logs=[line(12, "aiokafka-unclosed")], departed=12)),
+    unknown(
+        "killed-while-it-was-sending",
+        window(
+            readings=producer(rising(), record_send_total=rising()),
+            logs=[STARTED, line(60, "process-killed")],
+            departed=50,
+        ),
+    ),
 )

@@ -27,6 +27,8 @@ from tests.scenarios._making import (
     window,
 )
 
+OWN = network(("sun.nio.ch.EPoll.wait", "org.apache.kafka.clients.producer.internals.Sender.run"), "RUNNABLE")
+
 SCENARIOS: tuple[Scenario, ...] = (
     fires(
         "topic-missing-after-60-s",
@@ -126,5 +128,42 @@ SCENARIOS: tuple[Scenario, ...] = (
     unknown("sends-not-counted", window(readings=producer(rising()))),
     unknown(
         "never-any-metadata", window(readings=producer(rising(), metadata_age=still(1.8e9), record_send_total=still()))
+    ),
+    suspects(
+        "topic-denied-and-sends-fail",
+        window(
+            readings=producer(
+                rising(), record_send_total=still(0), record_error_total=rising(1), metadata_age=still(0.5)
+            ),
+            logs=unknown_topic(40, 1, "TOPIC_AUTHORIZATION_FAILED"),
+        ),
+    ),
+    near_miss(
+        "callers-that-went-on",
+        window(dumps=[dump(15, caller(1), caller(2), OWN), dump(40, OWN)], readings=producer(rising())),
+    ),
+    fires(
+        "callers-held-while-other-topics-go-on",
+        window(
+            dumps=[dump(s, caller(1), OWN) for s in (2, 30, 56)],
+            readings=producer(rising(), record_send_total=rising()),
+        ),
+    ),
+    unknown(
+        "topic-unknown-while-others-are-sent",
+        window(readings=producer(rising(), record_send_total=rising()), logs=unknown_topic(40, 1)),
+    ),
+    suspects(
+        "reports-every-5-min",
+        window(
+            readings=producer(
+                rising(),
+                record_send_total=still(7),
+                record_error_total=rising(1),
+                metadata_age=still(0.5),
+                step=300,
+                until=1500,
+            )
+        ),
     ),
 )

@@ -87,6 +87,7 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
             {"topic": "orders", "error": "LEADER_NOT_AVAILABLE"},
         ),
     ),
+    "python-topic-unknown": (("kafka.cluster - Topic chekouts not found in cluster metadata", {"topic": "chekouts"}),),
     "topic-unknown": (("Delivery failed: Local: Unknown topic", {}), ("Broker: Unknown topic or partition", {})),
     "bootstrap-disconnected": (
         (
@@ -212,6 +213,18 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
             "<KafkaProducer client_id=a>: Got error produce response on topic-partition TopicPartition(topic='ledger', "
             "partition=0), retrying (9 attempts left): NotEnoughReplicasError",
             {"partition": "TopicPartition(topic='ledger', partition=0)", "error": "NotEnoughReplicasError"},
+        ),
+    ),
+    "aiokafka-produce-refused": (
+        (
+            "Got error produce response: NodeNotReadyError: Attempt to send a request to node which is not ready.",
+            {"error": "NodeNotReadyError"},
+        ),
+    ),
+    "aiokafka-connect-failed": (
+        (
+            "Unable connect to node with id 1: [Errno 111] Connect call failed ('127.0.0.1', 55871)",
+            {"node": "1", "address": "127.0.0.1"},
         ),
     ),
     "request-timed-out": (

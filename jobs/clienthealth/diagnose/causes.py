@@ -9,13 +9,19 @@ from clienthealth.modes import FailureMode
 from clienthealth.records import Client, Verdict
 
 #: By `detail.cause`. What stands in braces is taken from the detail; a sentence whose parts are not known is not used.
-_CAUSES: Mapping[str, tuple[str, ...]] = {
+CAUSES: Mapping[str, tuple[str, ...]] = {
     "get-in-callback": ("A callback calls get() on the only I/O thread, which alone could deliver the result.",),
     "flush-in-callback": ("A callback calls flush() on the only I/O thread, which alone could send the rest.",),
     "send-in-callback": (
         "A callback's own send() waits on the I/O thread, for max.block.ms per record at most: then it goes on.",
     ),
-    "callback-blocked": ("A callback holds the producer's only I/O thread in something that does not return.",),
+    "callback-blocked": (
+        "A callback held the producer's only I/O thread for {blocked_seconds} s, and then it returned.",
+        "A callback holds the producer's only I/O thread in something that does not return.",
+    ),
+    "flush-refused": (
+        "A callback calls flush(), which the client refuses there: nothing is stuck, but nothing is flushed either.",
+    ),
     "poll-not-called": ("The application does not call poll() or flush(), so that delivery reports pile up.",),
     "topic-missing": ("The topic {topic} does not exist on the cluster.", "The topic does not exist on the cluster."),
     "topic-denied": (
@@ -40,6 +46,8 @@ _CAUSES: Mapping[str, tuple[str, ...]] = {
         "A broker cannot be reached from here although the bootstrap address answers.",
     ),
     "not-enough-replicas": ("Too few replicas are in sync for the acknowledgements that are asked for.",),
+    "refused": ("The brokers answer, and refuse what is sent: the client's log would say why.",),
+    "unknown": ("Metadata does not come, and nothing tells whether the topic or the cluster is missing.",),
     "timeouts": ("The brokers do not answer in time, so records expire in the buffer.",),
     "handler-hangs": ("A handler does not return, so the consumer never comes back to poll().",),
     "poll-interval-exceeded": ("A handler takes longer than max.poll.interval.ms, so the consumer is thrown out.",),
@@ -71,7 +79,7 @@ def cause(verdict: Verdict) -> str:
         victims = detail.get("victims") or []
         held = ", ".join(map(str, victims)) if isinstance(victims, list | tuple) and victims else "the other topics"
         return f"The topic {detail['culprit']} is not consumed, so its full queue holds up {held}."
-    for sentence in _CAUSES.get(str(detail.get("cause")), ()):
+    for sentence in CAUSES.get(str(detail.get("cause")), ()):
         filled = _filled(sentence, detail)
         if filled:
             return filled

@@ -56,6 +56,8 @@ def _option(name: str, group: str, text: str = r"[^\s,]+") -> str:
     return rf"(?=(?:[\s\S]{{0,20000}}?\n[ \t]*{re.escape(name)} = (?P<{group}>{text}))?)"
 
 
+#: A send() has waited for metadata and given up.
+METADATA_WAITED = ("topic-not-in-metadata", "partition-not-in-metadata", "metadata-not-updated")
 #: The lines in which a client says how it is configured.
 CONFIG_LOGGED = ("producer-config", "consumer-config", "connector-config", "legacy-client-named")
 
@@ -94,8 +96,8 @@ SIGNATURES: tuple[Signature, ...] = (
         "flush-refused-in-callback",
         "invocation inside a callback is not permitted",
         r"KafkaProducer\.flush\(\) invocation inside a callback is not permitted",
-        "producer",
-        DEADLOCK,
+        kind="producer",
+        mode=DEADLOCK,
     ),
     Signature(
         "close-inside-callback",
@@ -138,6 +140,12 @@ SIGNATURES: tuple[Signature, ...] = (
         r"UNKNOWN_TOPIC_OR_PARTITION|LEADER_NOT_AVAILABLE|INVALID_TOPIC_EXCEPTION|TOPIC_AUTHORIZATION_FAILED)",
         None,
         METADATA,
+    ),
+    Signature(
+        "python-topic-unknown",
+        "in cluster metadata",
+        r"Topic (?P<topic>[\w.-]{1,249}) not found in cluster metadata",
+        mode=METADATA,
     ),
     Signature(
         "topic-unknown",
@@ -323,6 +331,22 @@ SIGNATURES: tuple[Signature, ...] = (
         DELIVERY_STALLED,
     ),
     Signature(
+        "aiokafka-produce-refused",
+        "Got error produce response: ",
+        r"Got error produce response: (?P<error>\w{3,80})",
+        "producer",
+        DELIVERY_STALLED,
+        "aiokafka.producer",
+    ),
+    Signature(
+        "aiokafka-connect-failed",
+        "Unable connect to node with id",
+        r"Unable connect to node with id (?P<node>[\w-]{1,20}): [^\n]{0,200}?"
+        r"\('(?P<address>[^'\n]{1,200})', \d{1,5}\)",
+        None,
+        DELIVERY_STALLED,
+    ),
+    Signature(
         "request-timed-out",
         "Disconnecting from node",
         r"Disconnecting from node (?P<node>-?\d{1,12}) due to (?:socket connection setup|request) timeout",
@@ -389,13 +413,7 @@ SIGNATURES: tuple[Signature, ...] = (
         NOT_CLOSED,
         direct=True,
     ),
-    Signature(
-        "aiokafka-unclosed",
-        "Unclosed AIOKafkaProducer",
-        r"Unclosed AIOKafkaProducer",
-        "producer",
-        NOT_CLOSED,
-    ),
+    Signature("aiokafka-unclosed", "Unclosed AIOKafkaProducer", r"Unclosed AIOKafkaProducer", "producer", NOT_CLOSED),
     Signature(
         "process-out-of-memory",
         "Terminating due to java.lang.OutOfMemoryError",

@@ -18,16 +18,16 @@ WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".wai
 
 def in_dumps(
     window: ClientWindow, still_cpu_share: float, overdue_seconds: float
-) -> tuple[list[tuple[Fact, str]], str | None]:
+) -> tuple[list[tuple[Fact, str]], list[Fact]]:
     """What dumps show of the I/O thread inside a callback, each with the cause that its frames tell.
 
     `still_cpu_share`: of a CPU, that a thread at one place uses at most; `overdue_seconds`: so long there is no wait
     that ends.
 
-    Second: why one of them is no proof, but no health either.
+    Second: what is no proof, but no health either.
     """
     found: list[tuple[Fact, str]] = []
-    doubt: str | None = None
+    doubts: list[Fact] = []
     earlier: dict[str, tuple[ThreadDump, Thread]] = {}
     for dump, thread in network_threads(window):
         cause = _cause_of(thread)
@@ -55,12 +55,11 @@ def in_dumps(
         elif waits(thread) and _unmoved(window, dump):
             fact = _seen(dump, f"{where} inside a callback, in {innermost(thread)}")
         if fact is None:
-            doubt = (
-                f"the I/O thread was found inside a callback, in {innermost(thread)}, and nothing tells of its return"
-            )
+            text = f"{where} inside a callback, in {innermost(thread)}: nothing tells whether it comes back"
+            doubts.append(_seen(dump, text))
         else:
             found.append((fact, cause))
-    return found, doubt
+    return found, doubts
 
 
 def _seen(dump: ThreadDump, text: str, direct: bool = False) -> Fact:

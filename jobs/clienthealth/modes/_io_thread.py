@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clienthealth.modes._evidence import JVM_FRAMES
-from clienthealth.records import ClientWindow, Thread, ThreadDump
+from clienthealth.records import ClientWindow, LogEvent, Thread, ThreadDump
 
 NETWORK_THREAD = "kafka-producer-network-thread"
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
@@ -28,6 +28,12 @@ _NATIVE_WAITS = (
 def is_network_thread(thread: Thread) -> bool:
     """Is it any producer's I/O thread?"""
     return thread.name.startswith(NETWORK_THREAD)
+
+
+def on_io_thread(event: LogEvent) -> bool:
+    """Was the line written on a producer's I/O thread? Some layouts leave only the end of a thread's name."""
+    before, separator, _ = (event.thread or "").partition("| ")
+    return bool(separator) and f"{NETWORK_THREAD} ".endswith(before)
 
 
 def network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]]:

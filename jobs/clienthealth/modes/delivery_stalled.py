@@ -71,11 +71,15 @@ def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)
     stands_still = reason == BLIND_FROZEN
-    delivers = reason is None and not facts and bool(stalls(w).seconds[0] < thresholds.min_stalled_seconds)
+    delivers = reason is None and not facts and _delivers(w, thresholds)
     if not stands_still:
         facts += _logged(window, bool(facts), delivers, thresholds)
     detail = _detail(window, w) if facts else None
     return conclude(DELIVERY_STALLED, facts, detail, None if facts else reason, independent=False)
+
+
+def _delivers(w: Windows, limits: Thresholds) -> bool:
+    return bool(stalls(w).seconds[0] < limits.min_stalled_seconds and net(w)[0] > 0)
 
 
 # -- what the metrics show, over any number of windows ---------------------------------------------------------------
@@ -164,6 +168,29 @@ def stalled(w: Windows, limits: Thresholds) -> Bools:
     return found
 
 
+def net(w: Windows) -> Floats:
+    """By how many records more was delivered than failed over each window, as far as is known; NaN: nothing is.
+
+    Of records that the brokers refuse until they expire, the last try looks delivered: it is not taken back. What
+    failed without being sent makes this less than it was: a positive number is certain, another is not.
+    """
+    acknowledged = w.known("record-ack-total")
+    grown: Floats = w.grown(delivered(w))
+    failed = np.nan_to_num(w.grown("record-error-total"))
+    return np.where(acknowledged, grown, grown - failed)
+
+
+def refused(w: Windows, limits: Thresholds) -> Bools:
+    """Is each record that is sent refused until it expires? Then as many fail as seem delivered, after many tries."""
+    failed, retried = (np.nan_to_num(w.grown(name)) for name in ("record-error-total", "record-retry-total"))
+    if not len(w.ts):
+        return np.zeros(len(w), np.bool_)
+    span = (w.ts[w.last_row] - w.ts[np.minimum(w.lo, len(w.ts) - 1)]) / 1000
+    lasting = (w.samples >= MIN_READINGS) & (span >= limits.suspect_stalled_seconds)
+    found: Bools = lasting & (failed > 0) & (retried >= failed) & (net(w) <= 0)
+    return found
+
+
 def frozen(w: Windows, limits: Thresholds) -> Bools:
     """Does the selector stand still at the end of the window, or as good as?"""
     recent = w.ts[w.rows] > (w.ts[w.last_row] - 1000 * limits.frozen_seconds)[w.window_of_row]
@@ -186,8 +213,8 @@ def living(w: Windows, limits: Thresholds) -> tuple[Bools, Bools]:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Records wait for too long while the I/O thread goes on."""
-    return living(w, thresholds)[0]
+    """Records wait for too long while the I/O thread goes on, or each of them is refused until it expires."""
+    return living(w, thresholds)[0] | refused(w, thresholds)
 
 
 BLIND_COUNTS = "the client does not count what it sent"
@@ -212,6 +239,8 @@ GATE = Gate(blind, suspects)
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     if not suspects(w, limits)[0]:
         return []
+    if not living(w, limits)[0][0]:
+        return [_refusals(window, w)]
     since, seconds = stalls(w)
     first, last = window.readings[since[0]], window.readings[-1]
     signs = [
@@ -228,6 +257,16 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     lost = grown_since(w, "record-error-total", since)[0] > 0
     direct = bool(lost and seconds[0] >= limits.confirm_stalled_seconds)
     return [Fact("metric", first.ts_ms, last.ts_ms, text, direct, last.source)]
+
+
+def _refusals(window: ClientWindow, w: Windows) -> Fact:
+    first, last = window.readings[0], window.readings[-1]
+    failed, retried = (float(w.grown(name)[0]) for name in ("record-error-total", "record-retry-total"))
+    text = (
+        f"{count(retried, 'record')} were sent again and {count(failed, 'record')} given up "
+        f"in {duration((last.ts_ms - first.ts_ms) / 1000)}, and nothing shows that any was delivered"
+    )
+    return Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source)
 
 
 def _load(w: Windows) -> str:
@@ -275,7 +314,11 @@ def _number(event: LogEvent, name: str) -> float:
 
 
 def _refused(window: ClientWindow) -> list[LogEvent]:
-    return [e for e in events(window, "produce-refused") if REPLICAS in _plain(e.captures.get("error", ""))]
+    return [
+        e
+        for e in events(window, "produce-refused", "aiokafka-produce-refused")
+        if REPLICAS in _plain(e.captures.get("error", ""))
+    ]
 
 
 def _plain(error: str) -> str:
@@ -284,7 +327,8 @@ def _plain(error: str) -> str:
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
     """Connections that failed to brokers that metadata named: bootstrap addresses have negative ids."""
-    failed = [e for e in events(window, "connection-failed") if not e.captures.get("node", "-").startswith("-")]
+    lines = events(window, "connection-failed", "aiokafka-connect-failed")
+    failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]
     return failed or events(window, "librdkafka-connect-failed")
 
 
@@ -323,7 +367,7 @@ def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """Something is delivered again and again, and nothing waits that was there before."""
     w = Windows.of(window)
-    return bool(w.rises(delivered(w))[0] > 1 and stalls(w).seconds[0] < thresholds.min_stalled_seconds)
+    return bool(w.rises(delivered(w))[0] > 1) and _delivers(w, thresholds)
 
 
 MODE = FailureMode(

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clienthealth.indicators.buffer import used_ratios
-from clienthealth.logs.signatures import DEADLOCK, DELIVERY_STALLED
+from clienthealth.logs.signatures import DEADLOCK, DELIVERY_STALLED, METADATA_WAITED
 from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
 from clienthealth.modes._callback_dumps import in_dumps
 from clienthealth.modes._evidence import (
@@ -46,7 +46,7 @@ from clienthealth.modes._evidence import (
     run,
     values,
 )
-from clienthealth.modes._io_thread import in_callback, network_threads
+from clienthealth.modes._io_thread import in_callback, network_threads, on_io_thread
 from clienthealth.records import ClientWindow, Verdict
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Runs, Windows
@@ -97,14 +97,17 @@ class Thresholds:
 def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules."""
     w = Windows.of(window)
-    dumped, doubt = in_dumps(window, thresholds.still_cpu_share, _overdue_after(window, thresholds))
+    dumped, doubts = in_dumps(window, thresholds.still_cpu_share, _overdue_after(window, thresholds))
     refused = _refused(window, thresholds)
     measured = _measured(window, w, thresholds)
     facts = [fact for fact, _ in dumped] + measured
     if any(fact.kind == "metric" for fact in facts):
         facts += _logged(window)
-    facts += refused
+    sent = _sent_inside(window)
+    facts += refused + sent
     cause = next((cause for _, cause in dumped), None)
+    if cause is None and sent:
+        cause = "send-in-callback"
     if cause is None and values(window, "reply-queue"):
         cause = "poll-not-called"
     if cause is None and refused and not measured:
@@ -117,7 +120,7 @@ def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
         "waiting_threads": max((int(v) for v in values(window, "waiting-threads")), default=None),
         "buffer_used_ratio": _known(w.max(used_ratios(w))[0]),
     }
-    return conclude(DEADLOCK, facts, detail, _blindness(window, w, thresholds) or doubt)
+    return conclude(DEADLOCK, facts, detail, _blindness(window, w, thresholds), doubts=doubts)
 
 
 def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
@@ -360,6 +363,18 @@ def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
         "no record waits for it, but what the callback wanted is not done"
     )
     return [Fact("log", lines[0].ts_ms, lines[-1].ts_ms, text, source=lines[-1].source)]
+
+
+def _sent_inside(window: ClientWindow) -> list[Fact]:
+    """A send() that waited for metadata on the I/O thread: a callback called it."""
+    lines = [event for event in events(window, *METADATA_WAITED) if on_io_thread(event)]
+    if not lines:
+        return []
+    text = (
+        f"{'at least ' if lines[1:] else ''}{count(len(lines), 'call')} of send() in a callback waited for metadata "
+        f"on the I/O thread: {quoted(lines[-1].text)}"
+    )
+    return [Fact("log", lines[0].ts_ms, lines[-1].ts_ms, text, direct=True, source=lines[-1].source)]
 
 
 def _sentence(text: str) -> str:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clienthealth.logs.signatures import METADATA
+from clienthealth.logs.signatures import METADATA, METADATA_WAITED
 from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
     NEVER_SECONDS,
@@ -37,7 +37,7 @@ from clienthealth.modes._evidence import (
     run,
     values,
 )
-from clienthealth.modes._io_thread import is_network_thread, network_threads
+from clienthealth.modes._io_thread import is_network_thread, network_threads, on_io_thread
 from clienthealth.records import ClientWindow, LogEvent, Thread, ThreadDump, Verdict
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
@@ -46,7 +46,7 @@ WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 DENIED, LEADERLESS = "TOPIC_AUTHORIZATION_FAILED", "LEADER_NOT_AVAILABLE"
 #: A thread that two dumps so far apart find waiting does not just pass by.
 STAYS_MS = 9_000
-FAILURES = ("topic-not-in-metadata", "partition-not-in-metadata", "metadata-not-updated")
+TOPIC_ERRORS = ("topic-error-in-metadata", "python-topic-unknown")
 UNREACHABLE = (
     "bootstrap-disconnected",
     "connection-failed",
@@ -66,6 +66,9 @@ class Thresholds:
     confirm_blocked_seconds: float = threshold(
         50.0, "one caller found waiting over so long: outages of 31 s held 4.x callers for up to 36 s and lost nothing"
     )
+    min_unsent_seconds: float = threshold(
+        15.0, "nothing sent for so long around a dump that finds callers waiting: a producer that begins waits, too"
+    )
     topic_error_seconds: float = threshold(
         10.0, "a topic that is being created, or a broker that just came up, is ignorant for a few seconds"
     )
@@ -80,7 +83,7 @@ def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules."""
     w = Windows.of(window)
     failures = _failures(window)
-    waits = _waits(window, w)
+    waits = _waits(window, w, thresholds)
     topics = _missing_topics(window, thresholds)
     facts = _logged(failures, thresholds) + _dumped(waits, thresholds)
     sends = bool(w.rose("record-send-total")[0])
@@ -97,18 +100,22 @@ def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
         "longest_block_seconds": longest,
         "failed_sends": len(failures) or None,
     }
-    otherwise = None if facts else _doubt(window, sends, topics) or _blindness(window, w, thresholds)
     # Where the client may not use the topic, send() fails at once: it blocks nobody as long as no wait was measured.
-    return conclude(METADATA, facts, detail, otherwise, independent=cause != "topic-denied" or longest is not None)
+    independent = cause != "topic-denied" or longest is not None
+    otherwise = None if facts else _blindness(window, w, thresholds)
+    return conclude(METADATA, facts, detail, otherwise, independent, _doubts(window, sends, topics))
 
 
 def _failures(window: ClientWindow) -> list[LogEvent]:
-    """Sends that gave up waiting; those of an unnamed client count unless this one's error count stood still."""
-    lines = events(window, *FAILURES)
+    """Sends that gave up waiting, outside callbacks.
+
+    Those of an unnamed client count unless this one's error count stood still.
+    """
+    lines = [e for e in events(window, *METADATA_WAITED) if not on_io_thread(e)]
     return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
 
 
-def _waits(window: ClientWindow, w: Windows) -> list[tuple[ThreadDump, Thread]]:
+def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[tuple[ThreadDump, Thread]]:
     """Callers found waiting, by dump; none while this client was sending: they wait for another producer or topic.
 
     Threads that dumps far apart find there wait, whatever else is sent, if the process has no other producer. Where
@@ -124,32 +131,35 @@ def _waits(window: ClientWindow, w: Windows) -> list[tuple[ThreadDump, Thread]]:
         return []
     stay = {t.name for d, t in found if any(t.name == u.name and e.ts_ms - d.ts_ms >= STAYS_MS for e, u in found)}
     alone = all(sum(map(is_network_thread, dump.threads)) < 2 for dump in window.dumps)
-    if 0 < len(values(window, "record-send-total")) < MIN_READINGS:  # a producer that has just begun waits, too
-        return [(d, t) for d, t in found if alone and t.name in stay]
-    return [(d, t) for d, t in found if not _sending(window, w, d.ts_ms) or (alone and t.name in stay)]
+    unsent = limits.min_unsent_seconds
+    return [(d, t) for d, t in found if _stands(window, w, d.ts_ms, unsent) or (alone and t.name in stay)]
 
 
-def _sending(window: ClientWindow, w: Windows, ts_ms: int) -> bool:
-    """Did this client send around a moment, or else after it or before?"""
-    sent = rose_around(window, "record-send-total", ts_ms)
-    if not sent:
-        known = [(r.ts_ms > ts_ms, v) for r in window.readings if (v := r.get("record-send-total")) is not None]
-        later, before = ([v for after, v in known if after is side] for side in (True, False))
-        sent = _rises(later) or (sent is None and not later and _rises(before[-2:]))
-    return sent and not w.rose("record-error-total")[0]
+def _stands(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> bool:
+    """Was nothing sent for so long around a moment, nor after it, as far as is counted; or did sends fail?"""
+    known = [(r.ts_ms, v) for r in window.readings if (v := r.get("record-send-total")) is not None]
+    if not known or w.rose("record-error-total")[0]:
+        return True
+    before = [v for ts, v in known if ts <= ts_ms]
+    sent = before[-1] if before else known[0][1]
+    same = [ts for ts, v in known if v == sent]
+    return known[-1][1] == sent and (max(ts_ms, same[-1]) - min(ts_ms, same[0])) / 1000 >= seconds
 
 
-def _rises(counts: list[float]) -> bool:
-    return bool(counts) and counts[-1] > counts[0]
-
-
-def _doubt(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]) -> str | None:
-    """Why it is not known that nobody waits, although nothing proves that somebody does."""
-    lines = [e for e in events(window, "topic-error-in-metadata") if e.captures.get("error") != LEADERLESS]
+def _doubts(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
+    """Answers that a topic is not there, where nothing proves that anybody waits for it."""
+    lines = [e for e in events(window, *TOPIC_ERRORS) if _error(e) != LEADERLESS]
     if not lines or (sends and not topics):
-        return None
-    told = f"the brokers answer {lines[-1].captures.get('error')} for topic {lines[-1].captures.get('topic')}"
-    return f"{told}, and {'other records are sent' if sends else 'nothing tells whether a caller waits for it'}"
+        return []
+    last = lines[-1]
+    told = f"the brokers answer {_error(last)} for topic {last.captures.get('topic')}"
+    text = f"{told}, and {'other records are sent' if sends else 'nothing tells whether a caller waits for it'}"
+    return [Fact("log", lines[0].ts_ms, last.ts_ms, text, source=last.source)]
+
+
+def _error(event: LogEvent) -> str:
+    """What the brokers answered; kafka-python and aiokafka do not say it in their words."""
+    return event.captures.get("error", "UNKNOWN_TOPIC_OR_PARTITION")
 
 
 def _waited_ms(event: LogEvent) -> float:
@@ -211,8 +221,8 @@ def _dumped(waits: list[tuple[ThreadDump, Thread]], limits: Thresholds) -> list[
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
     """Topics that the brokers keep refusing; a leader that is not available is an outage, not a missing topic."""
     by_topic: dict[str, list[LogEvent]] = defaultdict(list)
-    for event in events(window, "topic-error-in-metadata"):
-        if event.captures.get("error") != LEADERLESS:
+    for event in events(window, *TOPIC_ERRORS):
+        if _error(event) != LEADERLESS:
             by_topic[event.captures.get("topic", "")].append(event)
     return {
         topic: lines
@@ -228,7 +238,7 @@ def _answered(window: ClientWindow, topics: dict[str, list[LogEvent]]) -> list[F
             "log",
             lines[0].ts_ms,
             lines[0].ts_ms,
-            f"the brokers answered {lines[-1].captures.get('error')} for topic {topic} {len(lines)} times "
+            f"the brokers answered {_error(lines[-1])} for topic {topic} {len(lines)} times "
             f"in {duration((lines[-1].ts_ms - lines[0].ts_ms) / 1000)}",
             source=lines[0].source,
         )
@@ -346,12 +356,12 @@ def _cause(
     if of_partition:
         captures = of_partition[-1].captures
         return "partition-missing", {name: captures[name] for name in ("topic", "partition") if name in captures}
-    unknown = [e.captures.get("topic", "") for e in events(window, "topic-error-in-metadata")]
+    unknown = [e.captures.get("topic", "") for e in events(window, *TOPIC_ERRORS)]
     named = [e.captures["topic"] for e in failures if "topic" in e.captures]
     if topics or set(unknown) & set(named):
         topic = max(topics, key=lambda t: len(topics[t])) if topics else named[-1]
-        lines = [e for e in events(window, "topic-error-in-metadata") if e.captures.get("topic") == topic]
-        denied = bool(lines) and lines[-1].captures.get("error") == DENIED
+        lines = [e for e in events(window, *TOPIC_ERRORS) if e.captures.get("topic") == topic]
+        denied = bool(lines) and _error(lines[-1]) == DENIED
         return "topic-denied" if denied else "topic-missing", {"topic": topic}
     if events(window, *UNREACHABLE):
         told = [*events(window, "producer-config"), *events(window, *UNREACHABLE)]
@@ -382,7 +392,7 @@ def _blindness(window: ClientWindow, w: Windows, limits: Thresholds) -> str | No
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """Sends succeed, and no line of the window speaks of one that waited or of a topic that is not known."""
     sends = Windows.of(window).rose("record-send-total")[0]
-    return bool(sends) and not events(window, *FAILURES, "topic-error-in-metadata")
+    return bool(sends) and not events(window, *METADATA_WAITED, *TOPIC_ERRORS)
 
 
 MODE = FailureMode(

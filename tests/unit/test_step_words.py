@@ -1,0 +1,161 @@
+"""What a process says in words: of which of its clients it is, how long it is remembered, and what it proves alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clienthealth.diagnose import diagnose
+from clienthealth.logs.fields import named_client
+from clienthealth.modes import modes
+from clienthealth.recordings import read
+from clienthealth.records import Client
+from clienthealth.settings import Settings
+from clienthealth.step import departures
+from clienthealth.step.bucket import Bucket
+from clienthealth.step.readings import grid_of
+from tests.recorded import RECORDINGS
+from tests.stepped import Stepped, snapshot, told
+
+NOT_CLOSED, BLOCKED, DEADLOCK = "producer-not-closed", "send-blocked-on-metadata", "producer-callback-deadlock"
+FULL = {"buffer-total-bytes": 4e6, "buffer-available-bytes": 1e6, "select-total": 7.0, "record-send-total": 9.0}
+
+
+def bucket(monitor: Stepped) -> Bucket:
+    return Bucket(monitor.state, monitor.settings, grid_of(monitor.state, monitor.settings.monitor))
+
+
+def configured(monitor: Stepped, client_id: str) -> dict[str, str]:
+    number = next(n for n, who in enumerate(monitor.state.whos) if who.client_id == client_id)
+    return dict(bucket(monitor).config(number))
+
+
+def test_what_a_client_logged_of_its_options_is_known_as_long_as_it_reports_and_after_a_restart() -> None:
+    monitor = Stepped(saved=True)
+    monitor.batch([told(0, "producer-config", "p", requestTimeoutMs="4000", acks="0", address="[k:9092]")], 5)
+    for second in range(10, 7200, 10):
+        monitor.batch([snapshot(second, FULL)], second)
+    assert configured(monitor, "p") == {"request.timeout.ms": "4000", "acks": "0"}
+
+
+def test_options_that_are_logged_without_a_name_are_of_the_only_producer() -> None:
+    alone, both = Stepped(), Stepped()
+    line = told(0, "producer-config", None, requestTimeoutMs="4000")
+    alone.batch([line, snapshot(1, FULL), snapshot(1, {}, "c", "consumer")], 5)
+    both.batch([line, snapshot(1, FULL), snapshot(1, FULL, "q")], 5)
+    assert configured(alone, "p") == {"request.timeout.ms": "4000"}
+    assert configured(alone, "c") == {}
+    assert (configured(both, "p"), configured(both, "q")) == ({}, {})
+
+
+def departed(monitor: Stepped, client_id: str) -> str:
+    found = bucket(monitor)
+    number = next(n for n, who in enumerate(monitor.state.whos) if who.client_id == client_id)
+    mode = modes()[NOT_CLOSED]
+    return mode.judge(departures.departure(found, number), 0, mode.thresholds).status
+
+
+@pytest.mark.parametrize(
+    ("signature", "others", "expected"),
+    [
+        ("producer-closing", [], "ok"),
+        ("producer-closing", ["q"], "suspected"),  # it may be the other's close
+        ("process-killed-for-memory", ["q"], "confirmed"),  # it is of all
+    ],
+)
+def test_whose_a_line_of_the_end_is(signature: str, others: list[str], expected: str) -> None:
+    monitor = Stepped()
+    lines = [told(20, signature, None, timeout="9223372036854775807"), told(19, "buffer-exhausted", None)]
+    readings = [snapshot(s, FULL, name) for s in (0, 10, 20) for name in ("p", *others)]
+    monitor.batch([*readings, *lines], 25)
+    assert departed(monitor, "p") == expected
+
+
+def test_the_reading_before_a_forced_close_counts_not_the_one_after_it() -> None:
+    monitor, empty = Stepped(), {**FULL, "buffer-available-bytes": 4e6}
+    lines = [told(12, "producer-closing", "p", timeout="0"), told(12, "producer-force-close", "p", timeout="0")]
+    monitor.batch([snapshot(0, FULL), snapshot(10, FULL), snapshot(20, empty), *lines], 25)
+    assert departed(monitor, "p") == "confirmed"
+
+
+def test_a_suspicion_that_a_deadlock_explains_is_withdrawn() -> None:
+    monitor = Stepped()
+    for second in range(0, 200, 10):
+        waits = {"buffer-total-bytes": 1e8, "buffer-available-bytes": 1e8 - 1e5 * max(0, second - 20)}
+        counts = {"record-send-total": float(min(second, 20)), "requests-in-flight": 1.0}
+        goes = {"select-total": 100.0 * min(second, 80)}
+        monitor.batch([snapshot(second, {**waits, **counts, **goes})], second)
+    changes = [(c.verdict.mode, c.change) for p in monitor.published for c in p.changes if c.verdict.mode != NOT_CLOSED]
+    assert ("delivery-stalled", "opened") in changes
+    assert changes.index((DEADLOCK, "opened")) < changes.index(("delivery-stalled", "withdrawn"))
+    assert {mode for mode in monitor.state.incidents.of("shop|h:1|p")} == {DEADLOCK}
+
+
+def judged(folder: Path) -> dict[str, dict[str, str]]:
+    found: list[tuple[Client, dict[str, str]]] = [
+        (client, {v.mode: v.status for v in verdicts})
+        for client, verdicts in diagnose(read([folder]), Settings()).clients
+    ]
+    return {client.client_id: statuses for client, statuses in found}
+
+
+def test_librdkafkas_and_aiokafkas_own_words_at_the_end_are_evidence_without_any_metric(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "app.log").write_text(
+        "%4|1795328547.309|TERMINATE|py uploader#producer-1| [thrd:app]: Producer terminating with 491 messages "
+        "(147300 bytes) still in queue or transit: use flush() to wait for outstanding message delivery\n"
+    )
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "app.log").write_text(
+        "2026-11-22 06:22:24,695 ERROR [MainThread] asyncio - Unclosed AIOKafkaProducer\n"
+        "producer: <aiokafka.producer.producer.AIOKafkaProducer object at 0x7f2b6c674a90>\n"
+    )
+    assert judged(tmp_path / "one")["py uploader"][NOT_CLOSED] == "suspected"
+    assert judged(tmp_path / "two")[""][NOT_CLOSED] == "suspected"
+
+
+def test_of_several_producers_only_the_failing_one_is_accused() -> None:
+    three = judged(RECORDINGS / "deadlock-2.1-three-producers")
+    assert {name: of[DEADLOCK] for name, of in three.items()} == {
+        "first one": "confirmed",
+        "second one": "ok",
+        "third|one": "ok",
+    }
+    two = judged(RECORDINGS / "send-blocked-two-producers-2.8")
+    assert {name: of[BLOCKED] for name, of in two.items()} == {"ad": "confirmed", "orders": "ok"}
+
+
+def test_of_two_producers_without_metrics_the_topic_tells_which(tmp_path: Path) -> None:
+    source = RECORDINGS / "send-blocked-two-producers-2.8" / "app.log.gz"
+    (tmp_path / "app.log.gz").write_bytes(source.read_bytes())
+    found = judged(tmp_path)
+    assert {name: of[BLOCKED] for name, of in found.items()} == {"ad": "confirmed", "orders": "unknown"}
+
+
+def test_a_bounded_blockade_says_for_how_long_and_that_it_is_over() -> None:
+    ((_, verdicts),) = diagnose(read([RECORDINGS / "callback-held-22s-3.1"]), Settings()).clients
+    (found,) = (verdict for verdict in verdicts if verdict.mode == DEADLOCK)
+    assert found.status == "suspected"
+    assert found.detail["bounded"] is True
+    assert 20 <= found.detail["blocked_seconds"] <= 23
+    assert any("then it went on" in fact.text for fact in found.evidence)
+
+
+@pytest.mark.parametrize(
+    ("message", "thread", "name"),
+    [
+        ("x", "ad | producer-1", "producer-1"),
+        ("x", "k-thread | ad", "ad"),
+        ("x", "| feed-uploader", "feed-uploader"),
+        ("x", "kafka-producer-network-thread | third|one", "third|one"),
+        ("x", "worker | 1", None),
+        ("[Producer clientId=Ümläut Client] Closing", "main", "Ümläut Client"),
+        ("<KafkaProducer client_id=py uploader transactional_id=None>: closed", "main", "py uploader"),
+        ("<KafkaProducer client_id=a>: closed", "main", "a"),
+    ],
+)
+def test_the_client_is_named_by_its_prefix_or_by_what_a_layout_left_of_its_thread(
+    message: str, thread: str, name: str | None
+) -> None:
+    assert named_client(message, thread) == name
