@@ -56,10 +56,9 @@ def _ms(moment: datetime) -> int:
 
 def write_faults(spark: SparkSession, root: str, faults: Iterable[Fault]) -> None:
     """Append the verdict changes of faults, in the order in which the monitor judged them."""
-    rows = sorted((change for fault in faults for change in fault.changes()), key=lambda c: c[1])
-    for n, observed in enumerate(sorted({observed for _, observed in rows})):
-        changes = [change for change, at in rows if at == observed]
-        history.append_verdicts(spark, root, changes, "generated", n, _ms(observed))
+    changes = sorted((change for fault in faults for change in fault.changes()), key=lambda c: c[1])
+    rows = [history.verdict_row(change, observed) for change, observed in changes]
+    history.append(spark.createDataFrame(rows, history.VERDICTS), root, "verdicts", "generated", 0)
 
 
 def minute_rows(

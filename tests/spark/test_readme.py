@@ -9,11 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
+from deploy.demo.stack import QUICK_START
 from tests.laws.pages import commands, pages
 from tests.laws.sources import ROOT
-from tests.spark import known_weeks
 
 
 def run(command: str, *more: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -23,7 +21,7 @@ def run(command: str, *more: str, cwd: Path = ROOT) -> subprocess.CompletedProce
     return subprocess.run(
         [str(Path(sys.executable).with_name("kafka-health")), *arguments, *more],
         cwd=cwd,
-        env={**os.environ, "COLUMNS": "80"},
+        env={**os.environ, **QUICK_START, "COLUMNS": "80"},
         capture_output=True,
         text=True,
         timeout=300,
@@ -31,10 +29,9 @@ def run(command: str, *more: str, cwd: Path = ROOT) -> subprocess.CompletedProce
     )
 
 
-def test_a_review_is_written(spark: SparkSession, tmp_path: Path) -> None:
-    known_weeks.write(spark, str(tmp_path / "history"))
+def test_a_review_is_written(known_history: str, tmp_path: Path) -> None:
     config = tmp_path / "health.toml"
-    config.write_text(f'[monitor]\nhistory = "{tmp_path / "history"}"\n', "utf-8")
+    config.write_text(f'[monitor]\nhistory = "{known_history}"\n', "utf-8")
     (command,) = (c for c in commands(pages()["jobs/clienthealth/review/README.md"]) if "--week" in c)
     command = command.replace("health.toml", str(config)).replace(
         " --prometheus http://prometheus.example.org:9090", ""

@@ -39,12 +39,11 @@ Reviewed = Callable[[Period], Review]
 
 
 @pytest.fixture(scope="module")
-def reviewed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
-    root = tmp_path_factory.mktemp("history")
-    known.write(spark, str(root))
-    (root / "actions.toml").write_text(ACTIONS)
+def reviewed(spark: SparkSession, known_history: str, tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
+    actions = tmp_path_factory.mktemp("actions") / "actions.toml"
+    actions.write_text(ACTIONS)
     settings = dataclasses.replace(Settings(), links=LinkSettings(dashboards="https://grafana.example"))
-    return lambda period: build(spark, settings, period, root / "actions.toml", str(root))
+    return lambda period: build(spark, settings, period, actions, known_history)
 
 
 @pytest.fixture(scope="module")

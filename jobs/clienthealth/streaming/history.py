@@ -182,11 +182,12 @@ def append_verdicts(
     if not changes:
         return
     observed = _utc(int(time.time() * 1000) if observed_ms is None else observed_ms)
-    rows = [_verdict_row(change, observed) for change in changes]
+    rows = [verdict_row(change, observed) for change in changes]
     append(spark.createDataFrame(rows, VERDICTS), root, "verdicts", query_id, batch_id)
 
 
-def _verdict_row(change: Transition, observed: datetime) -> Row:
+def verdict_row(change: Transition, observed: datetime) -> Row:
+    """A row of VERDICTS for a change of an incident that was judged at `observed`."""
     verdict, who = change.verdict, change.client
     ts = _utc(change.ts_ms)
     values = {

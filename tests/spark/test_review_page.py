@@ -37,15 +37,14 @@ def modules() -> Path:
 
 
 @pytest.fixture(scope="module")
-def pages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def pages(spark: SparkSession, known_history: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A week with everything, and a week without any history."""
-    root = tmp_path_factory.mktemp("history")
-    known.write(spark, str(root))
+    root = tmp_path_factory.mktemp("pages")
     (root / "actions.toml").write_text(ACTIONS)
     settings = dataclasses.replace(Settings(), links=LinkSettings(dashboards="https://grafana.example"))
     weeks = {"full": known.W46, "empty": known.W46.before(-2)}
     return {
-        name: write(build(spark, settings, week, root / "actions.toml", str(root)), root / name)[0]
+        name: write(build(spark, settings, week, root / "actions.toml", known_history), root / name)[0]
         for name, week in weeks.items()
     }
 
