@@ -395,3 +395,15 @@ GOLDEN: dict[str, list[Row]] = {
         )
     ],
 }
+
+
+def of_protobuf(name: str) -> list[Row]:
+    """What a sample of OTLP says, which its protobuf (made of it with opentelemetry-proto) says too."""
+    return [{**row, "format": f"{row['format']}_protobuf"} for row in GOLDEN[name]]
+
+
+GOLDEN |= {
+    name.replace("otlp_json", "otlp_proto").replace(".json", ".bin"): of_protobuf(name)
+    for name in [*GOLDEN]
+    if name.startswith("otlp_json")
+}

@@ -38,9 +38,9 @@ NONSENSE = (b"{", b"}", b'"', b"[", b"]", b",", b":", b"null", b"1e999", b"-1", 
 
 
 def mutated(dice: random.Random, samples: Sequence[bytes]) -> bytes:
-    """One of the samples (JSON each) with something wrong in it: bytes, values, or both."""
+    """One of the samples (JSON, or protobuf) with something wrong in it: bytes, values of JSON, or both."""
     value = dice.choice(samples)
-    if dice.random() < 0.6:
+    if value[:1] in b"{[" and dice.random() < 0.6:
         value = json.dumps(altered(dice, json.loads(value))).encode()
     return value if dice.random() < 0.5 else damaged(dice, value)
 

@@ -2,14 +2,17 @@
 
 A record is recognised by its own shape, or by the header `format`, which wins. Identity that it does not carry comes
 from its headers, then from its Kafka key: `service|instance|client_id`, a `|` or `\\` within a part escaped by `\\`.
-Nothing here raises, whatever the record holds. Faultless canonical snapshots, nearly all traffic, are read by `fast`
-at a fraction of the cost; `decode_metrics` finds the same in them.
+Around that may be compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect.
+Nothing here raises, whatever the record holds, but where the schema registry is away (ServiceError). Faultless
+canonical snapshots, nearly all traffic, are read by `fast` at a fraction of the cost; `decode_metrics` finds the same
+in them.
 
 Reasons of rejects (`Decoded.errors`), sometimes followed by ": detail":
 
 empty              no value (a tombstone), or blanks only
 oversized          larger than `monitor.max_record_bytes`
-binary             not text: Avro, protobuf, wrong encoding
+binary             not text, and of no binary format that we know; broken compression; a frame that nobody can open
+unknown-schema     framed with a schema that the registry does not have
 truncated-json     JSON that ends before it is closed
 malformed-json     JSON with an error in it, or nested too deeply
 unknown-format     text, or JSON, of no format that we know
@@ -30,11 +33,15 @@ from typing import Any
 
 import msgspec
 
+from clienthealth.errors import DependencyError
 from clienthealth.formats import Format, Identity, LogLine, RawRecord, Record, Snapshot, Stream, formats
+from clienthealth.formats._payload import PayloadError, framed, unpacked, without_message_path
+from clienthealth.formats._protobuf import signal
 from clienthealth.formats._typed import UNKNOWN, Fast, FastClient, FastTopic, fast
 from clienthealth.formats._values import EARLIEST_MS, interval, present
 from clienthealth.logs.opening import opened
 from clienthealth.records import CLIENT_METRICS
+from clienthealth.registry import UnknownSchemaError, schema
 from clienthealth.settings import Settings
 
 __all__ = [
@@ -61,6 +68,10 @@ KINDS: tuple[str, ...] = tuple(CLIENT_METRICS)
 #: What may stand before the first character of a record: white space and a byte order mark.
 BLANKS = " \t\r\n\ufeff"
 
+STREAMS: tuple[Stream, ...] = ("metrics", "logs")
+
+_CONNECT = frozenset({"schema", "payload"})
+_DEBEZIUM = frozenset({"before", "after", "op", "source"})
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"')
@@ -120,26 +131,93 @@ def latest_ms(settings: Settings, now_ms: int) -> int:
 
 
 def _readable(raw: RawRecord, settings: Settings) -> Record | str:
-    """The record as text and, where it is JSON, parsed; else the reason why it cannot be read."""
+    """The record as text and, where it is JSON, parsed, or as bytes; else the reason why it cannot be read."""
     value = raw.value
     if value is None or len(value) == 0:
         return "empty"
-    if len(value) > settings.monitor.max_record_bytes:
+    most = settings.monitor.max_record_bytes
+    if len(value) > most:
         return "oversized"
-    try:
-        text = str(value, "utf-8").lstrip(BLANKS)
-    except UnicodeDecodeError:
-        return "binary"
-    if not text:
-        return "empty"
-    return Record(
-        text=text,
-        document=_document(text) if text[0] in "{[" else None,
+    record = Record(
+        text="",
         key=_key_text(raw.key),
         headers=_told(raw.headers) if raw.headers else {},
         ts_ms=raw.ts_ms,
         identity=settings.identity,
     )
+    try:
+        data = unpacked(value, most)
+        frame = framed(data)
+        return _unframed(record, *frame, settings) if frame else _filled(record, data)
+    except PayloadError as error:
+        return str(error)
+
+
+def _filled(record: Record, data: bytes | memoryview) -> Record | str:
+    """The record with this payload, or why that is none."""
+    named = record.headers.get("format")
+    if signal(data) or any(fmt.name == named and fmt.binary for stream in STREAMS for fmt in formats(stream)):
+        record.data = data
+        return record
+    try:
+        record.text = str(data, "utf-8").lstrip(BLANKS)
+    except UnicodeDecodeError:
+        return "binary"
+    if not record.text:
+        return "empty"
+    if record.text[0] in "{[":
+        record.document = _document(record.text)
+    return _out_of_envelope(record)
+
+
+def _unframed(record: Record, number: int, data: memoryview, settings: Settings) -> Record | str:
+    """The record with a payload that is framed with the schema of this number. JSON says what it is without it."""
+    if data[0] in b"{[" and not isinstance(found := _filled(record, data), str) and found.document is not None:
+        return found
+    if not settings.registry.url:
+        return f"binary: framed with schema {number}, and no registry is set ([registry] url)"
+    try:
+        by = schema(settings.registry, number)
+    except UnknownSchemaError:
+        return f"unknown-schema: {number}"
+    if by.kind == "PROTOBUF":
+        return _filled(record, without_message_path(data))
+    if by.kind != "AVRO":
+        return _filled(record, data)
+    try:
+        document = by.read(data)
+    except ValueError as error:
+        return f"binary: not of schema {number}: {error}"
+    return _told_by_schema(record, document)
+
+
+def _told_by_schema(record: Record, document: Any) -> Record | str:
+    """The record with a value that was made by a schema, as JSON would say it."""
+    try:
+        record.text = document if isinstance(document, str) else msgspec.json.encode(document).decode()
+    except (TypeError, ValueError) as error:
+        return f"binary: {error}"
+    record.document = None if isinstance(document, str) else document
+    return _out_of_envelope(record) if record.text else "empty"
+
+
+def _out_of_envelope(record: Record) -> Record | str:
+    """The record without the envelopes that Kafka Connect's JSON converter and Debezium put around a value."""
+    document = record.document
+    if type(document) is not dict:
+        return record
+    if document.keys() == _CONNECT:
+        inner = document["payload"]
+    elif document.keys() >= _DEBEZIUM:
+        inner = document["after"]
+    else:
+        return record
+    if inner is None:
+        return "empty"
+    if isinstance(inner, str):
+        record.document = None
+        return _filled(record, inner.encode("utf-8", "replace"))
+    return _told_by_schema(record, inner)
 
 
 def _document(text: str) -> Any:
@@ -212,23 +290,24 @@ def _by_name(stream: Stream) -> Mapping[str, Format]:
 
 
 def _format(record: Record, stream: Stream) -> Format | None:
-    """As the header says, else the first that recognises the record, else None.
-
-    All formats of metrics are JSON: what is none is of no format, whatever its header says.
-    """
+    """As the header says, else the first that recognises the record, else None."""
     known = _by_name(stream)
-    if stream == "metrics" and record.document is None:
-        return None
     named = known.get(record.headers.get("format", ""))
-    if named is not None:
+    if named is not None and _could_be(record, named):
         return named
     for fmt in known.values():
         try:
-            if fmt.recognise(record):
+            if _could_be(record, fmt) and fmt.recognise(record):
                 return fmt
         except Exception:  # noqa: BLE001 - a mistake in a format: it does not recognise the record
             continue
     return None
+
+
+def _could_be(record: Record, fmt: Format) -> bool:
+    if record.data is not None or fmt.binary:
+        return fmt.binary and record.data is not None
+    return fmt.stream == "logs" or fmt.text or record.document is not None
 
 
 def _decoded(record: Record, fmt: Format | None) -> tuple[list[Any], list[str]]:
@@ -237,6 +316,8 @@ def _decoded(record: Record, fmt: Format | None) -> tuple[list[Any], list[str]]:
         return [], [_unreadable(record) or "unknown-format"]
     try:
         found = fmt.decode(record)
+    except DependencyError as missing:
+        return [], [f"binary: {missing}"]
     except Exception as mistake:  # noqa: BLE001 - a mistake in a format costs the record, not the job
         return [], [f"wrong-types: {type(mistake).__name__}: {mistake}"]
     if found is None:
@@ -249,7 +330,7 @@ def _unreadable(record: Record) -> str | None:
     text = record.text
     if _CONTROL.search(text):
         return "binary"
-    if record.document is not None or text[0] not in "{[":
+    if not text or record.document is not None or text[0] not in "{[":
         return None
     outside = _QUOTED.sub("", _ESCAPED.sub("", text))
     unclosed = outside.count("{") + outside.count("[") > outside.count("}") + outside.count("]")

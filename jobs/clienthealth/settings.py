@@ -101,6 +101,20 @@ class IdentitySettings:
 
 
 @dataclass(frozen=True)
+class RegistrySettings:
+    """A schema registry, where topics are written by its serializers (Avro, protobuf)."""
+
+    url: str = setting("", "address of the schema registry; empty: frames of Avro and protobuf are rejects")
+    user: str = setting("", "user on the registry (for Confluent Cloud the API key)")
+    password_file: str = setting("", "file that holds that user's password (the API secret)")
+    ca_file: str = setting("", "certificates that it is checked with; empty: those of the machine")
+    cert_file: str = setting("", "our certificate, where it wants one")
+    key_file: str = setting("", "the key of that certificate, unless it is in the same file")
+    timeout_seconds: float = setting(5.0, "how long one request may take")
+    patience_seconds: float = setting(60.0, "how long it is asked again before the batch fails and is read again")
+
+
+@dataclass(frozen=True)
 class PrometheusSettings:
     host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 for all")
     port: int = setting(9309, "port of /metrics, /healthz and the status page")
@@ -167,6 +181,7 @@ class Settings:
     absence: AbsenceSettings = field(default_factory=AbsenceSettings)
     lag: LagSettings = field(default_factory=LagSettings)
     identity: IdentitySettings = field(default_factory=IdentitySettings)
+    registry: RegistrySettings = field(default_factory=RegistrySettings)
     prometheus: PrometheusSettings = field(default_factory=PrometheusSettings)
     jvm: JvmSettings = field(default_factory=JvmSettings)
     groups: GroupSettings = field(default_factory=GroupSettings)

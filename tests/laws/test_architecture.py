@@ -32,6 +32,7 @@ APART = ("clienthealth_exporters", "dashboards", "alerts", "deploy")
 EXCUSED = {
     "clienthealth.settings": "reads the file of settings",
     "clienthealth.jars": "fetches jars and keeps them",
+    "clienthealth.registry": "asks a schema registry for the schemas that its frames name",
     "clienthealth.java": "asks the Java of this machine for its version",
     "clienthealth.recordings": "reads the files that people attach",
     "clienthealth.diagnose.archives": "unpacks the archives among them",

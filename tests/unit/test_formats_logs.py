@@ -299,6 +299,14 @@ GOLDEN: dict[str, list[dict[str, Any]]] = {
         }
     ],
 }
+#: The same as protobuf, made with opentelemetry-proto.
+GOLDEN |= {
+    name.replace("otlp_json", "otlp_proto").replace(".json", ".bin"): [
+        {**row, "format": "otlp_logs_protobuf"} for row in GOLDEN[name]
+    ]
+    for name in [*GOLDEN]
+    if name.startswith("otlp_json")
+}
 
 
 def raw(
@@ -618,7 +626,9 @@ ALL_SAMPLES = [bytes(record.value or b"") for name in GOLDEN for record in sampl
 
 
 NONSENSE = [b"{", b"}", b'"', b"[", b"null", b"1e999", b"-1", b"\\u0000", b"\x01", b"\xff", b"\n", "ä€".encode(), b""]
-KEYS = sorted({key for value in ALL_SAMPLES for key in re.findall(r'"([^"]{1,30})" ?:', value.decode())})
+KEYS = sorted(
+    {key for value in ALL_SAMPLES for key in re.findall(r'"([^"]{1,30})" ?:', value.decode("utf-8", "replace"))}
+)
 
 
 def mutated(dice: random.Random) -> bytes:

@@ -66,7 +66,7 @@ def test_a_record_without_a_time_stays_as_it_is(value: bytes) -> None:
     assert moved(value, 1500) == value
 
 
-@pytest.mark.parametrize("name", sorted(set(GOLDEN) - BARE))
+@pytest.mark.parametrize("name", sorted(name for name in set(GOLDEN) - BARE if not name.endswith(".bin")))
 def test_the_time_of_each_sample_is_found(name: str) -> None:
     for record in sample(name):
         assert record.value is not None

@@ -29,6 +29,8 @@ EXTRAS = {
     "pyarrow": "spark",
     "grafana_client": "dashboards",
     "grafana_foundation_sdk": "dashboards",
+    "google": "binary",
+    "fastavro": "binary",
     "jinja2": "review",
     "matplotlib": "review",
     "hypothesis": "dev",

@@ -116,10 +116,11 @@ class RawRecord(msgspec.Struct):
 
 @dataclass(slots=True)
 class Record:
-    """A record whose value is text.
+    """A record whose value is text, or the bytes of a binary format.
 
-    text      the value, without blanks and byte order mark before it
-    document  the value where it is JSON (NaN and Infinity allowed), else None
+    text      the value, without blanks and byte order mark before it; empty for a binary one
+    data      the value where it is binary, else None
+    document  the value where it is JSON (NaN and Infinity allowed), or was told by a schema; else None
     key       the Kafka key as text, None where it has none or is no text
     headers   those that `decode.HEADERS` lists, as text
     ts_ms     the Kafka record's own time, epoch milliseconds
@@ -132,6 +133,7 @@ class Record:
     headers: Mapping[str, str] = field(default_factory=dict)
     ts_ms: int = 0
     identity: IdentitySettings = field(default_factory=IdentitySettings)
+    data: bytes | memoryview | None = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,8 @@ class Format:
                  does not carry stays None: `decode.py` fills it from headers and key. Never raises.
     interval_ms  how often such a client reports where the record does not say it
     groups       can it speak of consumer groups?
+    binary       is it of bytes? Then only records with `data` are shown to it, else only those without.
+    text         is a format of metrics of text? All others of metrics are JSON and are not shown what is none.
     """
 
     name: str
@@ -154,6 +158,8 @@ class Format:
     decode: Callable[[Record], list[Snapshot] | list[LogLine] | None]
     interval_ms: int = 10_000
     groups: bool = False
+    binary: bool = False
+    text: bool = False
 
 
 @cache

@@ -1,0 +1,182 @@
+"""What OTLP says of Kafka clients, whichever of its encodings it came in: JSON or protobuf.
+
+Which attributes name the client, its service, process and host is a setting (`identity`): every plugin has its own.
+They are looked for on the data point (the agent's `client-id`), then on the resource. Sums may be deltas (KIP-714
+always): the snapshot's `delta` says so, and the time that they span is the client's interval. One snapshot per client
+and resource, at the time of its newest data point.
+
+The agent keeps only the finest level of a metric, and a KIP-714 subscription may ask for that level only: what a
+client says per topic is then added up (averages and maxima: the largest).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from clienthealth import naming
+from clienthealth.formats import Identity, LogLine, Snapshot
+from clienthealth.formats._samples import Process
+from clienthealth.formats._values import epoch, integer, interval
+from clienthealth.logs.fields import offset, service_of_pod
+from clienthealth.settings import IdentitySettings
+
+KIP714 = "org.apache.kafka."
+KIP714_INTERVAL_MS, AGENT_INTERVAL_MS = 300_000, 60_000
+#: Attributes of a point that was measured for one broker of several.
+NODES = frozenset({"node_id", "node-id", "node.id"})
+#: A severity number is 1 to 24, four steps for each of these.
+LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+
+_CLIENT_METRIC = re.compile(r"(?:org\.apache\.)?kafka\.(producer|consumer)\.")
+_NAMES = naming.spellings(naming.kip714, naming.otel_agent)
+_WORKLOADS = ("k8s.deployment.name", "k8s.statefulset.name")
+_LAST_RESORT = ("k8s.container.name", "container.name")
+
+
+class Metric(NamedTuple):
+    """What a metric's name says. `name`: ours; `of_nodes`: do we read it where it is of one broker?"""
+
+    kind: str
+    name: str | None
+    of_nodes: bool
+    kip714: bool
+
+
+@lru_cache(maxsize=4096)
+def metric(spelled: str) -> Metric | None:
+    """A metric's name taken apart, None where it is no Kafka client's."""
+    found = _CLIENT_METRIC.match(spelled)
+    if found is None:
+        return None
+    name = _NAMES.get(spelled)
+    return Metric(found[1], name, bool(name and name.startswith("request-latency")), spelled.startswith(KIP714))
+
+
+class Sample(NamedTuple):
+    """What a data point is of: the name of its metric and its attributes taken together.
+
+    client_id  None where the resource tells it
+    name       ours; None for a metric that we do not read
+    """
+
+    client_id: str | None
+    kind: str
+    name: str | None
+    topic: str | None = None
+    partition: int | None = None
+    of_node: bool = False
+
+
+def sample(of: Metric, attributes: Mapping[str, str], ids: Sequence[str]) -> Sample:
+    """The point of a metric with these attributes; `ids`: which of them name the client."""
+    of_node = not NODES.isdisjoint(attributes)
+    return Sample(
+        first(attributes, ids),
+        of.kind,
+        of.name if of.of_nodes or not of_node else None,
+        attributes.get("topic"),
+        integer(attributes.get("partition")),
+        of_node,
+    )
+
+
+def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """The value of the first of the names that says something."""
+    for name in names:
+        if value := attributes.get(name):
+            return str(value)
+    return None
+
+
+class Points:
+    """The data points of one resource with these attributes."""
+
+    def __init__(self, attributes: Mapping[str, str], identity: IdentitySettings) -> None:
+        self._attributes, self._identity = attributes, identity
+        self._own_id = first(attributes, identity.otlp_client_id)
+        self._pushed = self._delta = False
+        self._newest: int | None = None
+        self._since: int | None = None
+        self._process = Process(None)
+
+    def ended(self, moment_ms: int | None) -> None:
+        """Take the time of a point."""
+        if moment_ms is not None and (self._newest is None or moment_ms > self._newest):
+            self._newest = moment_ms
+
+    def counts_since(self, moment_ms: int | None) -> None:
+        """Take the time from which a delta counts."""
+        if moment_ms is not None and (self._since is None or moment_ms < self._since):
+            self._since = moment_ms
+
+    def of(self, metric: Metric, delta: bool) -> None:
+        """Take a metric that has points."""
+        self._pushed = self._pushed or metric.kip714
+        self._delta = self._delta or delta
+
+    def add(self, of: Sample, value: float | None) -> None:
+        """Take the value of a point."""
+        client_id, kind, name, topic, partition, of_node = of
+        self._process.add(client_id or self._own_id, kind, name, value, topic, partition, None, of_node)
+
+    def snapshots(self) -> list[Snapshot]:
+        """One per client."""
+        span = self._newest - self._since if self._newest is not None and self._since is not None else None
+        usual = KIP714_INTERVAL_MS if self._pushed else AGENT_INTERVAL_MS
+        process, attributes, identity = self._process, self._attributes, self._identity
+        process.ts_ms, process.delta, process.interval_ms = self._newest, self._delta, interval(span, usual)
+        process.service = first(attributes, identity.otlp_service)
+        process.host = first(attributes, identity.otlp_host)
+        process.instance = first(attributes, identity.otlp_instance)
+        library = first(attributes, ("client_software_name", "client.software.name")) or ""
+        process.library = "librdkafka" if "librdkafka" in library else "java"
+        process.version = first(attributes, ("client_software_version", "client.software.version"))
+        process.group = first(attributes, ("group_id", "group.id"))
+        return process.snapshots(rolled_up=True)
+
+
+def process_of(attributes: Mapping[str, str | None], identity: IdentitySettings) -> Identity:
+    """Who speaks in the log records of a resource with these attributes."""
+    host, pod = first(attributes, identity.otlp_host), first(attributes, ("k8s.pod.name",))
+    instance, pid = first(attributes, identity.otlp_instance), first(attributes, ("process.pid",))
+    return Identity(
+        service=first(attributes, (*identity.otlp_service, *_WORKLOADS))
+        or (service_of_pod(pod) if pod else None)
+        or first(attributes, _LAST_RESORT),
+        host=host,
+        instance=instance or (f"{host}:{pid}" if host and pid else None),
+        client_id=first(attributes, identity.otlp_client_id),
+    )
+
+
+def log_line(
+    nanos: float | None,
+    severity: tuple[str | None, float | None],
+    body: str | None,
+    attributes: Mapping[str, str | None],
+    process: Identity,
+    logger: str | None,
+    identity: IdentitySettings,
+) -> LogLine:
+    """A log record. `nanos`: its time since 1970; `severity`: as text and as number."""
+    text, number = severity
+    exception = (first(attributes, ("exception.type",)), first(attributes, ("exception.message",)))
+    client_id = first(attributes, identity.otlp_client_id) or process.client_id
+    return LogLine(
+        ts_ms=epoch(nanos),
+        client=Identity(process.service, process.host, process.instance, client_id),
+        level=text or _level(number),
+        logger=logger or None,
+        thread=first(attributes, ("thread.name",)),
+        message=body,
+        stack=first(attributes, ("exception.stacktrace",)) or ": ".join(filter(None, exception)) or None,
+        file=first(attributes, ("log.file.path",)),
+        file_offset=offset(first(attributes, ("log.file.position",))),
+    )
+
+
+def _level(severity: float | None) -> str | None:
+    return LEVELS[int(severity - 1) // 4] if severity is not None and 1 <= severity < 25 else None

@@ -1,0 +1,88 @@
+"""What is around a payload: compression, and the framing of a schema registry.
+
+Compressed payloads are recognised by their first bytes: gzip (RFC 1952) and zstd (RFC 8878), which clients and
+collectors use where Kafka's own compression is not in their hands. A schema registry's serializers put a zero and the
+number of the schema before what they write (Confluent's wire format), and those of protobuf the path of the message
+too.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_FRAME = 5
+
+
+class PayloadError(ValueError):
+    """Why a payload cannot be unpacked, in the words of a reject."""
+
+
+def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
+    """The payload without compression, itself where it has none. Raises PayloadError; `most`: bytes that are let."""
+    head = bytes(data[:4])
+    if head.startswith(GZIP):
+        return _of_gzip(data, most)
+    return _of_zstd(data, most) if head == ZSTD else data
+
+
+def _of_gzip(data: bytes | memoryview, most: int) -> bytes:
+    reader = zlib.decompressobj(wbits=31)
+    try:
+        found = reader.decompress(data, most + 1)
+    except zlib.error as error:
+        raise PayloadError(f"binary: broken gzip: {error}") from None
+    if len(found) > most:
+        raise PayloadError("oversized")
+    if not reader.eof:
+        raise PayloadError("binary: gzip that ends before its end")
+    return found
+
+
+def _of_zstd(data: bytes | memoryview, most: int) -> bytes:
+    try:
+        import zstandard
+    except ModuleNotFoundError:
+        raise PayloadError("binary: packed with zstd: pip install 'kafka-client-health[binary]'") from None
+    reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
+    found = bytearray()
+    try:
+        # In pieces, because a piece cannot grow by more than it holds of blocks of 128 KiB.
+        for at in range(0, len(data), 4096):
+            found += reader.decompress(bytes(data[at : at + 4096]))
+            if len(found) > most:
+                raise PayloadError("oversized")
+    except zstandard.ZstdError as error:
+        raise PayloadError(f"binary: broken zstd: {error}") from None
+    if not reader.eof:
+        raise PayloadError("binary: zstd that ends before its end")
+    return bytes(found)
+
+
+def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
+    """The number of the schema and what is behind it, None where the payload has no such frame."""
+    view = memoryview(data)
+    if len(view) <= _FRAME or view[0] != 0:
+        return None
+    return int.from_bytes(view[1:_FRAME], "big"), view[_FRAME:]
+
+
+def without_message_path(data: memoryview) -> memoryview:
+    """What is behind the path of a message in its schema: zigzag numbers, the first of which counts the others.
+
+    Raises PayloadError where there is no such path.
+    """
+    count, at = _zigzag(data, 0)
+    for _ in range(count):
+        _, at = _zigzag(data, at)
+    return data[at:]
+
+
+def _zigzag(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    for n in range(at, min(at + 5, len(data))):
+        value |= (data[n] & 0x7F) << shift
+        if data[n] < 0x80:
+            return value >> 1 ^ -(value & 1), n + 1
+        shift += 7
+    raise PayloadError("binary: framed as protobuf, but without the path of its message")

@@ -1,0 +1,173 @@
+"""A schema registry: what its serializers frame is decoded by the schema that the frame names.
+
+Confluent's REST API (`GET /schemas/ids/{id}`), which Apicurio and Redpanda offer too. Schemas never change, so each is
+asked for once per process. Where the registry does not answer, whoever asks waits and asks again, and at last fails:
+the records stay where they are and are read again, so that a registry that is away delays and loses nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from clienthealth.errors import DependencyError, InputError, ServiceError, SettingsError
+from clienthealth.settings import RegistrySettings
+
+_LOG = logging.getLogger(__name__)
+
+#: A schema that was not there is asked for again after so long: registries are copied, too.
+UNKNOWN_SECONDS = 60.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
+_SUBJECT_NOT_FOUND = 404
+_REFUSED = (401, 403)
+
+
+class UnknownSchemaError(InputError):
+    """The registry has no schema of this number."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A schema. `kind`: AVRO, PROTOBUF or JSON; `avro`: made ready for fastavro, None for other kinds."""
+
+    kind: str
+    avro: Any = None
+
+    def read(self, data: memoryview) -> Any:
+        """A value in Avro's encoding as JSON has it: times and decimals stay the numbers that were written.
+
+        Raises ValueError where the bytes do not fit the schema.
+        """
+        import io
+
+        import fastavro
+
+        stream = io.BytesIO(data)
+        try:
+            found = fastavro.schemaless_reader(stream, self.avro, None)
+        except Exception as error:  # noqa: BLE001 - fastavro raises whatever the bytes make it meet
+            raise ValueError(f"{type(error).__name__}: {error}") from None
+        if stream.tell() != len(data):
+            raise ValueError(f"{len(data) - stream.tell()} bytes too many")
+        return found
+
+
+def schema(settings: RegistrySettings, number: int) -> Schema:
+    """The schema of this number.
+
+    Raises UnknownSchemaError where there is none, ServiceError where the registry cannot be asked, DependencyError
+    where Avro cannot be read here, SettingsError where a file of the settings cannot be read.
+    """
+    return _client(settings).schema(number)
+
+
+@cache
+def _client(settings: RegistrySettings) -> _Client:
+    try:
+        return _Client(settings)
+    except OSError as error:
+        raise SettingsError(f"[registry] {error.filename or 'cert_file'}: {error.strerror or error}") from None
+
+
+class _Client:
+    def __init__(self, settings: RegistrySettings) -> None:
+        self._settings = settings
+        self._known: dict[int, Schema] = {}
+        self._unknown: dict[int, float] = {}
+        self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if settings.user:
+            password = (
+                Path(settings.password_file).read_text(encoding="utf-8").strip() if settings.password_file else ""
+            )
+            token = base64.b64encode(f"{settings.user}:{password}".encode()).decode()
+            self._headers["Authorization"] = f"Basic {token}"
+        self._tls: ssl.SSLContext | None = None
+        if settings.url.startswith("https:"):
+            self._tls = ssl.create_default_context(cafile=settings.ca_file or None)
+            if settings.cert_file:
+                self._tls.load_cert_chain(settings.cert_file, settings.key_file or None)
+
+    def schema(self, number: int) -> Schema:
+        found = self._known.get(number)
+        if found is None:
+            if self._unknown.get(number, 0.0) > time.monotonic():
+                raise UnknownSchemaError(f"the schema registry has no schema {number}")
+            try:
+                found = self._known[number] = self._made(self._ask(f"schemas/ids/{number}"))
+            except UnknownSchemaError:
+                self._unknown[number] = time.monotonic() + UNKNOWN_SECONDS
+                raise UnknownSchemaError(f"the schema registry has no schema {number}") from None
+        return found
+
+    def _made(self, said: Mapping[str, Any]) -> Schema:
+        kind = str(said.get("schemaType") or "AVRO")
+        if kind != "AVRO":
+            return Schema(kind)
+        try:
+            import fastavro
+        except ModuleNotFoundError:
+            raise DependencyError("Avro needs the extra 'binary': pip install 'kafka-client-health[binary]'") from None
+        named: dict[str, Any] = {}
+        self._refer(said, named)
+        return Schema(kind, fastavro.parse_schema(_plain(json.loads(said["schema"])), named_schemas=named))
+
+    def _refer(self, said: Mapping[str, Any], named: dict[str, Any]) -> None:
+        """Make ready the schemas to which one refers, those that they refer to first."""
+        import fastavro
+
+        for reference in said.get("references") or ():
+            subject = urllib.parse.quote(str(reference["subject"]), safe="")
+            other = self._ask(f"subjects/{subject}/versions/{reference['version']}")
+            self._refer(other, named)
+            fastavro.parse_schema(_plain(json.loads(other["schema"])), named_schemas=named)
+
+    def _ask(self, path: str) -> Mapping[str, Any]:
+        """What the registry answers, asked until it does or `patience_seconds` are over."""
+        url = f"{self._settings.url.rstrip('/')}/{path}"
+        deadline = time.monotonic() + self._settings.patience_seconds
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                request = urllib.request.Request(url, headers=self._headers)
+                with urllib.request.urlopen(
+                    request, timeout=self._settings.timeout_seconds, context=self._tls
+                ) as answer:
+                    found: Mapping[str, Any] = json.load(answer)
+                    return found
+            except urllib.error.HTTPError as error:
+                error.close()
+                if error.code == _SUBJECT_NOT_FOUND:
+                    raise UnknownSchemaError(url) from None
+                why = f"HTTP {error.code} {error.reason}"
+                if error.code in _REFUSED:
+                    raise ServiceError(
+                        f"the schema registry {self._settings.url} refuses: {why}; see [registry] user, password_file, "
+                        "cert_file"
+                    ) from None
+            except (OSError, ValueError) as error:
+                why = str(getattr(error, "reason", error))
+            if time.monotonic() + pause > deadline:
+                raise ServiceError(
+                    f"the schema registry {self._settings.url} does not answer: {why}; the records that need it wait"
+                )
+            _LOG.warning("the schema registry does not answer (%s); asked again in %.1f s", why, pause)
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _plain(schema: Any) -> Any:
+    """A schema of Avro without logical types, which would make dates and decimals of numbers."""
+    if isinstance(schema, dict):
+        return {name: _plain(value) for name, value in schema.items() if name != "logicalType"}
+    return [_plain(one) for one in schema] if isinstance(schema, list) else schema

@@ -1,0 +1,220 @@
+"""What stands around a payload: compression, frames of a schema registry, envelopes of Kafka Connect and Debezium."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+import zstandard
+
+from clienthealth.decode import Decoded, decode_logs, decode_metrics
+from clienthealth.errors import ServiceError
+from clienthealth.settings import RegistrySettings, Settings
+from tests.raw_records import ARRIVED_MS, Raw, sample
+
+AT = 1795200030000
+READING = {
+    "ts": AT,
+    "client": {"service": "s", "instance": "i", "client_id": "p", "kind": "producer"},
+    "metrics": {"waiting-threads": 2.0},
+    "topics": [],
+}
+LINE = "2026-11-20 18:40:31,204 ERROR [main] c.e.App - [Producer clientId=p] Failed to allocate memory"
+#: A reading as a record of Avro, as a team writes it that has schemas for everything; `ts` has a logical type.
+AVRO = {
+    "type": "record",
+    "name": "Reading",
+    "fields": [
+        {"name": "ts", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {
+            "name": "client",
+            "type": {
+                "type": "record",
+                "name": "Who",
+                "fields": [
+                    {"name": name, "type": ["null", "string"]} for name in ("service", "instance", "client_id", "kind")
+                ],
+            },
+        },
+        {"name": "metrics", "type": {"type": "map", "values": "double"}},
+    ],
+}
+
+
+def metrics(value: bytes, settings: Settings | None = None) -> Decoded:
+    return decode_metrics(Raw("t", value).record, settings or Settings(), ARRIVED_MS)
+
+
+def is_the_reading(found: Decoded) -> bool:
+    """Says it what READING says?"""
+    assert found.errors == []
+    (snapshot,) = found.snapshots
+    who = snapshot.client
+    return (
+        snapshot.ts_ms == AT
+        and (who.service, who.instance, who.client_id, who.kind) == ("s", "i", "p", "producer")
+        and snapshot.metrics == {"waiting-threads": 2.0}
+    )
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, zstandard.ZstdCompressor().compress])
+def test_a_compressed_payload_is_what_is_in_it(packed: Any) -> None:
+    assert is_the_reading(metrics(packed(json.dumps(READING).encode())))
+    (whole,) = sample("otlp_proto_metrics_kip714_java.bin")
+    assert whole.value is not None
+    assert metrics(packed(whole.value)) == metrics(whole.value)
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, zstandard.ZstdCompressor().compress])
+def test_a_bomb_and_what_is_cut_are_rejected(packed: Any) -> None:
+    bomb = packed(b" " * 50_000_000)
+    assert len(bomb) < 100_000
+    assert metrics(bomb).errors == ["oversized"]
+    cut = packed(json.dumps(READING).encode())[:-5]
+    assert [error.partition(":")[0] for error in metrics(cut).errors] == ["binary"]
+
+
+def test_json_in_a_frame_needs_no_registry() -> None:
+    assert is_the_reading(metrics(b"\0\0\0\0\x07" + json.dumps(READING).encode()))
+
+
+def test_avro_without_a_registry_is_rejected_and_says_what_to_set() -> None:
+    assert metrics(framed(7)).errors == ["binary: framed with schema 7, and no registry is set ([registry] url)"]
+
+
+def framed(number: int, **changed: Any) -> bytes:
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(AVRO), {**READING, **changed})
+    return b"\0" + number.to_bytes(4, "big") + stream.getvalue()
+
+
+@dataclass
+class Registry:
+    """A schema registry as Confluent documents it: schemas by number and by subject; what it was asked for."""
+
+    schemas: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    password: str = ""
+    url: str = ""
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(registry=RegistrySettings(url=self.url, patience_seconds=0.0, timeout_seconds=5.0))
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    made = Registry()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            made.asked.append(self.path)
+            wanted = "Basic " + base64.b64encode(f"reader:{made.password}".encode()).decode()
+            if made.password and self.headers.get("Authorization") != wanted:
+                self.send_response(401)
+                self.end_headers()
+                return
+            found = made.schemas.get(self.path)
+            self.send_response(200 if found else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps(found or {"error_code": 40403, "message": "Schema not found"}).encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    made.url = f"http://127.0.0.1:{server.server_port}"
+    yield made
+    server.shutdown()
+    server.server_close()
+
+
+def test_avro_is_read_by_the_schema_that_its_frame_names_asked_for_once(registry: Registry) -> None:
+    registry.schemas["/schemas/ids/7"] = {"schema": json.dumps(AVRO)}
+    for _ in range(3):
+        assert is_the_reading(metrics(framed(7), registry.settings))
+    assert registry.asked == ["/schemas/ids/7"]
+
+
+def test_a_schema_that_refers_to_another_is_read(registry: Registry) -> None:
+    who: Any = AVRO["fields"][1]
+    split = {**AVRO, "fields": [AVRO["fields"][0], {"name": "client", "type": "Who"}, AVRO["fields"][2]]}
+    reference = {"name": "Who", "subject": "who-value", "version": 3}
+    registry.schemas["/schemas/ids/7"] = {"schema": json.dumps(split), "references": [reference]}
+    registry.schemas["/subjects/who-value/versions/3"] = {"schema": json.dumps(who["type"])}
+    assert is_the_reading(metrics(framed(7), registry.settings))
+
+
+def test_an_unknown_schema_is_a_reject_with_its_number(registry: Registry) -> None:
+    for _ in range(2):
+        assert metrics(framed(9), registry.settings).errors == ["unknown-schema: 9"]
+    assert registry.asked == ["/schemas/ids/9"]
+
+
+def test_bytes_that_do_not_fit_their_schema_are_rejected(registry: Registry) -> None:
+    registry.schemas["/schemas/ids/7"] = {"schema": json.dumps(AVRO)}
+    for value in (framed(7)[:-3], framed(7) + b"\0\0", b"\0\0\0\0\x07\x99"):
+        (error,) = metrics(value, registry.settings).errors
+        assert error.startswith("binary: not of schema 7: ")
+
+
+def test_otlp_as_protobuf_in_a_frame_is_read(registry: Registry) -> None:
+    registry.schemas["/schemas/ids/8"] = {"schemaType": "PROTOBUF", "schema": 'syntax = "proto3";'}
+    (whole,) = sample("otlp_proto_metrics_kip714_java.bin")
+    assert whole.value is not None
+    for path in (b"\x00", b"\x02\x00", b"\x04\x02\x00"):
+        found = metrics(b"\0\0\0\0\x08" + path + whole.value, registry.settings)
+        assert found == metrics(whole.value)
+
+
+def test_a_registry_that_is_away_or_refuses_fails_what_is_read_instead_of_losing_it(
+    registry: Registry, tmp_path: Path
+) -> None:
+    settings = registry.settings
+    away = replace(settings, registry=replace(settings.registry, url="http://127.0.0.1:9", timeout_seconds=1.0))
+    with pytest.raises(ServiceError, match=r"does not answer: .*; the records that need it wait"):
+        metrics(framed(7), away)
+    registry.password, registry.schemas["/schemas/ids/7"] = "rosebud", {"schema": json.dumps(AVRO)}
+    with pytest.raises(ServiceError, match=r"refuses: HTTP 401 .*\[registry\] user"):
+        metrics(framed(7), settings)
+    (tmp_path / "password").write_text("rosebud\n")
+    named = replace(settings.registry, user="reader", password_file=str(tmp_path / "password"))
+    assert is_the_reading(metrics(framed(7), replace(settings, registry=named)))
+
+
+@pytest.mark.parametrize(
+    "envelope",
+    [
+        {"schema": {"type": "struct"}, "payload": READING},
+        {"schema": {"type": "string"}, "payload": json.dumps(READING)},
+        {"before": None, "after": READING, "op": "c", "source": {"connector": "mysql"}, "ts_ms": 1},
+        {
+            "schema": None,
+            "payload": {"before": None, "after": READING, "op": "u", "source": {}, "ts_ms": 1, "transaction": None},
+        },
+    ],
+)
+def test_an_envelope_is_what_is_in_it(envelope: Mapping[str, Any]) -> None:
+    assert is_the_reading(metrics(json.dumps(envelope).encode()))
+
+
+def test_a_log_line_in_an_envelope_is_a_log_line() -> None:
+    value = json.dumps({"schema": {"type": "string", "optional": False}, "payload": LINE}).encode()
+    found = decode_logs(Raw("t", value, headers={"service": "s"}).record, Settings(), ARRIVED_MS)
+    assert [line.message for line in found.lines] == ["[Producer clientId=p] Failed to allocate memory"]
+
+
+def test_a_deleted_row_is_empty() -> None:
+    deleted = {"before": READING, "after": None, "op": "d", "source": {}}
+    assert metrics(json.dumps(deleted).encode()).errors == ["empty"]
