@@ -33,7 +33,7 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         "number", F.count_if(F.col("change") == "opened").over(order)
     )
     newest = F.struct("observed", "ts")
-    over = F.col("change").isin("closed", "withdrawn")
+    over = F.col("change").isin("closed", "withdrawn", "moved")
     found = changes.groupBy(*WHO, "number").agg(
         *(F.max(name).alias(name) for name in ("host", "library", "version")),
         F.unix_seconds(F.min(F.coalesce("since", "ts"))).alias("start"),
@@ -82,8 +82,8 @@ def touches(period: Period) -> Column:
 
 
 def real(touching: DataFrame) -> DataFrame:
-    """Without those that were withdrawn: the client had not gone."""
-    return touching.filter("last != 'withdrawn'")
+    """Without those that were withdrawn (the client had not gone), or that a client took over from its process."""
+    return touching.filter("last not in ('withdrawn', 'moved')")
 
 
 def themes(touching: DataFrame) -> DataFrame:

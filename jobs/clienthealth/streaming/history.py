@@ -71,7 +71,7 @@ MINUTES = _table(
     ("lag_state", StringType()),
 )
 
-#: One row per change of an incident (`change`: opened, escalated, closed, withdrawn). `ts`: event time of the change;
+#: One row per change of an incident (`change`: see `incidents.Change`). `ts`: event time of the change;
 #: `observed`: when the monitor judged it; `since`: onset of the fault. `detail` and `evidence` are JSON.
 VERDICTS = _table(
     ("schema_version", IntegerType()),
