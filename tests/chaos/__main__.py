@@ -10,6 +10,7 @@ all kinds and fifty faults writes the page tests/chaos/RESULTS.md, others .cache
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import signal
 import sys
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         say(f"skipped: {name}: {reason}")
     chosen = faults.campaign(asked.seed, asked.faults, only, skipped)
     say(f"{len(chosen)} faults, seed {asked.seed}: {' '.join(kind.name for kind in chosen)}")
-    began = time.monotonic()
+    load, began = os.getloadavg()[0], time.monotonic()
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="kafka-health-chaos-") as folder:
         try:
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
                 shutil.copy(log, FOLDER / "-".join(log.relative_to(folder).parts))
     complete = not only and len(chosen) >= FAULTS
     written = (ROOT / "tests" / "chaos" if complete else FOLDER) / "RESULTS.md"
-    written.write_text(page.text(outcomes, skipped, asked.seed, time.monotonic() - began), encoding="utf-8")
+    written.write_text(page.text(outcomes, skipped, asked.seed, load, time.monotonic() - began), encoding="utf-8")
     passed = sum(outcome.passed for outcome in outcomes)
     say(f"{passed} of {len(outcomes)}  → {written.relative_to(ROOT)}")
     return int(passed < len(outcomes))

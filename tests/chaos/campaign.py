@@ -19,7 +19,7 @@ from tests.chaos.world import Cluster, Run
 
 #: Whose clock jumps.
 STRAY = fleet_client(15)
-START_SECONDS, RECOVERY_SECONDS, TOLD_SECONDS = 400.0, 300.0, 60.0
+START_SECONDS, RECOVERY_SECONDS, TOLD_SECONDS = 400.0, 400.0, 120.0
 #: So many slices are an undisturbed batch.
 TOGETHER = 4
 #: What has been read is written to the history every 20 s, with a batch.

@@ -10,16 +10,27 @@ from tests.chaos.campaign import Outcome
 from tests.chaos.faults import KINDS
 
 
-def text(outcomes: Sequence[Outcome], skipped: Mapping[str, str], seed: int, seconds: float) -> str:
-    """The page, in Markdown."""
-    return "\n".join(_lines(outcomes, skipped, seed, seconds)) + "\n"
+def text(outcomes: Sequence[Outcome], skipped: Mapping[str, str], seed: int, load: float, seconds: float) -> str:
+    """The page, in Markdown. `load`: of the machine, before; `seconds`: how long it took."""
+    return "\n".join(_lines(outcomes, skipped, seed, conditions(load, seconds))) + "\n"
 
 
-def _lines(outcomes: Sequence[Outcome], skipped: Mapping[str, str], seed: int, seconds: float) -> Iterator[str]:
+def _lines(
+    outcomes: Sequence[Outcome], skipped: Mapping[str, str], seed: int, measured: Mapping[str, str]
+) -> Iterator[str]:
     passed = sum(outcome.passed for outcome in outcomes)
     yield "# What faults do to the monitor"
     yield ""
-    yield f"Written by `make chaos`: {passed} of {len(outcomes)} passed, seed {seed}, {seconds / 60:.0f} minutes."
+    yield f"Written by `make chaos`, not by hand. **{passed} of {len(outcomes)}** passed, with seed {seed}."
+    yield ""
+    yield (
+        "A fleet, recordings of real clients and a consumer group report; a real producer and consumer run beside "
+        "them. Each fault strikes in the midst of six minutes of that input of its own. It has passed when the history "
+        "of these (minutes, verdicts, quality) is that of an undisturbed run of the same input, each row once; when "
+        "decoded and rejected are what was sent; when the exporter shows the newest state again, and the real clients "
+        "go on. What a fault hid must be counted, and not be told of as if it had been seen. Recovery is counted from "
+        "the end of the fault until all that was sent by then is worked off and shown."
+    )
     yield ""
     yield "| fault | what is done | number | lasted | recovery, median | longest | restarts | differences | |"
     yield "|---|---|---|---|---|---|---|---|---|"
@@ -46,5 +57,4 @@ def _lines(outcomes: Sequence[Outcome], skipped: Mapping[str, str], seed: int, s
             yield f"- fault {outcome.number + 1}, `{outcome.kind}`:"
             yield from (f"  - {difference.splitlines()[0]}" for difference in outcome.differences[:8])
         yield ""
-    load = conditions(0.0, seconds)
-    yield ", ".join(f"{name}: {value}" for name, value in load.items())
+    yield ", ".join(f"{name}: {value}" for name, value in measured.items())
