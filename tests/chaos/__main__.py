@@ -21,6 +21,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from confluent_kafka import KafkaException
+
 from clienthealth.errors import HealthError
 from tests.chaos import disks, faults, page
 from tests.chaos.campaign import Campaign
@@ -52,16 +54,24 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="kafka-health-chaos-") as folder:
         try:
             with gated(Path(folder) / "broker") as cluster:
-                outcomes = Campaign(cluster, Path(folder), chosen, asked.seed, say).run()
-        except HealthError as error:
+                campaign = Campaign(cluster, Path(folder), chosen, asked.seed, say)
+                try:
+                    outcomes = campaign.run()
+                finally:
+                    # Of a campaign that was interrupted too.
+                    text = page.text(
+                        campaign.outcomes, len(chosen), skipped, asked.seed, load, time.monotonic() - began
+                    )
+                    (FOLDER / "RESULTS.md").write_text(text, encoding="utf-8")
+        except (HealthError, KafkaException) as error:
             say(f"the campaign failed: {error}")
             return 2
         finally:
             for log in Path(folder).glob("**/*.log"):
                 shutil.copy(log, FOLDER / "-".join(log.relative_to(folder).parts))
-    complete = not only and len(chosen) >= FAULTS
-    written = (ROOT / "tests" / "chaos" if complete else FOLDER) / "RESULTS.md"
-    written.write_text(page.text(outcomes, skipped, asked.seed, load, time.monotonic() - began), encoding="utf-8")
+    written = FOLDER / "RESULTS.md"
+    if not only and len(chosen) >= FAULTS:
+        written = Path(shutil.copy(written, ROOT / "tests" / "chaos"))
     passed = sum(outcome.passed for outcome in outcomes)
     say(f"{passed} of {len(outcomes)}  → {written.relative_to(ROOT)}")
     return int(passed < len(outcomes))

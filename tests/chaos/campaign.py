@@ -66,6 +66,8 @@ class Campaign:
         self._slices = slices(seed, len(faults) + 1, (int(time.time() * 1000) - length) // 60_000 * 60_000 - 300_000)
         self._hurried = hurried
         self._sent: dict[int, list[Published]] = {}
+        #: Of the faults so far.
+        self.outcomes: list[Outcome] = []
 
     @property
     def begin_ms(self) -> int:
@@ -73,7 +75,7 @@ class Campaign:
         return self._slices[0].begin_ms
 
     def run(self) -> list[Outcome]:
-        """All of it. Raises ServiceError where the undisturbed run already fails."""
+        """All of it. Raises HealthError where the undisturbed run already fails."""
         with (
             Run(self._cluster, "calm", self._folder / "calm") as calm,
             Run(self._cluster, "tried", self._folder / "tried") as tried,
@@ -86,9 +88,9 @@ class Campaign:
             tried.monitor.release()
             tried.exporter.release()
             with Application(tried.settings, self._folder) as application:
-                outcomes = self._tried(tried, calm, application)
-                outcomes[-1].differences += application.end()
-            return outcomes
+                self._tried(tried, calm, application)
+                self.outcomes[-1].differences += application.end()
+            return self.outcomes
 
     def _undisturbed(self, calm: Run) -> None:
         calm.monitor.release()
@@ -99,8 +101,11 @@ class Campaign:
                 lost = {id(record) for record in part.between(BEFORE, AFTER)}
                 kept = tuple(record for record in kept if id(record) not in lost)
             self._sent[number] = list(kept)
+            if part is self._slices[-1]:
+                self._at_leisure(calm, part.portions(0))
+                break
             calm.publish(kept)
-            if number % TOGETHER == TOGETHER - 1 or part is self._slices[-1]:
+            if number % TOGETHER == TOGETHER - 1:
                 calm.flushed()
                 calm.wait("not worked off", calm.worked_off, START_SECONDS)
         for number in self._sent:
@@ -114,23 +119,19 @@ class Campaign:
         for number, part in enumerate(self._slices):
             yield from compare.accounts(calm, self._sent[number], part.begin_ms, part.end_ms)
 
-    def _tried(self, run: Run, calm: Run, application: Application) -> list[Outcome]:
-        outcomes: list[Outcome] = []
+    def _tried(self, run: Run, calm: Run, application: Application) -> None:
         for number, kind in enumerate(self._faults):
             outcome = self._one(run, application, number, kind)
-            outcomes.append(outcome)
             self._check(run, calm, outcome, number)
+            self.outcomes.append(outcome)
             self._say(line(outcome, len(self._faults)))
-        run.publish(self._slices[-1].records)
-        run.flushed()
-        self._recovered(run)
-        for outcome in outcomes:
+        self._at_leisure(run, self._slices[-1].portions(0))
+        for outcome in self.outcomes:
             part = self._slices[outcome.number]
             found = compare.verdicts(run, calm, part.begin_ms, part.end_ms, self._strays(outcome.number), True)
             if new := [difference for difference in found if difference not in outcome.differences]:
                 outcome.differences += new
                 self._say(line(outcome, len(self._faults)))
-        return outcomes
 
     def _strays(self, number: int) -> set[str]:
         """The clients whose clock is wrong, or was in the slice before."""
@@ -154,10 +155,12 @@ class Campaign:
                 run.publish(_skewed(part.between(BEFORE, AFTER), skew_ms))
                 time.sleep(seconds)
             over, counts = time.monotonic(), application.counts()
-            run.publish(part.between(AFTER, SECONDS))
+            first, *others = part.portions(AFTER)
+            run.publish(first)
             run.flushed()
             self._recovered(run)
             outcome.recovery = time.monotonic() - over
+            self._at_leisure(run, others)
             run.wait("the application does not go on", lambda: application.goes_on(counts), TOLD_SECONDS)
         except HealthError as error:
             outcome.differences.append(f"not recovered: {error}")
@@ -169,6 +172,13 @@ class Campaign:
         outcome.lasted = over - began
         outcome.restarts = run.monitor.starts - starts
         return outcome
+
+    def _at_leisure(self, run: Run, portions: Sequence[Sequence[Published]]) -> None:
+        """Publish each when the one before is worked off."""
+        for portion in portions:
+            run.publish(portion)
+            run.flushed()
+            run.wait("not worked off", run.worked_off, RECOVERY_SECONDS)
 
     def _recovered(self, run: Run) -> None:
         run.wait("not worked off", run.worked_off, RECOVERY_SECONDS)

@@ -206,6 +206,7 @@ def partition_added(scene: Scene) -> Iterator[None]:
     finally:
         admin.close()
     run.partitions[topic] += 1
+    run.wait("not known to producers", lambda: run.known(topic) == run.partitions[topic], NOTICED_SECONDS)
     yield
 
 

@@ -26,6 +26,9 @@ from clienthealth.recordtimes import moved
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SECONDS = 360
 STEP = 10
+#: A batch that reaches further forgives all who are silent (`step/departures.py`): who has gone is known in those after
+#: it.
+PORTION = 40
 MIB = 1 << 20
 FLEET = 16
 #: The client that is stuck for ever from this second of the campaign on.
@@ -76,6 +79,10 @@ class Slice:
     def end_ms(self) -> int:
         """Where the next one begins."""
         return self.begin_ms + 1000 * SECONDS
+
+    def portions(self, begin: float) -> list[tuple[Published, ...]]:
+        """Its records from a second on in portions that are worked off one after the other, as in real time."""
+        return [self.between(at, min(at + PORTION, SECONDS)) for at in range(int(begin), SECONDS, PORTION)]
 
     def between(self, begin: float, end: float) -> tuple[Published, ...]:
         """Its records of [begin, end), in seconds of the slice."""

@@ -10,18 +10,22 @@ from tests.chaos.campaign import Outcome
 from tests.chaos.faults import KINDS
 
 
-def text(outcomes: Sequence[Outcome], skipped: Mapping[str, str], seed: int, load: float, seconds: float) -> str:
-    """The page, in Markdown. `load`: of the machine, before; `seconds`: how long it took."""
-    return "\n".join(_lines(outcomes, skipped, seed, conditions(load, seconds))) + "\n"
+def text(
+    outcomes: Sequence[Outcome], faults: int, skipped: Mapping[str, str], seed: int, load: float, seconds: float
+) -> str:
+    """The page, in Markdown. `faults`: how many were meant; `load`: before it; `seconds`: how long it took."""
+    return "\n".join(_lines(outcomes, faults, skipped, seed, conditions(load, seconds))) + "\n"
 
 
 def _lines(
-    outcomes: Sequence[Outcome], skipped: Mapping[str, str], seed: int, measured: Mapping[str, str]
+    outcomes: Sequence[Outcome], faults: int, skipped: Mapping[str, str], seed: int, measured: Mapping[str, str]
 ) -> Iterator[str]:
     passed = sum(outcome.passed for outcome in outcomes)
     yield "# What faults do to the monitor"
     yield ""
     yield f"Written by `make chaos`, not by hand. **{passed} of {len(outcomes)}** passed, with seed {seed}."
+    if len(outcomes) < faults:
+        yield f"The campaign ended before the other {faults - len(outcomes)} faults."
     yield ""
     yield (
         "A fleet, recordings of real clients and a consumer group report; a real producer and consumer run beside "

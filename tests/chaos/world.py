@@ -30,6 +30,7 @@ from tests.chaos.parts import Supervised
 from tests.chaos.told import Ends, History, Topic, position
 
 PARTITIONS = 2
+ASKED_SECONDS = 20.0
 #: The minute in which lines arrive that only make the monitor start another batch.
 NUDGED_MS = 86_400_000
 
@@ -167,6 +168,10 @@ class Run:
         """Create an input topic."""
         create_topics(self.settings.kafka, [topic], partitions, {"retention.ms": "-1"})
         self.partitions[topic] = partitions
+
+    def known(self, topic: str) -> int:
+        """How many partitions of a topic the producer knows, which asks for that."""
+        return len(self._producer.list_topics(topic, timeout=ASKED_SECONDS).topics[topic].partitions)
 
     def wait(self, what: str, ready: Callable[[], bool], seconds: float) -> float:
         """Wait for a condition; how long it took. Raises ServiceError with the end of the monitor's log."""

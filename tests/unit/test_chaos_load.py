@@ -47,13 +47,17 @@ def chunks(records: Sequence[load.Published], first: int) -> dict[int, list[Chun
 
 
 def told(parts: Sequence[load.Slice], cuts: int) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """Minutes, and incidents by client and mode: the statuses that they reached. `cuts`: of each slice, by chance."""
+    """Minutes, and incidents by client and mode: the statuses that they reached.
+
+    `cuts`: of each slice, by chance, but of the last, which is read as in real time.
+    """
     chosen, offset = random.Random(cuts), 0
     states: dict[int, BucketState] = defaultdict(BucketState)
     minutes: list[dict[str, Any]] = []
     changes: list[Transition] = []
-    for part in parts:
-        ends = [*sorted(chosen.sample(range(1, len(part.records)), cuts)), len(part.records)]
+    *parts, last = parts
+    for part in [*parts, *(load.Slice(last.number, last.begin_ms, records) for records in last.portions(0))]:
+        ends = [*sorted(chosen.sample(range(1, len(part.records)), cuts if part in parts else 0)), len(part.records)]
         for begin, end in zip([0, *ends], ends, strict=False):
             found = chunks(part.records[begin:end], offset)
             offset += end - begin
@@ -77,17 +81,24 @@ def told(parts: Sequence[load.Slice], cuts: int) -> tuple[dict[Any, Any], dict[A
 
 @pytest.fixture(scope="module")
 def parts() -> list[load.Slice]:
-    """So many slices that each recording of a failure is in one."""
-    return load.slices(1, len(load.FAILING), BEGIN_MS)
+    """So many slices that each recording of a failure is in one, and one more."""
+    return load.slices(1, len(load.FAILING) + 1, BEGIN_MS)
 
 
 def test_minutes_and_incidents_do_not_hang_on_the_batches(parts: list[load.Slice]) -> None:
-    minutes, reached = told(parts, 0)
-    assert (minutes, reached) == told(parts, 3)
+    minutes, reached = told(parts, 3)
+    whole_minutes, whole_reached = told(parts, 0)
+    assert minutes == whole_minutes
+    assert reached == whole_reached
     found = {(key.split("|")[0].rpartition("-")[0], mode) for key, mode in reached}
     assert found >= {(name, mode) for name, mode in load.FAILING.items()}
     assert not {name for name, _ in found} & set(load.HARMLESS)
     assert reached["service-0|web-0:100|client-0", "producer-callback-deadlock"] == ["confirmed"]
+
+
+def test_a_backlog_of_half_an_hour_in_one_batch_says_the_same(parts: list[load.Slice]) -> None:
+    whole = load.Slice(0, BEGIN_MS, tuple(record for part in parts[:5] for record in part.records))
+    assert told([whole, parts[5]], 0) == told(parts[:6], 0)
 
 
 def test_the_same_seed_gives_the_same_records() -> None:
