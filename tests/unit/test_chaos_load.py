@@ -90,6 +90,7 @@ def test_minutes_and_incidents_do_not_hang_on_the_batches(parts: list[load.Slice
     whole_minutes, whole_reached = told(parts, 0)
     assert minutes == whole_minutes
     assert reached == whole_reached
+    assert not any(row.get("clock_skew_seconds") for row in minutes.values())
     found = {(key.split("|")[0].rpartition("-")[0], mode) for key, mode in reached}
     assert found >= {(name, mode) for name, mode in load.FAILING.items()}
     assert not {name for name, _ in found} & set(load.HARMLESS)

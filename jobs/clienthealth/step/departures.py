@@ -47,8 +47,7 @@ def forgive(state: BucketState, before_ms: int) -> None:
     jump = state.time_ms - before_ms
     if not before_ms or jump <= SHARED_MS:
         return
-    usual = np.maximum(SHARED_MS, OVERDUE * state.clients[:, EVERY])
-    state.clients[:, HEARD] += np.where(jump > usual, jump, 0)
+    state.shared.append((before_ms, state.time_ms))
     state.incidents.forgive(jump)
 
 
@@ -56,7 +55,12 @@ def departed(state: BucketState, settings: Settings) -> Ints:
     """The numbers of the clients that have departed."""
     if not len(state.clients):
         return np.empty(0, np.int64)
-    silent = state.time_ms - state.clients[:, HEARD]
+    heard = state.clients[:, HEARD]
+    silent = state.time_ms - heard
+    usual = OVERDUE * state.clients[:, EVERY]
+    state.shared = [(begin, end) for begin, end in state.shared if end > heard.min()]
+    for begin, end in state.shared:
+        silent -= np.where(end - begin > usual, np.maximum(0.0, end - np.maximum(begin, heard)), 0.0)
     return np.flatnonzero(silent >= gaps(state, settings) + 1000 * settings.absence.watermark_seconds)
 
 

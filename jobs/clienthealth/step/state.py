@@ -75,6 +75,7 @@ class BucketState:
     """The state of a bucket in memory.
 
     time_ms   the clock of all, by which silence is measured
+    shared    silences of all (from, to), that count against nobody (`step/departures.py`)
     whos      the clients that report; `clients`: a row of CLIENT_WIDTH for each
     rows      readings, WHO being the position in `whos`, by client and time; `parts`: what they say of topics
     configs, names  texts that rows point to
@@ -85,6 +86,7 @@ class BucketState:
     """
 
     time_ms: int = 0
+    shared: list[tuple[int, int]] = field(default_factory=list)
     whos: list[Who] = field(default_factory=list)
     clients: Matrix = field(default_factory=lambda: np.empty((0, CLIENT_WIDTH)))
     rows: Matrix = field(default_factory=lambda: np.empty((0, WIDTH)))
@@ -121,6 +123,7 @@ class _Saved(msgspec.Struct):
     over: list[Transition]
     groups: list[GroupState]
     former: list[Who] = []
+    shared: list[tuple[int, int]] = []
 
 
 _VOCABULARY = {kind: tuple(names) for kind, names in CLIENT_METRICS.items()}
@@ -145,6 +148,7 @@ def save(state: BucketState, buckets: int) -> bytes:
         over=state.over,
         groups=state.groups,
         former=state.former,
+        shared=state.shared,
     )
     return _MAGIC + bytes([VERSION]) + _encoder.encode(saved)
 
@@ -178,6 +182,7 @@ def load(data: bytes, buckets: int) -> BucketState:
         over=saved.over,
         groups=saved.groups,
         former=saved.former,
+        shared=saved.shared,
     )
 
 
