@@ -15,7 +15,7 @@ _KEEP = "5m"
 
 
 def client_alerts(links: Links) -> Sequence[Alert]:
-    """Buffer, callback and topic queue of single clients."""
+    """Buffer, callback, topic queue and clock of single clients."""
     producers, consumers = dashboard_uid("producers"), dashboard_uid("consumers")
     return [
         Alert(
@@ -91,6 +91,26 @@ def client_alerts(links: Links) -> Sequence[Alert]:
             why="A queue is full for moments whenever a consumer catches up; for minutes when its handler is too slow.",
             labels={"measurement": "queue"},
             limits=("queue_used_ratio",),
+        ),
+        Alert(
+            name="KafkaClientClockWrong",
+            severity="warning",
+            expr=f"abs(max {_BY} (kafka_client_clock_skew_seconds)) > 0",
+            hold="10m",
+            summary="A client's clock is wrong, or its readings always come late.",
+            description=(
+                f"The clock of {_WHO} differs by {{{{ $value | humanizeDuration }}}} from others. It is judged "
+                "by its own time, and no other client is affected; readings that are too old or of the future are left "
+                "out. What to do: mend the time service (chrony, NTP) of its machine, or look at the collector that "
+                f"holds its readings back. State: {links.client()}"
+            ),
+            runbook="clock-skew",
+            dashboard=producers,
+            why=(
+                "The series is there from a minute on. After a break in its network a client delivers old readings\n"
+                "for a moment: ten minutes tell a clock."
+            ),
+            labels={"measurement": "clock"},
         ),
     ]
 

@@ -18,6 +18,7 @@ from clienthealth.records import Client, ClientWindow, Reading, Verdict
 from clienthealth.settings import Settings
 from clienthealth.step import departures, readings, said
 from clienthealth.step.bucket import Bucket, client_of
+from clienthealth.step.faults import Faults
 from clienthealth.windows.packed import TS, WHO, Chunk, Packer
 from clienthealth.windows.view import Floats
 
@@ -98,7 +99,7 @@ def recorded_bucket(folder: Path, every_ms: int = 0) -> Bucket:
     state = bucket.state
     if every_ms:
         readings.keep_rows(state, _thinned(state.rows[:, WHO], state.rows[:, TS], every_ms))
-    return Bucket(state, SETTINGS, readings.grid_of(state, SETTINGS.monitor))
+    return Bucket(state, SETTINGS, readings.grid_of(state, SETTINGS.monitor), Faults(state, client_of))
 
 
 def _thinned(who: Floats, ts: Floats, every_ms: int) -> NDArray[np.bool_]:

@@ -11,7 +11,8 @@ from clienthealth.formats import Identity, Snapshot, TopicMetrics
 from clienthealth.records import LogEvent, Source, ThreadDump
 from clienthealth.settings import Settings
 from clienthealth.step import Published, step
-from clienthealth.step.bucket import Bucket
+from clienthealth.step.bucket import Bucket, client_of
+from clienthealth.step.faults import Faults
 from clienthealth.step.readings import grid_of
 from clienthealth.step.state import BucketState, load, save
 from clienthealth.windows.packed import Chunk, Packer, Said, decode, encode
@@ -108,7 +109,8 @@ class Stepped:
     @property
     def clients(self) -> dict[str, Recorded]:
         """The clients that report, by client id."""
-        bucket = Bucket(self.state, self.settings, grid_of(self.state, self.settings.monitor))
+        grid = grid_of(self.state, self.settings.monitor)
+        bucket = Bucket(self.state, self.settings, grid, Faults(self.state, client_of))
         return {who.client_id: Recorded(bucket, number) for number, who in enumerate(self.state.whos)}
 
     @property

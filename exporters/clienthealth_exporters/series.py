@@ -205,6 +205,11 @@ FAMILIES: tuple[Family, ...] = (
         "mode",
     ),
     _client(
+        "clock_skew_seconds",
+        "How much the client's clock is ahead (behind: negative); absent up to a minute.",
+        Source("clock", lambda r: _one(r.value("clock", "skew_seconds"))),
+    ),
+    _client(
         "producer_buffer_used_ratio",
         "Used share of the producer's buffer, 0 to 1.",
         _indicator("buffer_used_ratio", "last"),

@@ -20,6 +20,7 @@ wrong-types        a known format, but its essential parts have the wrong type
 no-metrics         a known format that speaks of no Kafka client
 missing-identity   nobody can say which client this is
 missing-timestamp  no time, or one before Kafka existed
+fatal              reading it ended the monitor (`streaming/poison.py`); its place is known, its value is not
 future-timestamp   further ahead than `monitor.future_seconds`: nobody can say when it happened
 """
 

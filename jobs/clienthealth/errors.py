@@ -8,6 +8,7 @@ HealthError
 ├── StateError         the checkpoint was written by a program with which this one does not agree
 ├── DependencyError    a program, jar or Python extra is missing; the text says how to get it
 └── ServiceError       a broker, Prometheus, Grafana or mail server did not do what was asked
+    ├── HeapError      Spark's JVM ended for want of memory
     └── JolokiaError   an agent in a JVM did not (exporters)
 
 The command line prints the message alone and exits with `exit_code`; a traceback means a defect of ours.
@@ -38,3 +39,7 @@ class DependencyError(HealthError):
 
 class ServiceError(HealthError):
     """A service did not do what was asked of it."""
+
+
+class HeapError(ServiceError):
+    """Spark's JVM ended for want of memory."""

@@ -18,6 +18,10 @@ from clienthealth.monitor_port import Port, serve
 PREFIX = "kafka_client_health"
 #: The name of the streaming query.
 QUERY = "monitor"
+#: What bounds the work and the memory of the monitor, as in the metric `left_out`.
+LIMITS = ("clients", "clients-per-service", "events-per-process", "events", "readings-per-second")
+#: Why a client of which the records are fine went to the rejects (step/faults.py).
+FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 
 
@@ -31,6 +35,27 @@ class Arrived(Protocol):
     reason: str | None
     records: int
     newest_ms: int
+
+
+class Stepped(Protocol):
+    """What a bucket did in a batch, None where it is none of processes.
+
+    clients   it keeps, `skewed` of them with a clock that is off
+    late      readings and events that came too late
+    left_out  what a limit left out, by limit
+    failed    clients that the step failed for, by the topic of their newest record
+    """
+
+    bucket: int | None
+    clients: int
+    skewed: int
+    late: int
+
+    @property
+    def left_out(self) -> Mapping[str, int]: ...
+
+    @property
+    def failed(self) -> Mapping[str, int]: ...
 
 
 class SelfMetrics:
@@ -57,6 +82,17 @@ class SelfMetrics:
         self.duration = gauge("batch_duration_seconds", "How long the last batch took.", "query")
         self.last_batch = gauge("last_batch_timestamp_seconds", "When the last batch ended.", "query")
         self.state_rows = gauge("state_rows", "Clients that the query keeps as state.", "query")
+        self.skewed = gauge("skewed_clients", "Clients whose clock is off by more than a minute.", "query")
+        self.left_out = counter(
+            "left_out", "Clients, readings and events that a limit of [monitor] left out, once in each batch.", "limit"
+        )
+        self.lost = counter("lost_records", "Records that Kafka deleted before they were read.", "source_topic")
+        self.recreated = counter(
+            "recreated_partitions", "Partitions found to end before what was read of them already.", "source_topic"
+        )
+        self.present = gauge("input_topic_present", "1 while an input topic is there, else 0.", "source_topic")
+        self.started = gauge("start_timestamp_seconds", "When this process began.")
+        self.last_skip = gauge("record_skipped_timestamp_seconds", "When a record was left out that ends the monitor.")
         self.up = gauge("query_up", "1 while the streaming query runs.", "query")
         self.changes = counter("incident_changes", "Changes of incidents.", "mode", "change")
         self.latency = Histogram(
@@ -65,6 +101,13 @@ class SelfMetrics:
             registry=self.registry,
             buckets=LATENCY_BUCKETS,
         )
+        for limit in LIMITS:
+            self.left_out.labels(limit)
+        self.started.set(time.time())
+        #: Seconds that the last batch waited after its work; batches that were committed since the start.
+        self.pause = 0.0
+        self.batches = 0
+        self._clients: dict[int, tuple[int, int]] = {}
         Info(f"{PREFIX}_build", "Version of the monitor.", registry=self.registry).info(
             {"version": version("kafka-client-health")}
         )
@@ -90,15 +133,29 @@ class SelfMetrics:
             elif row.newest_ms:
                 self.newest.labels(row.topic).set(row.newest_ms / 1000)
 
-    def stepped(self, clients: int, late: int) -> None:
-        """Take in how many clients are kept as state, and how many readings and events of a batch came too late."""
-        self.state_rows.labels(QUERY).set(clients)
-        self.late.labels(QUERY).inc(late)
+    def skipped(self, now: float) -> None:
+        """Take in that a record was left out because reading it ended the monitor."""
+        self.last_skip.set(now)
+
+    def stepped(self, summaries: Iterable[Stepped]) -> None:
+        """Take in what the buckets of a batch did; of those that are not among them the last word holds."""
+        for summary in summaries:
+            if summary.bucket is not None:
+                self._clients[summary.bucket] = summary.clients, summary.skewed
+            self.late.labels(QUERY).inc(summary.late)
+            for limit, number in summary.left_out.items():
+                self.left_out.labels(limit).inc(number)
+            for topic, number in summary.failed.items():
+                self.rejected.labels(FAILED, topic).inc(number)
+        self.state_rows.labels(QUERY).set(sum(clients for clients, _ in self._clients.values()))
+        self.skewed.labels(QUERY).set(sum(skewed for _, skewed in self._clients.values()))
 
     def progressed(self, progress: Mapping[str, Any]) -> None:
         """Take in the progress of a query, as Spark reports it in JSON."""
         query = progress["name"]
-        self.duration.labels(query).set(progress["durationMs"].get("triggerExecution", 0) / 1000)
+        self.batches += 1
+        took = progress["durationMs"].get("triggerExecution", 0) / 1000 - self.pause
+        self.duration.labels(query).set(max(0.0, took))
         self.last_batch.labels(query).set(time.time())
         for source in progress.get("sources", []):
             latest, end = source.get("latestOffset") or {}, source.get("endOffset") or {}

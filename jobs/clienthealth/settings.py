@@ -59,6 +59,12 @@ class MonitorSettings:
     buckets: int = setting(32, "processes are spread over so many states of a few megabytes; fixed with the checkpoint")
     future_seconds: int = setting(300, "a record further ahead of the clock is a reject")
     max_record_bytes: int = setting(4_194_304, "a larger record is a reject")
+    heap_mb: int = setting(1024, "heap of Spark's JVM; Python workers need 100 to 300 MB each beside it")
+    max_clients: int = setting(200_000, "clients that are judged at most; known ones stay, new ones are left out")
+    max_clients_per_service: int = setting(50_000, "the same for the clients of one service")
+    max_events_per_process: int = setting(20_000, "log events kept of a process; of the commonest the newest are kept")
+    max_events: int = setting(1_000_000, "log events kept of all processes together")
+    max_readings_per_second: int = setting(2, "readings of a client within a second; the newest are kept")
     metrics_host: str = setting("127.0.0.1", "address of the monitor's own metrics")
     metrics_port: int = setting(9308, "port of the monitor's own metrics; 0 switches them off")
 

@@ -26,6 +26,7 @@ from alerts.rule import CLIENT, dashboard_uid
 from clienthealth.modes import modes
 from clienthealth.selfmetrics import QUERY, SelfMetrics
 from clienthealth.settings import Settings
+from clienthealth.streaming.stepping import Summary
 from clienthealth_exporters.prometheus import Exporter
 from clienthealth_exporters.states import States
 from dashboards.build import boards
@@ -204,7 +205,7 @@ class Monitor:
             {"latestOffset": {"client-metrics": {"0": 90}}, "endOffset": {"client-metrics": {"0": 80}}}
         ]
         metrics.progressed(progress)
-        metrics.stepped(clients=40, late=int(self._busy))
+        metrics.stepped([Summary(bucket=0, clients=40, late=int(self._busy))])
         if self._busy:
             metrics.changed(change(), now_ms() / 1000)
             metrics.counted([counted("malformed-json")])

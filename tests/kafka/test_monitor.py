@@ -102,8 +102,8 @@ class Lab:
         done = [int(path.name) for path in (root / "commits").glob("[0-9]*")]
         if not done:
             return False
-        offsets = json.loads((root / "offsets" / str(max(done))).read_text().splitlines()[-1])
-        return sum(sum(partitions.values()) for partitions in offsets.values()) >= records
+        offsets = map(json.loads, (root / "offsets" / str(max(done))).read_text().splitlines()[2:])
+        return sum(sum(of.values()) for source in offsets for of in source.values()) >= records
 
     def await_(self, what: Callable[[], bool], seconds: float = 300) -> None:
         deadline = time.monotonic() + seconds

@@ -38,6 +38,7 @@ EXCUSED = {
     "clienthealth.diagnose.archives": "unpacks the archives among them",
     "clienthealth.diagnose.inputs": "finds them",
     "clienthealth.reference": "reads the pages whose blocks it fills in",
+    "clienthealth.streaming.checkpoint": "reads and mends what the query wrote",
     "clienthealth.streaming.query": "starts the query, which is what makes a stream run",
     "clienthealth.review.actions": "reads actions.toml, which people keep beside the reports",
     "clienthealth.review.crosscheck": "asks Prometheus what it knows of the alerts",

@@ -176,7 +176,7 @@ def test_faults_become_rejects_that_name_their_newest_record(monkeypatch: pytest
     monkeypatch.setattr(judgement, "gate", Broken(modes()[MODE]).gate)
     monitor = Stepped()
     of_ten(monitor, 0, 30, "p3")
-    ((_, key, value, headers),) = (row for row in _rows(monitor.published[-1], 10) if row[0] == REJECT)
+    ((_, key, value, headers),) = (row for row in _rows(monitor.published[-1], 0, 10) if row[0] == REJECT)
     assert (key, value) == (b"shop|h:1|p3", None)
     assert {h["key"]: base64.b64decode(h["value"]).decode() for h in json.loads(headers or "")} == {
         "reject_reason": "step-failed: ZeroDivisionError: absurd",

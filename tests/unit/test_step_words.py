@@ -13,7 +13,8 @@ from clienthealth.recordings import read
 from clienthealth.records import Client
 from clienthealth.settings import Settings
 from clienthealth.step import departures
-from clienthealth.step.bucket import Bucket
+from clienthealth.step.bucket import Bucket, client_of
+from clienthealth.step.faults import Faults
 from clienthealth.step.readings import grid_of
 from tests.recorded import RECORDINGS
 from tests.stepped import Stepped, snapshot, told
@@ -23,7 +24,8 @@ FULL = {"buffer-total-bytes": 4e6, "buffer-available-bytes": 1e6, "select-total"
 
 
 def bucket(monitor: Stepped) -> Bucket:
-    return Bucket(monitor.state, monitor.settings, grid_of(monitor.state, monitor.settings.monitor))
+    grid = grid_of(monitor.state, monitor.settings.monitor)
+    return Bucket(monitor.state, monitor.settings, grid, Faults(monitor.state, client_of))
 
 
 def configured(monitor: Stepped, client_id: str) -> dict[str, str]:

@@ -27,7 +27,8 @@ from clienthealth.records import Client, Source, Verdict
 from clienthealth.settings import Settings
 from clienthealth.step import departures, judgement, readings
 from clienthealth.step import said as speech
-from clienthealth.step.bucket import Bucket
+from clienthealth.step.bucket import Bucket, client_of
+from clienthealth.step.faults import Faults
 from clienthealth.step.state import FIRST, BucketState
 from clienthealth.windows.packed import TS, WHO, Packer, Who
 
@@ -113,9 +114,9 @@ def bucket_of(packer: Packer, settings: Settings) -> Bucket:
     """All that was packed as one bucket."""
     state, chunks = BucketState(), list(packer.chunks().values())
     readings.take(state, chunks, settings.monitor)
-    speech.take(state, chunks, settings.monitor)
+    speech.take(state, [said for chunk in chunks for said in chunk.said], settings.monitor)
     readings.renew_clients(state)
-    return Bucket(state, settings, readings.grid_of(state, settings.monitor))
+    return Bucket(state, settings, readings.grid_of(state, settings.monitor), Faults(state, client_of))
 
 
 def judged(bucket: Bucket) -> dict[str, tuple[Client, list[Verdict]]]:

@@ -28,10 +28,10 @@ Check = Callable[[Settings], Iterator[Finding]]
 
 
 def checks() -> tuple[Check, ...]:
-    """All checks, in the order of dependence: this machine, Kafka, what shows the results."""
-    from clienthealth.doctor import brokers, codecs, machine, servers
+    """All checks, in the order of dependence: this machine, Kafka, the monitor, what shows the results."""
+    from clienthealth.doctor import brokers, codecs, machine, monitor, servers
 
     return (
         *(machine.java_works, machine.jars_present, machine.folders_writable),
-        *(codecs.codecs_present, brokers.kafka_works, servers.servers),
+        *(codecs.codecs_present, brokers.kafka_works, monitor.limits, servers.servers),
     )

@@ -72,7 +72,7 @@ def build(
             capacity=capacity.buffers((row.asDict() for row in peaks), slo.PERIODS),
             lag_trends=capacity.lag_trends(lag, now),
             changes=_changes(minutes, found, pair),
-            quality=_quality(quality, period, overall),
+            quality=_quality(quality, minutes, period, overall),
             buffers=capacity.buffer_distribution((row.asDict() for row in peaks), slo.PERIODS - 1),
             lags=capacity.lag_distribution(lag, now),
             slot_minutes=step,
@@ -116,7 +116,7 @@ def _changes(minutes: DataFrame, found: DataFrame, pair: Sequence[Period]) -> li
     ]
 
 
-def _quality(quality: DataFrame, period: Period, overall: slo.ServiceSlo) -> Quality:
+def _quality(quality: DataFrame, minutes: DataFrame, period: Period, overall: slo.ServiceSlo) -> Quality:
     rows = coverage.per_minute(quality, period)
     watched = sorted({row["at"] for row in rows})
     return Quality(
@@ -125,6 +125,7 @@ def _quality(quality: DataFrame, period: Period, overall: slo.ServiceSlo) -> Qua
         inputs=tuple(coverage.inputs(row.asDict() for row in rows)),
         unknown=overall.minutes.unknown,
         judged=overall.minutes.observed,
+        clocks=tuple(coverage.clocks(minutes, period)),
     )
 
 

@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from clienthealth.review.client_minutes import within
-from clienthealth.review.model import Gap, InputQuality
+from clienthealth.review.model import Gap, InputQuality, WrongClock
 from clienthealth.review.period import MINUTE, Period, utc
+from clienthealth.streaming.history import CLIENT_KEY
 
 
 def per_minute(quality: DataFrame, period: Period) -> Sequence[Row]:
@@ -37,6 +38,15 @@ def inputs(rows: Iterable[Mapping[str, Any]]) -> list[InputQuality]:
         late = known.late if row["late"] is None else (known.late or 0) + row["late"]
         totals[topic] = InputQuality(topic, known.records + row["records"], known.rejected + row["rejected"], late)
     return [totals[topic] for topic in sorted(totals)]
+
+
+def clocks(minutes: DataFrame, period: Period) -> list[WrongClock]:
+    """The clients whose clock was off in the period, the worst first."""
+    off = within(minutes, period.start, period.end).filter("clock_skew_seconds is not null")
+    worst = F.max_by("clock_skew_seconds", F.abs("clock_skew_seconds")).alias("skew_seconds")
+    rows = off.groupBy(*CLIENT_KEY).agg(worst, F.count("*").alias("minutes")).collect()
+    found = [WrongClock(**row.asDict()) for row in rows]
+    return sorted(found, key=lambda clock: (-abs(clock.skew_seconds), clock.service, clock.instance, clock.client_id))
 
 
 def gaps(period: Period, minutes: Iterable[int]) -> list[Gap]:

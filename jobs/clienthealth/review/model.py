@@ -226,14 +226,34 @@ class InputQuality:
 
 
 @dataclass(frozen=True)
+class WrongClock:
+    """A client whose clock was off in so many minutes, at most by `skew_seconds` (ahead: positive)."""
+
+    service: str
+    instance: str
+    client_id: str
+    skew_seconds: float
+    minutes: int
+
+    @property
+    def words(self) -> str:
+        """By how much, as people read it."""
+        return f"{'ahead' if self.skew_seconds > 0 else 'behind'} by {abs(self.skew_seconds):.0f} s"
+
+
+@dataclass(frozen=True)
 class Quality:
-    """How far the review can be trusted. `unknown`: client-minutes that could not be judged."""
+    """How far the review can be trusted. `unknown`: client-minutes that could not be judged.
+
+    `clocks`: clients whose clock was off, the worst first; what they say is judged by the time that they tell.
+    """
 
     minutes: int
     gaps: tuple[Gap, ...]
     inputs: tuple[InputQuality, ...]
     unknown: int
     judged: int
+    clocks: tuple[WrongClock, ...] = ()
 
     @property
     def gap_minutes(self) -> int:

@@ -5,6 +5,7 @@ Plain Python: the streaming query runs it with Spark's state, `diagnose` and `re
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,24 +13,31 @@ import numpy as np
 
 from clienthealth.incidents import Transition
 from clienthealth.settings import Settings
-from clienthealth.step import departures, groups, judgement, minutes, readings, recovery, said
+from clienthealth.step import departures, groups, intake, judgement, minutes, readings, recovery, said, skew
 from clienthealth.step.bucket import Bucket, client_of
-from clienthealth.step.faults import Fault
+from clienthealth.step.faults import Fault, Faults
 from clienthealth.step.judgement import Record
 from clienthealth.step.minutes import Row
 from clienthealth.step.state import BucketState
-from clienthealth.windows.packed import FRESH, Chunk
+from clienthealth.windows.packed import FRESH, Chunk, Who
 
 
 @dataclass
 class Published:
-    """What a step gives: records of `client-health`, changes of incidents, final minutes, clients it failed for."""
+    """What a step gives: records of `client-health`, changes of incidents, final minutes, clients it failed for.
+
+    late      readings and events that came after their windows were closed
+    left_out  what the limits left out, by limit
+    skewed    clients whose clock is off
+    """
 
     records: list[Record] = field(default_factory=list)
     changes: list[Transition] = field(default_factory=list)
     minutes: list[Row] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     late: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    skewed: int = 0
 
 
 def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms: int) -> Published:
@@ -41,12 +49,12 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     closed = readings.horizons(state, settings.monitor)
     before_ms, state.time_ms = state.time_ms, clock(state, chunks, now_ms)
     departures.forgive(state, before_ms)
-    found.late = readings.take(state, chunks, settings.monitor)
-    new, late = said.take(state, chunks, settings.monitor)
-    found.late += late
+    faults = Faults(state, client_of)
+    taken = intake.take(state, chunks, settings.monitor, faults)
+    new, chunks, found.late, found.left_out = taken.said, taken.chunks, taken.late, taken.left_out
     readings.renew_clients(state)
     grid = readings.grid_of(state, settings.monitor)
-    bucket = Bucket(state, settings, grid)
+    bucket = Bucket(state, settings, grid, faults)
     _name(state, found)
     if new or (len(state.rows) and state.rows[:, FRESH].any()):
         records, changes = judgement.judge(bucket, new, closed, now_ms)
@@ -61,7 +69,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     found.changes += expired
     found.records += departures.reminders(state, before_ms, settings)
     minutes.remember(state, found.changes)
-    found.minutes = minutes.finished(bucket, gone)
+    found.minutes = minutes.finished(bucket, gone, now_ms)
     minutes.forget(state)
     of_groups, rows = groups.take(state, chunks, settings, bucket.faults)
     found.records += of_groups
@@ -71,6 +79,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     readings.evict(state, settings.monitor, grid)
     readings.forget(state, [*gone.tolist(), *bucket.faults.numbers])
     found.faults = bucket.faults.all
+    found.skewed = int((skew.seconds(state, now_ms) != 0).sum())
     state.former = [who for who in state.former if state.incidents.of(client_of(who).key)]
     readings.compact(state)
     return found
@@ -80,14 +89,16 @@ def _name(state: BucketState, found: Published) -> None:
     """Give incidents of a nameless process to its client, where that is known by now: same incident, not a second."""
     nameless = [incident for incident in state.incidents.all if not incident.client.client_id]
     heard = said.heard(state) if nameless else {}
+    known: dict[tuple[str, str], list[Who]] = defaultdict(list)
+    for who in state.whos if nameless else ():
+        known[who.process].append(who)
     for incident in nameless:
         client = incident.client
         process = client.service, client.host or client.instance
-        reporting = [who for who in state.whos if who.process == process]
-        told = heard.get(process) or said.Heard(process, (), reporting)
-        who = told.only(client.kind, client.instance) if client.kind else None
-        if who is not None:
-            found.changes += state.incidents.moved(incident, client_of(who))
+        told = heard.get(process) or said.Heard(process, (), known[process])
+        only = told.only(client.kind, client.instance) if client.kind else None
+        if only is not None:
+            found.changes += state.incidents.moved(incident, client_of(only))
             found.records.append((client.key, None))
 
 

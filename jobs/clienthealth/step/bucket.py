@@ -74,16 +74,12 @@ def client_of(who: Who) -> Client:
 
 @dataclass
 class Bucket:
-    """The readings of a bucket, and what is worked out of them once for all that asks."""
+    """The readings of a bucket, and what is worked out of them once for all that asks. `faults`: what failed of it."""
 
     state: BucketState
     settings: Settings
     grid: Grid
-
-    @cached_property
-    def faults(self) -> Faults:
-        """The clients for which the step failed."""
-        return Faults(self.state, client_of)
+    faults: Faults
 
     @cached_property
     def rows(self) -> Matrix:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -13,6 +15,7 @@ from clienthealth.records import Client, Source
 from clienthealth.step.state import BucketState
 from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, WHO, Said, Who
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 Ints = NDArray[np.int64]
 
@@ -54,6 +57,7 @@ class Faults:
     def add(self, number: int, mistake: Exception) -> None:
         """Enter a client; the first mistake counts."""
         client = self._client_of(self._state.whos[number])
+        say(mistake)
         self._by_number.setdefault(number, Fault(client, reason(mistake), self._newest(number)))
 
     def of_process(self, things: Sequence[Said], mistake: Exception) -> None:
@@ -66,6 +70,7 @@ class Faults:
 
     def other(self, client: Client, mistake: Exception, source: Source | None) -> None:
         """Enter one that has no number: a process, a consumer group."""
+        say(mistake)
         self._others.append(Fault(client, reason(mistake), source))
 
     def apart(self, clients: Ints, work: Callable[[Ints], T]) -> Iterator[T]:
@@ -91,6 +96,24 @@ class Faults:
             return None
         row = self._state.rows[rows[-1]]
         return Source(self._state.names[int(row[TOPIC])], int(row[PARTITION]), int(row[OFFSET]))
+
+
+@lru_cache(maxsize=100)
+def _first(kind: str, file: str, line: int) -> list[bool]:
+    return [True]
+
+
+def say(mistake: Exception) -> None:
+    """Log a fault with its traceback, once for each place that it comes from."""
+    trace = mistake.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    new = _first(
+        type(mistake).__name__, trace.tb_frame.f_code.co_filename if trace else "", trace.tb_lineno if trace else 0
+    )
+    if new:
+        new.clear()
+        log.error("a client cannot be judged: %s", mistake, exc_info=mistake)
 
 
 def reason(mistake: Exception) -> str:

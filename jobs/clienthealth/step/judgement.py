@@ -25,7 +25,7 @@ from clienthealth.records import (
     ClientWindow,
     Verdict,
 )
-from clienthealth.step import recovery
+from clienthealth.step import recovery, skew
 from clienthealth.step import said as speech
 from clienthealth.step.bucket import Attended, Bucket, Card, card, client_of
 from clienthealth.step.readings import SHIFT, Ints
@@ -132,11 +132,18 @@ class _Judgement:
         self.records: list[Record] = []
         self.changes: list[Transition] = []
         self.limits = {mode.id: thresholds(mode, self.settings.modes) for mode in modes().values()}
+        self.skew = skew.seconds(self.state, now_ms).tolist()
+        self._numbers: dict[speech.Process, list[int]] = defaultdict(list)
 
     def of(self, new: Sequence[Said], horizon: Floats) -> tuple[list[Record], list[Transition]]:
         said = speech.heard(self.state)
-        fresh = {process: [s for s in new if s.process == process] for process in {s.process for s in new}}
-        client, start = self._touched(said, fresh, horizon)
+        fresh: dict[speech.Process, list[Said]] = defaultdict(list)
+        for thing in new:
+            fresh[thing.process].append(thing)
+        if said:
+            for number, who in enumerate(self.state.whos):
+                self._numbers[who.process].append(number)
+        client, start = self._touched(fresh, horizon)
         end = start + self.bucket.grid.length[client] if len(client) else start
         lo, hi = self.bucket.span(client, start, end)
         attended = self._attended(said, client, start, end)
@@ -146,7 +153,10 @@ class _Judgement:
         for kind in np.unique(kinds[client[some]]).tolist() if len(client) else ():
             mine = np.flatnonzero(some & (kinds[client] == kind))
             self._kind(kind, Touched(client, start, end, lo, hi, attended).at(mine))
+        lost = {thing.process for thing in new} - {thing.process for thing in self.state.said}
         for process, things in fresh.items():
+            if process in lost:
+                continue
             try:
                 self._spoken_of(said[process], things)
             except Exception as mistake:  # noqa: BLE001 - a fault for one process costs what it said, not the bucket
@@ -157,9 +167,7 @@ class _Judgement:
         """Must the client's windows be judged step by step, or do the gates say all?"""
         return loud or bool(self.incidents.of(key))
 
-    def _touched(
-        self, said: Mapping[speech.Process, speech.Heard], fresh: Mapping[speech.Process, list[Said]], horizon: Floats
-    ) -> tuple[Ints, Ints]:
+    def _touched(self, fresh: Mapping[speech.Process, list[Said]], horizon: Floats) -> tuple[Ints, Ints]:
         """Windows, sorted by client and begin, that a new reading or something newly said belongs to."""
         rows, grid = self.state.rows, self.bucket.grid
         back = self.settings.monitor.window_seconds // self.settings.monitor.slide_seconds
@@ -169,11 +177,9 @@ class _Judgement:
         found = [(client << SHIFT) | np.maximum(ts // slide * slide - n * slide, 0) for n in range(back)]
         for process, things in fresh.items():
             times = [thing.ts_ms for thing in things]
-            reporting = {who.identity for who in said[process].reporting}
-            for number, who in enumerate(self.state.whos):
-                if who.identity in reporting:
-                    begins = speech.starts(times, int(grid.slide[number]), int(grid.length[number]))
-                    found.append(np.array([(number << SHIFT) | max(begin, 0) for begin in begins], np.int64))
+            for number in self._numbers.get(process, ()):
+                begins = speech.starts(times, int(grid.slide[number]), int(grid.length[number]))
+                found.append(np.array([(number << SHIFT) | max(begin, 0) for begin in begins], np.int64))
         keys = np.unique(np.concatenate(found))
         client, start = keys >> SHIFT, keys & ((1 << SHIFT) - 1)
         closed = np.full(len(self.state.whos), -np.inf)
@@ -189,18 +195,24 @@ class _Judgement:
             return {}
         found: dict[int, Attended] = {}
         inside: dict[tuple[speech.Process, int, int], speech.Heard] = {}
-        speaking = {number for number, who in enumerate(self.state.whos) if who.process in said}
+        speaking = {number for process in said for number in self._numbers.get(process, ())}
+        faulty: set[speech.Process] = set()
         windows = zip(client.tolist(), start.tolist(), end.tolist(), strict=True)
         for position, (number, begin, until) in enumerate(windows):
-            if number in speaking:
-                who = self.state.whos[number]
-                key = (who.process, begin, until)
+            if number not in speaking or (who := self.state.whos[number]).process in faulty:
+                continue
+            key = (who.process, begin, until)
+            try:
                 if key not in inside:
                     inside[key] = said[who.process].within(begin, until)
                 events, dumps = inside[key].about(who)
-                if events or dumps:
-                    found[position] = events, dumps
-        return found
+            except Exception as mistake:  # noqa: BLE001 - what a process said is of no use; its clients are judged
+                self.bucket.faults.of_process(said[who.process].things, mistake)
+                faulty.add(who.process)
+                continue
+            if events or dumps:
+                found[position] = events, dumps
+        return {at: told for at, told in found.items() if self.state.whos[int(client[at])].process not in faulty}
 
     def _kind(self, kind: str, touched: Touched) -> None:
         """Judge the windows of all clients of one kind, and make their records."""
@@ -255,7 +267,7 @@ class _Judgement:
         else:
             verdicts = _quiet(ids, asked.reasons[newest])
         start, end = int(asked.touched.start[newest]), int(asked.touched.end[newest])
-        self._publish(of, start, end, asked.samples[at], asked.measured[at], *verdicts, seen)
+        self._publish(of, start, end, asked.samples[at], asked.measured[at], *verdicts, seen, self.skew[number])
 
     def _publish(
         self,
@@ -267,7 +279,11 @@ class _Judgement:
         verdicts: msgspec.Raw,
         worst: str,
         last_seen: int,
+        off_seconds: float = 0.0,
     ) -> None:
+        if off_seconds:
+            clock = {"skew_seconds": off_seconds, "text": skew.words(off_seconds)}
+            indicators = {**indicators, "clock": clock}
         state = {
             "schema": SCHEMA,
             "window_start": start,

@@ -6,7 +6,8 @@ failures is what the incidents say that lasted in it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from clienthealth.indicators.client import minute_figures
 from clienthealth.judging import gate, thresholds
 from clienthealth.modes import modes
 from clienthealth.records import STATUS_ORDER, Status
+from clienthealth.step import skew
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.judgement import live_modes
 from clienthealth.step.readings import SHIFT, Ints, horizons
@@ -31,19 +33,19 @@ REMEMBERED_MS = 900_000
 Row = dict[str, Any]
 
 
-def finished(bucket: Bucket, gone: Ints) -> list[Row]:
+def finished(bucket: Bucket, gone: Ints, now_ms: int) -> list[Row]:
     """The rows of the minutes that are over. `gone`: clients of which all minutes are."""
     state = bucket.state
     if not len(state.whos):
         return []
     over = np.maximum(horizons(state, bucket.settings.monitor), 0) // MINUTE_MS * MINUTE_MS
     over[gone] = state.clients[gone, LAST] // MINUTE_MS * MINUTE_MS + MINUTE_MS
-    rows = _rows(bucket, over) if len(state.rows) else []
+    rows = _rows(bucket, over, skew.seconds(state, now_ms)) if len(state.rows) else []
     state.clients[:, MINUTE] = np.maximum(state.clients[:, MINUTE], over)
     return rows
 
 
-def _rows(bucket: Bucket, over: NDArray[np.float64]) -> list[Row]:
+def _rows(bucket: Bucket, over: NDArray[np.float64], off: NDArray[np.float64]) -> list[Row]:
     state = bucket.state
     number = state.rows[:, WHO].astype(np.int64)
     minute = (state.rows[:, TS] // MINUTE_MS * MINUTE_MS).astype(np.int64)
@@ -56,19 +58,38 @@ def _rows(bucket: Bucket, over: NDArray[np.float64]) -> list[Row]:
     client, begin = keys >> SHIFT, keys & ((1 << SHIFT) - 1)
     kinds = np.array([who.kind for who in state.whos])[client]
     found: list[Row] = []
+    closed: dict[str, list[Transition]] = defaultdict(list)
+    for change in state.over:
+        closed[change.client.key].append(change)
+    of_clients = partial(_of_clients, bucket, closed, off)
     for kind in np.unique(kinds).tolist():
         mine = np.flatnonzero(kinds == kind)
-        for rows in bucket.faults.apart(np.unique(client[mine]), partial(_of_clients, bucket, kind, client, begin)):
+        for rows in bucket.faults.apart(np.unique(client[mine]), partial(of_clients, kind, client, begin)):
             found += rows
     return found
 
 
-def _of_clients(bucket: Bucket, kind: str, client: Ints, begin: Ints, clients: Ints) -> list[Row]:
+Closed = Mapping[str, Sequence[Transition]]
+
+
+def _of_clients(
+    bucket: Bucket,
+    closed: Closed,
+    off: NDArray[np.float64],
+    kind: str,
+    client: Ints,
+    begin: Ints,
+    clients: Ints,
+) -> list[Row]:
     mine = np.flatnonzero(np.isin(client, clients))
-    return _of_kind(bucket, kind, client[mine], begin[mine], begin[mine] + MINUTE_MS)
+    rows = _of_kind(bucket, closed, kind, client[mine], begin[mine], begin[mine] + MINUTE_MS)
+    for row, skewed in zip(rows, off[client[mine]].tolist(), strict=True):
+        if skewed:
+            row["clock_skew_seconds"] = skewed
+    return rows
 
 
-def _of_kind(bucket: Bucket, kind: str, client: Ints, begin: Ints, end: Ints) -> list[Row]:
+def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Ints, end: Ints) -> list[Row]:
     length = bucket.grid.length[client]
     w = bucket.windows(kind, client, *bucket.span(client, end - np.maximum(length, MINUTE_MS), end))
     live = live_modes(kind)
@@ -78,7 +99,8 @@ def _of_kind(bucket: Bucket, kind: str, client: Ints, begin: Ints, end: Ints) ->
     rows = []
     for at, (number, start) in enumerate(zip(client.tolist(), begin.tolist(), strict=True)):
         who = bucket.state.whos[number]
-        failures = lasting(bucket.state, client_of(who).key, start, start + MINUTE_MS)
+        key = client_of(who).key
+        failures = lasting(bucket.state, key, closed.get(key, ()), start, start + MINUTE_MS)
         statuses: list[Status] = [*failures.values()]
         statuses += [
             "unknown" if reason[at] else "ok"
@@ -106,18 +128,22 @@ def _of_kind(bucket: Bucket, kind: str, client: Ints, begin: Ints, end: Ints) ->
     return rows
 
 
-def lasting(state: BucketState, key: str, start_ms: int, end_ms: int) -> Mapping[str, Status]:
-    """The failures of a client that lasted in [start, end), by mode. What shows in absence alone is none of these."""
+def lasting(
+    state: BucketState, key: str, closed: Sequence[Transition], start_ms: int, end_ms: int
+) -> Mapping[str, Status]:
+    """The failures of a client that lasted in [start, end), by mode. What shows in absence alone is none of these.
+
+    `closed`: those of its incidents that ended lately.
+    """
     found: dict[str, Status] = {}
     live = {mode.id for mode in modes().values() if not mode.absence}
     for mode, incident in state.incidents.of(key).items():
         since = incident.verdict.since_ms
         if mode in live and since is not None and since < end_ms:
             found[mode] = incident.verdict.status
-    for change in state.over:
+    for change in closed:
         since = change.verdict.since_ms
-        mine = change.client.key == key and change.verdict.mode in live
-        if mine and since is not None and since < end_ms and change.ts_ms > start_ms:
+        if change.verdict.mode in live and since is not None and since < end_ms and change.ts_ms > start_ms:
             found.setdefault(change.verdict.mode, change.previous)
     return found
 

@@ -64,6 +64,12 @@ class Grid:
     length: Ints
 
 
+def settle(state: BucketState) -> None:
+    """Nothing that is kept is new any more."""
+    if len(state.rows):
+        state.rows[:, FRESH] = 0.0
+
+
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings) -> int:
     """Enter the readings of the chunks into the state, sorted, one per instant; the number that came too late.
 
@@ -77,8 +83,6 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
     names = {name: at for at, name in enumerate(state.names)}
     configs: dict[int, int] = {}
     rows, parts, count = [state.rows], [state.parts], len(state.rows)
-    if len(state.rows):
-        state.rows[:, FRESH] = 0.0
     for chunk in chunks:
         new = chunk.readings
         if not len(new):

@@ -15,7 +15,7 @@ from clienthealth.modes import modes
 from clienthealth.records import CONFIG_OPTIONS, Kind, LogEvent, ThreadDump
 from clienthealth.settings import MonitorSettings
 from clienthealth.step.state import BucketState
-from clienthealth.windows.packed import Chunk, Said, Who
+from clienthealth.windows.packed import Said, Who
 
 Process = tuple[str, str]
 
@@ -39,12 +39,11 @@ def _of_processes() -> frozenset[str]:
     return frozenset(s.id for s in SIGNATURES if s.process)
 
 
-def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings) -> tuple[list[Said], int]:
+def take(state: BucketState, told: Sequence[Said], settings: MonitorSettings) -> tuple[list[Said], int]:
     """Enter events and dumps into the state, each sample of a storm once; what is new, and how many came too late."""
-    told = [said for chunk in chunks for said in chunk.said]
     if not told:
         return [], 0
-    closed = {process: horizon(state, process, settings) for process in {said.process for said in told}}
+    closed = horizons(state, {said.process for said in told}, settings)
     window, slide = 1000 * settings.window_seconds, 1000 * settings.slide_seconds
     known = {_sample(said): said for said in state.said}
     new, late = [], 0
@@ -88,16 +87,19 @@ def _remember(state: BucketState, said: Said) -> None:
 
 def newest(state: BucketState, process: Process) -> int:
     """The newest time that anything of a process has, by its own clock; 0 where nothing is known of it."""
-    times = [said.ts_ms for said in state.said if said.process == process]
-    return max(times, default=0)
+    return max((said.ts_ms for said in state.said if said.process == process), default=0)
 
 
-def horizon(state: BucketState, process: Process, settings: MonitorSettings) -> float:
-    """The time up to which the windows of what a process says are closed."""
-    last = newest(state, process)
-    if not last:
-        return float("-inf")
-    return min(last, state.time_ms or last) - 1000.0 * settings.watermark_seconds
+def horizons(state: BucketState, processes: Iterable[Process], settings: MonitorSettings) -> Mapping[Process, float]:
+    """The time up to which the windows of what each process says are closed, by its own clock."""
+    last: dict[Process, int] = {}
+    for said in state.said:
+        last[said.process] = said.ts_ms  # in order of time
+
+    def closed(newest: int) -> float:
+        return min(newest, state.time_ms or newest) - 1000.0 * settings.watermark_seconds if newest else float("-inf")
+
+    return {process: closed(last.get(process, 0)) for process in processes}
 
 
 def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> None:
@@ -272,14 +274,16 @@ def heard(state: BucketState) -> dict[Process, Heard]:
     remembered: dict[Process, list[tuple[str, LogEvent]]] = defaultdict(list)
     for (service, place, client_id), events in state.farewells.items() if things else ():
         remembered[service, place] += [(client_id, event) for event in events]
+    former: dict[Process, list[Who]] = defaultdict(list)
+    for who in state.former:
+        former[who.process].append(who)
     found = {}
     for process, mine in things.items():
-        former = [who for who in state.former if who.process == process]
         topics: dict[str, set[str]] = defaultdict(set)
         for event in (thing.event for thing in mine):
             if event is not None and event.client_id and "topic" in event.captures:
                 topics[event.captures["topic"]].add(event.client_id)
-        of_process = Heard(process, mine, reporting[process], former)
+        of_process = Heard(process, mine, reporting[process], former[process])
         found[process] = replace(of_process, named=_names(of_process, remembered[process]), topics=topics)
     return found
 

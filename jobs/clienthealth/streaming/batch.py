@@ -5,6 +5,7 @@ Records on topics are keyed; the history skips a batch that it has already taken
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -12,9 +13,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from clienthealth.records import Source
 from clienthealth.settings import Settings
 from clienthealth.streaming import history
+from clienthealth.streaming.decoding import Count
 from clienthealth.streaming.kafka import write
+from clienthealth.streaming.poison import REASON, Guard
 from clienthealth.streaming.stepping import (
     CHANGE,
     COUNT,
@@ -24,9 +28,10 @@ from clienthealth.streaming.stepping import (
     QUALITY,
     REJECT,
     SUMMARY,
-    Summary,
+    Quality,
     change_of,
     counts_of,
+    headers_of,
     quality_of,
     summary_of,
 )
@@ -39,18 +44,35 @@ _MINUTE = """minute bigint, service string, host string, instance string, client
 `group` string, library string, version string, samples int, status string,
 modes array<struct<mode:string,status:string>>,
 buffer_used_ratio_max double, callback_seconds_avg double, callback_source string, queue_used_ratio_max double,
-queue_topic string, lag_records double, lag_seconds double, lag_topic string, lag_state string"""
+queue_topic string, lag_records double, lag_seconds double, lag_topic string, lag_state string,
+clock_skew_seconds double"""
 _HEADERS = "array<struct<key:string,value:binary>>"
 
 
 class Batch:
-    """What is done with each batch of the query."""
+    """What is done with each batch of the query.
 
-    def __init__(self, settings: Settings, metrics: SelfMetrics) -> None:
-        self._settings = settings
-        self._metrics = metrics
+    `paced`: after a batch of few records is waited for the next until `trigger_seconds` are over, or until `stop`.
+    """
+
+    def __init__(
+        self, settings: Settings, metrics: SelfMetrics, guard: Guard, stop: threading.Event, paced: bool = True
+    ) -> None:
+        self._settings, self._metrics, self._guard, self._stop = settings, metrics, guard, stop
+        self._paced = paced
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        begun = time.monotonic()
+        records = self._work(batch, batch_id)
+        pause = self._settings.monitor.trigger_seconds - (time.monotonic() - begun)
+        # A batch costs half a second of CPU, however small: what is little waits for more. A backlog does not.
+        self._metrics.pause = 0.0
+        if self._paced and pause > 0 and records < self._settings.monitor.max_offsets_per_trigger // 2:
+            self._metrics.pause = pause
+            self._stop.wait(pause)
+
+    def _work(self, batch: DataFrame, batch_id: int) -> int:
+        """Write the results; how many records were read."""
         rows = batch.persist()
         try:
             spark, root = batch.sparkSession, self._settings.monitor.history
@@ -61,6 +83,13 @@ class Batch:
             here = Counter[str]()
             for summary in summaries:
                 here.update(summary.rows)
+            counts = [count for value in mine[COUNT] for count in counts_of(value)]
+            quality = [row for value in mine[QUALITY] for row in quality_of(value)]
+            # All is computed, and nothing is written.
+            skipped = self._guard.writes(batch_id)
+            if skipped is not None:
+                counts.append(self._skipped(spark, skipped))
+                quality.append(Quality(counts[-1].minute_ms, skipped.topic, records=1, rejected=1))
             if here[HEALTH] or here[REJECT]:
                 write(self._published(rows), self._settings)
             query = query_id(spark)
@@ -68,14 +97,23 @@ class Batch:
                 history.append(_minutes(rows), root, "minutes", query, batch_id)
             changes = [change_of(value) for value in mine[CHANGE]]
             history.append_verdicts(spark, root, changes, query, batch_id)
-            quality = [row for value in mine[QUALITY] for row in quality_of(value)]
             history.append_quality(spark, root, quality, query, batch_id)
             for change in changes:
                 self._metrics.changed(change, time.time())
-            self._metrics.counted(count for value in mine[COUNT] for count in counts_of(value))
-            self._summed(summaries)
+            self._metrics.counted(counts)
+            self._metrics.stepped(summaries)
+            return sum(count.records for count in counts)
         finally:
             rows.unpersist()
+
+    def _skipped(self, spark: SparkSession, record: Source) -> Count:
+        """Tell of the record that is left out because reading it ended the monitor."""
+        text = f"{REASON}: the monitor ended whenever it read this record"
+        rejects = [(self._settings.topics.rejects, None, None, headers_of(text, record))]
+        rows = spark.createDataFrame(rejects, "topic string, key binary, value binary, headers string")
+        write(rows.withColumn("headers", F.from_json("headers", _HEADERS)), self._settings)
+        self._metrics.skipped(time.time())
+        return Count(int(time.time()) // 60 * 60_000, record.topic, REASON, 1, 0, 0)
 
     def _published(self, rows: DataFrame) -> DataFrame:
         topics = self._settings.topics
@@ -83,9 +121,6 @@ class Batch:
         return rows.filter(F.col("kind").isin(HEALTH, REJECT)).select(
             topic.alias("topic"), "key", "value", F.from_json("headers", _HEADERS).alias("headers")
         )
-
-    def _summed(self, summaries: list[Summary]) -> None:
-        self._metrics.stepped(sum(s.clients for s in summaries), sum(s.late for s in summaries))
 
 
 def _minutes(rows: DataFrame) -> DataFrame:

@@ -30,7 +30,7 @@ RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms
 COUNTS = -1
 REJECTS = -2
 
-#: A chunk is handed on after so many records: it bounds the memory of a worker.
+#: A chunk is handed on after so many records, readings or events: it bounds the memory of a worker.
 RECORDS_PER_CHUNK = 50_000
 LINE = 60_000
 
@@ -105,7 +105,7 @@ class _Task:
         self.now_ms = int(time.time() * 1000)
         self.latest_ms = latest_ms(settings, self.now_ms)
         self.metrics = frozenset(settings.topics.metrics)
-        self.packer = Packer(settings.monitor.buckets)
+        self.packer = Packer(settings.monitor.buckets, settings.monitor.max_events_per_process)
         self.rejects: list[Reject] = []
         self.counts: dict[tuple[int, str, str | None], list[int]] = {}
         self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
@@ -118,7 +118,7 @@ class _Task:
         for batch in batches:
             self._batch(batch)
             held += batch.num_rows
-            if held >= RECORDS_PER_CHUNK:
+            if max(held, self.packer.held) >= RECORDS_PER_CHUNK:
                 yield self._flushed(last=False)
                 held = 0
         yield self._flushed(last=True)
@@ -190,19 +190,25 @@ class _Task:
         from clienthealth.decode import decode_logs
         from clienthealth.logs.events import said
 
-        worth = read.worth_decoding(self.pattern)
         times[:] = read.arrived
-        for at in np.flatnonzero(worth).tolist():
+        todo = read.lines_to_decode(self.pattern)[::-1]
+        while todo:
+            at, alike = todo.pop()
             record = read.record(at)
             decoded = decode_logs(record, self.settings, self.now_ms)
+            if decoded.errors and len(alike) > 1:
+                todo += [(one, alike[:1]) for one in alike.tolist() if one != at]
+                alike = alike[:1]
             for line in decoded.lines:
                 service, place, instance = _process(line.client)
                 events, dumps = said(line, record.source)
                 for event in events:
-                    self.packer.say(service, place, instance, event=event)
+                    self.packer.say(service, place, instance, event=event, repeats=len(alike))
                 for dump in dumps:
                     self.packer.say(service, place, instance, dump=dump)
             self._take(decoded, read, at, times, reasons)
+            if len(alike) > 1:
+                times[alike] = times[at]
 
     def _take(
         self, decoded: Decoded, read: _Records, at: int, times: np.ndarray, reasons: list[tuple[int, str]]
@@ -315,6 +321,13 @@ class _Records:
             None if value is None else bytes(value),
             self.headers[at],
         )
+
+    def lines_to_decode(self, pattern: str) -> list[tuple[int, np.ndarray]]:
+        """The log records to decode, each with those of a storm that it stands for."""
+        from clienthealth.streaming.storms import chosen
+
+        worth = np.flatnonzero(self.worth_decoding(pattern))
+        return chosen(self._batch.column("value"), self._batch.column("key"), worth)
 
     def worth_decoding(self, pattern: str) -> np.ndarray:
         """Which log records hold one of the literals, or cannot be read as text and must be rejected."""

@@ -51,7 +51,8 @@ _WHO: tuple[tuple[str, DataType], ...] = tuple(
 )
 
 #: One row per client and minute. `status`: the worst of the modes; `modes`: those suspected or confirmed.
-#: Null is unknown, never 0. Lag is that of the partition furthest behind.
+#: Null is unknown, never 0. Lag is that of the partition furthest behind. `clock_skew_seconds`: how much the
+#: client's clock was ahead (behind: negative), null where it was right.
 MINUTES = _table(
     ("schema_version", IntegerType()),
     ("day", DateType()),
@@ -69,6 +70,7 @@ MINUTES = _table(
     ("lag_seconds", DoubleType()),
     ("lag_topic", StringType()),
     ("lag_state", StringType()),
+    ("clock_skew_seconds", DoubleType()),
 )
 
 #: One row per change of an incident (`change`: see `incidents.Change`). `ts`: event time of the change;
@@ -128,7 +130,10 @@ def path(root: str, table: str) -> str:
 
 
 def create(spark: SparkSession, root: str) -> None:
-    """Make the tables where they are missing. Raises InputError where a table has another schema version."""
+    """Make the tables where they are missing, and columns that a release added to one that is there.
+
+    Raises InputError where a table has another schema version.
+    """
     for table, schema in TABLES.items():
         (
             DeltaTable.createIfNotExists(spark)
@@ -138,11 +143,18 @@ def create(spark: SparkSession, root: str) -> None:
             .property(VERSION_PROPERTY, str(SCHEMA_VERSION))
             .execute()
         )
-        read(spark, root, table)
+        there = DeltaTable.forPath(spark, path(root, table)).toDF().columns
+        new = [field for field in read(spark, root, table).schema if field.name not in there]
+        if new:
+            columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in new)
+            spark.sql(f"ALTER TABLE delta.`{path(root, table)}` ADD COLUMNS ({columns})")
 
 
 def read(spark: SparkSession, root: str, table: str) -> DataFrame:
-    """A table of the history. Raises InputError where there is none, or one of another schema version."""
+    """A table of the history; columns that were added since it was made are null in it.
+
+    Raises InputError where there is none, or one of another schema version.
+    """
     where = path(root, table)
     if not DeltaTable.isDeltaTable(spark, where):
         raise InputError(f"{where}: there is no history here; the monitor makes it when it first starts")
@@ -154,7 +166,9 @@ def read(spark: SparkSession, root: str, table: str) -> DataFrame:
             f"{where}: the history has schema version {version}, this program reads version {SCHEMA_VERSION}; "
             "use the release that wrote it, or another folder in [monitor] history"
         )
-    return found.toDF()
+    rows = found.toDF()
+    missing = [field for field in TABLES[table] if field.name not in rows.columns]
+    return rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in missing}) if missing else rows
 
 
 def append(rows: DataFrame, root: str, table: str, query_id: str, batch_id: int) -> None:

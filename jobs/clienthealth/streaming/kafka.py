@@ -16,29 +16,41 @@ def connection(settings: Settings) -> Mapping[str, str]:
     return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **options}
 
 
-def stream(spark: SparkSession, settings: Settings, topics: Sequence[str]) -> DataFrame:
+def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
     """The topics as a stream, from `start_seconds_back` on where the checkpoint does not say where to go on.
 
-    Records that retention deleted before they were read are passed over and show in the input lag: a monitor that
-    stops at a gap is blind.
+    A topic that is not there is waited for while the others are read; records that retention deleted before they were
+    read are passed over (`losses` counts them): a monitor that stops at a gap is blind. `limit`: records in a batch,
+    where that is less than the settings say.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
+    most = settings.monitor.max_offsets_per_trigger
+    # The client unpacks records beyond the end of a batch too: who looks for one that is deadly wants no more than it.
+    fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")
-        .options(**connection(settings))
-        .option("subscribe", ",".join(topics))
+        .options(**{**fetching, **connection(settings)})
+        .option("subscribePattern", "|".join(rf"\Q{topic}\E" for topic in topics) or NO_TOPIC)
         .option("startingTimestamp", str(max(start_ms, 0)))
         .option("startingOffsetsByTimestampStrategy", "latest")
-        # A backlog is worked off without a pause; what is little waits for more, but not for long.
-        .option("maxOffsetsPerTrigger", str(settings.monitor.max_offsets_per_trigger))
-        .option("minOffsetsPerTrigger", str(max(1, settings.monitor.max_offsets_per_trigger // 2)))
-        .option("maxTriggerDelay", f"{settings.monitor.trigger_seconds}s")
+        .option("maxOffsetsPerTrigger", str(min(limit or most, most)))
         .option("failOnDataLoss", "false")
         .option("includeHeaders", "true")
         .load()
     )
 
 
+NO_TOPIC = "(?!)"
+
+#: Records that the client unpacks at once, all in memory: of the largest that are let through, a quarter of the heap.
+POLLED = 50
+
+#: The client's own bound is on what is not compressed yet, and the brokers' on what is: the state of a group of 10,000
+#: partitions is larger than both allow. Every reader can unpack gzip.
+SENDING = {"kafka.compression.type": "gzip", "kafka.max.request.size": str(32 << 20)}
+
+
 def write(records: DataFrame, settings: Settings) -> None:
     """Write rows of topic, key, value and headers. At least once: a repeated record has the same key."""
-    records.write.format("kafka").options(**connection(settings)).option("includeHeaders", "true").save()
+    options = {**SENDING, **connection(settings)}
+    records.write.format("kafka").options(**options).option("includeHeaders", "true").save()

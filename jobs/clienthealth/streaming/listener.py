@@ -25,6 +25,8 @@ class Listener(StreamingQueryListener):
     def __init__(self, metrics: SelfMetrics) -> None:
         self._metrics = metrics
         self._names: dict[str, str] = {}
+        #: Where the query goes on, by topic and partition.
+        self.positions: dict[tuple[str, int], int] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         self._names[str(event.runId)] = event.name or ""
@@ -34,6 +36,9 @@ class Listener(StreamingQueryListener):
         progress = json.loads(event.progress.json)
         log.debug("batch %s took %s ms", progress["batchId"], progress["durationMs"])
         self._metrics.progressed(progress)
+        for source in progress.get("sources", []):
+            for topic, partitions in (source.get("endOffset") or {}).items():
+                self.positions |= {(topic, int(partition)): offset for partition, offset in partitions.items()}
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         name = self._names.get(str(event.runId))

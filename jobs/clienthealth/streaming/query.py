@@ -11,7 +11,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from clienthealth.incidents import OpenIncident
 from clienthealth.logs.events import LITERALS
-from clienthealth.selfmetrics import QUERY, SelfMetrics
+from clienthealth.selfmetrics import QUERY
 from clienthealth.settings import Settings
 from clienthealth.streaming import history
 from clienthealth.streaming.batch import Batch
@@ -20,9 +20,12 @@ from clienthealth.streaming.kafka import stream
 from clienthealth.streaming.stepping import ROWS, STATE, stepper
 
 
-def raw(spark: SparkSession, settings: Settings) -> DataFrame:
-    """All input topics as rows of RAW. A record that is too large loses its value here, before it reaches Python."""
-    topics = dict.fromkeys((*settings.topics.metrics, *settings.topics.logs))
+def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
+    """All input topics as rows of RAW. A record that is too large loses its value here, before it reaches Python.
+
+    Metrics and logs are sources of their own, each with its own bound of a batch: however many log lines wait, a batch
+    reads the metrics that wait. `limit`: a lower bound than the settings say.
+    """
     too_large = F.octet_length("value") > settings.monitor.max_record_bytes
     columns = {
         "value": F.when(too_large, None).otherwise(F.col("value")),
@@ -30,13 +33,15 @@ def raw(spark: SparkSession, settings: Settings) -> DataFrame:
         "headers": F.when(F.size("headers") > 0, F.to_json("headers")),
         "ts_ms": F.unix_millis("timestamp"),
     }
-    found = stream(spark, settings, list(topics))
+    metrics = dict.fromkeys(settings.topics.metrics)
+    logs = [topic for topic in dict.fromkeys(settings.topics.logs) if topic not in metrics]
+    found = stream(spark, settings, list(metrics), limit).unionByName(stream(spark, settings, logs, limit))
     return found.select(*(columns.get(name, F.col(name)).alias(name) for name in RAW))
 
 
-def rows(spark: SparkSession, settings: Settings, opened: Sequence[OpenIncident] = ()) -> DataFrame:
+def rows(spark: SparkSession, settings: Settings, opened: Sequence[OpenIncident] = (), limit: int = 0) -> DataFrame:
     """The rows to publish, as a stream."""
-    decoded = raw(spark, settings).mapInArrow(decoder(settings, LITERALS), DECODED)
+    decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, LITERALS), DECODED)
     return decoded.groupBy("bucket").applyInPandasWithState(
         stepper(settings, opened),  # type: ignore[arg-type]
         ROWS,
@@ -46,17 +51,22 @@ def rows(spark: SparkSession, settings: Settings, opened: Sequence[OpenIncident]
     )
 
 
-def start(spark: SparkSession, settings: Settings, metrics: SelfMetrics) -> StreamingQuery:
-    """Start the query; it goes on where its checkpoint stands."""
+def checkpoint_of(settings: Settings) -> str:
+    """Folder or URL of the query's checkpoint."""
+    return f"{settings.monitor.checkpoint}/{QUERY}"
+
+
+def start(spark: SparkSession, settings: Settings, batch: Batch, limit: int = 0) -> StreamingQuery:
+    """Start the query; it goes on where its checkpoint stands. `limit`: so many records of each kind in a batch."""
     root = settings.monitor.history
     history.create(spark, root)
     return (
-        rows(spark, settings, history.open_incidents(spark, root))
+        rows(spark, settings, history.open_incidents(spark, root), limit)
         .writeStream.queryName(QUERY)
         .outputMode("update")
-        .option("checkpointLocation", f"{settings.monitor.checkpoint}/{QUERY}")
-        # How often is looked for records; whether they make a batch, the source decides (`kafka.stream`).
+        .option("checkpointLocation", checkpoint_of(settings))
+        # How often is looked for records once a batch is done; a batch of few records takes its time (`Batch`).
         .trigger(processingTime="1 second")
-        .foreachBatch(Batch(settings, metrics))
+        .foreachBatch(batch)
         .start()
     )

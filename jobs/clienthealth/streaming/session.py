@@ -15,14 +15,19 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from clienthealth import jars
+from clienthealth.errors import SettingsError
 from clienthealth.java import java
 from clienthealth.secrecy import SECRET
 from clienthealth.settings import Settings
 
 _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 _STATE = "spark.sql.streaming.stateStore"
-#: A small heap that gives back what it does not need: most of what is large lies in Python workers.
-_JVM = "-XX:+UseSerialGC -Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=25"
+#: A small heap that gives back what it does not need: most of what is large lies in Python workers. A JVM without
+#: memory ends at once, and is started again, instead of lingering. Spark searches the message of a failed foreachBatch
+#: with an expression that recurses for each character: hence the stack.
+_JVM = "-XX:+UseSerialGC -Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=25 -XX:+ExitOnOutOfMemoryError -Xss16m"
+#: Spark refuses to start with less than 471 MB.
+LEAST_HEAP_MB = 512
 
 
 def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
@@ -36,7 +41,7 @@ def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ["JAVA_HOME"] = str(Path(java()).resolve().parent.parent)
-        options = {**options, **_on_this_machine(batch)}
+        options = {**options, **driver_options(settings), **_on_this_machine(batch)}
     for key, value in options.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
@@ -60,6 +65,40 @@ def submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
+def driver_options(settings: Settings) -> Mapping[str, str]:
+    """What a JVM must know when it starts: where spark-submit starts it, it is spark-submit that must be told.
+
+    Raises SettingsError for a heap in which Spark does not start.
+    """
+    if settings.monitor.heap_mb < LEAST_HEAP_MB:
+        raise SettingsError(f"[monitor] heap_mb is {settings.monitor.heap_mb}: Spark needs {LEAST_HEAP_MB} at least")
+    return {
+        "spark.driver.memory": f"{settings.monitor.heap_mb}m",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J.as_uri()} {_JVM}",
+    }
+
+
+def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
+    """What spark-submit must be told so that its JVMs run as ours do. `cluster`: the driver runs on another machine."""
+    there = f"-Dlog4j2.configurationFile={_LOG4J.name if cluster else _LOG4J.as_uri()} {_JVM}"
+    options = {
+        f"spark.{part}.{name}": value
+        for part in ("driver", "executor")
+        for name, value in (("memory", f"{settings.monitor.heap_mb}m"), ("extraJavaOptions", there))
+    }
+    return {**options, "spark.files": str(_LOG4J)} if cluster else options
+
+
+def not_told(spark: SparkSession, settings: Settings) -> list[str]:
+    """Those of `driver_options` that the JVM of a submitted program was started without."""
+    told = {key: spark.conf.get(key, "") or "" for key in driver_options(settings)}
+    lacks = {
+        key: [flag for flag in value.split() if flag not in told[key]]
+        for key, value in driver_options(settings).items()
+    }
+    return [f"{key}: {' '.join(flags)}" for key, flags in lacks.items() if flags]
+
+
 def _everywhere(settings: Settings) -> Mapping[str, str]:
     return {
         "spark.sql.session.timeZone": "UTC",
@@ -73,6 +112,7 @@ def _everywhere(settings: Settings) -> Mapping[str, str]:
         f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
         # A worker holds so many records at once: with the largest that are let through, not more than a worker can.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "4000",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
         # Where in Python each column came from costs more calls into the JVM than building it.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # It differs between two kinds of workers, which then are forked from two daemons instead of one.
@@ -90,10 +130,7 @@ def _on_this_machine(batch: bool) -> Mapping[str, str]:
         "spark.master": "local[*]",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "1g",
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars.classpath("spark"))),
-        # Spark searches the message of a failed foreachBatch with an expression that recurses for each character.
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J.as_uri()} {_JVM} -Xss16m",
         "spark.python.daemon.module": "clienthealth.streaming.daemon",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

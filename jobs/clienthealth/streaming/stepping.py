@@ -5,14 +5,16 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from clienthealth.incidents import OpenIncident, Transition
-from clienthealth.records import Source
+from clienthealth.records import Client, Source
 from clienthealth.settings import Settings
 from clienthealth.streaming.decoding import COUNTS, REJECTS, Count, Reject, decompressed
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
     from clienthealth.step import Published
     from clienthealth.step.faults import Fault
+
+log = logging.getLogger(__name__)
 
 #: What comes out: rows for the topics (key, value and headers as on Kafka), for the history, and for the driver.
 ROWS = "kind string, key binary, value binary, headers string"
@@ -54,12 +58,16 @@ class Quality(msgspec.Struct, array_like=True):
     batches: int = 0
 
 
-class Summary(msgspec.Struct, array_like=True):
-    """What a bucket did: numbers of rows of each kind, of clients that it keeps, of readings that came too late."""
+class Summary(msgspec.Struct):
+    """What a bucket did: numbers of rows of each kind, and what the monitor's own metrics say of it (`Stepped`)."""
 
-    rows: dict[str, int]
+    rows: dict[str, int] = {}
+    bucket: int | None = None
     clients: int = 0
+    skewed: int = 0
     late: int = 0
+    left_out: dict[str, int] = {}
+    failed: dict[str, int] = {}
 
 
 def stepper(settings: Settings, opened: Sequence[OpenIncident]) -> Step:
@@ -102,7 +110,9 @@ def stepped(
 def _judged(
     bucket: int, data: Sequence[bytes], state: GroupState, settings: Settings, opened: Sequence[OpenIncident]
 ) -> list[Row]:
-    from clienthealth.step import step
+    from clienthealth.step import Published, step
+    from clienthealth.step.faults import Fault
+    from clienthealth.step.faults import reason as fault_reason
     from clienthealth.step.state import BucketState, load, save
     from clienthealth.streaming.decoding import compressed
     from clienthealth.windows.packed import decode
@@ -121,10 +131,16 @@ def _judged(
     if quiet:
         return []
     known, then = len(before.whos), before.time_ms
-    published = step(before, chunks, settings, int(time.time() * 1000))
+    try:
+        published = step(before, chunks, settings, int(time.time() * 1000))
+    except Exception as mistake:
+        # Whatever it is: of this bucket a batch is lost, and told of; the others, and the next batch, go on.
+        log.exception("a batch of bucket %s is lost", bucket)
+        published = Published(faults=[Fault(Client("", "", "", "", None), fault_reason(mistake), None)])
+        return _rows(published, bucket, known)
     if _changed(published, chunks) or len(before.whos) != known or before.time_ms - then > 1000 * SAVE_SECONDS:
         state.update((compressed(save(before, buckets)),))
-    return _rows(published, len(before.whos))
+    return _rows(published, bucket, len(before.whos) + len(before.groups))
 
 
 #: A state in which only time has passed is saved this often.
@@ -147,13 +163,21 @@ def _bucket(incident: OpenIncident, buckets: int) -> int:
     return bucket_of_process(client.service, client.host or client.instance, buckets)
 
 
-def _rows(published: Published, clients: int) -> list[Row]:
+def _rows(published: Published, bucket: int, clients: int) -> list[Row]:
     rows: list[Row] = [(HEALTH, key.encode(), value, None) for key, value in published.records]
     rows += [(MINUTE, None, _json(minute), None) for minute in published.minutes]
     rows += [(CHANGE, None, _pack(change), None) for change in published.changes]
     rows += map(_fault, published.faults)
-    counts = {HEALTH: len(published.records), MINUTE: len(published.minutes), REJECT: len(published.faults)}
-    rows.append((SUMMARY, None, _pack(Summary(counts, clients, published.late)), None))
+    summary = Summary(
+        rows={HEALTH: len(published.records), MINUTE: len(published.minutes), REJECT: len(published.faults)},
+        bucket=bucket,
+        clients=clients,
+        skewed=published.skewed,
+        late=published.late,
+        left_out={limit: number for limit, number in published.left_out.items() if number},
+        failed=Counter(fault.source.topic if fault.source else "" for fault in published.faults),
+    )
+    rows.append((SUMMARY, None, _pack(summary), None))
     return rows
 
 
@@ -162,24 +186,25 @@ def _rejected(data: Sequence[bytes]) -> list[Row]:
     rows: list[Row] = []
     for item in data:
         for reject in _unpack_rejects(item):
-            headers = json.loads(reject.headers) if reject.headers else []
-            headers += _told(reject.reason, Source(reject.topic, reject.partition, reject.offset))
-            rows.append((REJECT, reject.key, reject.value, json.dumps(headers)))
-    return [*rows, (SUMMARY, None, _pack(Summary({REJECT: len(rows)})), None)]
+            source = Source(reject.topic, reject.partition, reject.offset)
+            headers = headers_of(reject.reason, source, json.loads(reject.headers) if reject.headers else ())
+            rows.append((REJECT, reject.key, reject.value, headers))
+    return [*rows, (SUMMARY, None, _pack(Summary(rows={REJECT: len(rows)})), None)]
 
 
-def _told(reason: str, source: Source | None) -> list[dict[str, str]]:
-    """The headers that say why a record was rejected, and where it stood."""
+def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str, str]] = ()) -> str:
+    """The headers of a reject as JSON: its own, why it was rejected, and where it stood."""
     added = {"reject_reason": reason}
     if source is not None:
         added["source_topic"] = source.topic
         added["source_partition"], added["source_offset"] = str(source.partition), str(source.offset)
-    return [{"key": name, "value": base64.b64encode(text.encode()).decode()} for name, text in added.items()]
+    told = [{"key": name, "value": base64.b64encode(text.encode()).decode()} for name, text in added.items()]
+    return json.dumps([*before, *told])
 
 
 def _fault(fault: Fault) -> Row:
     """A client that the step failed for, as a reject that names its newest input record."""
-    return REJECT, fault.client.key.encode(), None, json.dumps(_told(fault.reason, fault.source))
+    return REJECT, fault.client.key.encode(), None, headers_of(fault.reason, fault.source)
 
 
 class _Kept(msgspec.Struct, array_like=True):

@@ -115,7 +115,8 @@ class Chunk(msgspec.Struct, array_like=True):
     """What one task decoded for one bucket.
 
     `heard`: when each of `whos` was heard of last, by the clock of all (epoch ms). `clocks`: that clock at the end of
-    what the task read, and how many clients it is taken from.
+    what the task read, and how many clients it is taken from. `left_out`: events beyond `[monitor]
+    max_events_per_process` that the task itself left out.
     """
 
     whos: list[Who] = []
@@ -127,6 +128,7 @@ class Chunk(msgspec.Struct, array_like=True):
     said: list[Said] = []
     groups: list[GroupReading] = []
     clocks: list[tuple[int, int]] = []
+    left_out: int = 0
 
     @property
     def readings(self) -> Matrix:
@@ -195,8 +197,10 @@ class Slot:
 class Packer:
     """Collects what is decoded into one chunk per bucket."""
 
-    def __init__(self, buckets: int) -> None:
-        self._buckets = buckets
+    def __init__(self, buckets: int, max_events: int = 1_000_000) -> None:
+        """`max_events`: of one signature of one process, of which the newest are kept."""
+        self._buckets, self._max_events = buckets, max_events
+        self._events: dict[tuple[str, str, str], list[int]] = {}
         self._open: dict[int, _Open] = {}
         self._round = 0
         self._slots: dict[Who, Slot] = {}
@@ -295,25 +299,46 @@ class Packer:
         instance: str | None,
         event: LogEvent | None = None,
         dump: ThreadDump | None = None,
+        repeats: int = 1,
     ) -> None:
-        """Add a log event or a dump of a process; of a storm only what `sample_key` tells apart."""
-        said = Said(service, place, instance, event, dump, event.repeats if event is not None else 1)
+        """Add a log event or a dump of a process; of a storm only what `sample_key` tells apart.
+
+        `repeats`: for how many such records it stands.
+        """
+        repeats *= event.repeats if event is not None else 1
+        said = Said(service, place, instance, event, dump, repeats)
         process = said.process
         self.log_times[process] = max(said.ts_ms, self.log_times.get(process, 0))
         if event is not None:
             key = (service, place, *sample_key(event))
             first = self._samples.setdefault(key, said)
             if first is not said:
-                first.repeats += said.repeats
+                first.repeats += repeats
                 return
         bucket = bucket_of_process(service, place, self._buckets)
-        self._open.setdefault(bucket, _Open()).said.append(said)
+        chunk = self._open.get(bucket)
+        if chunk is None:
+            chunk = self._open[bucket] = _Open()
+        ring = self._events.setdefault((service, place, "" if event is None else event.signature), [0])
+        if len(ring) <= self._max_events:
+            ring.append(len(chunk.said))
+            chunk.said.append(said)
+        else:
+            chunk.said[ring[1 + ring[0] % self._max_events]] = said
+            ring[0] += 1
+            chunk.left_out += 1
+
+    @property
+    def held(self) -> int:
+        """Readings and events in the chunks."""
+        return sum(len(chunk.rows) + len(chunk.said) for chunk in self._open.values())
 
     def chunks(self) -> dict[int, Chunk]:
         """The chunks by bucket; the packer is empty again."""
         found = {bucket: chunk.closed() for bucket, chunk in self._open.items()}
         self._open.clear()
         self._samples.clear()
+        self._events.clear()
         self._round += 1
         self._time(found.values())
         return found
@@ -376,7 +401,7 @@ _part = struct.Struct(f"={PART_WIDTH}d").pack
 class _Open:
     """A chunk while it is filled."""
 
-    __slots__ = ("_configs", "_names", "configs", "groups", "names", "parts", "rows", "said", "whos")
+    __slots__ = ("_configs", "_names", "configs", "groups", "left_out", "names", "parts", "rows", "said", "whos")
 
     def __init__(self) -> None:
         self.rows: list[bytes] = []
@@ -388,6 +413,7 @@ class _Open:
         self._names: dict[str, int] = {}
         self.said: list[Said] = []
         self.groups: list[GroupReading] = []
+        self.left_out = 0
 
     def name(self, name: str) -> int:
         at = self._names.get(name)
@@ -428,4 +454,5 @@ class _Open:
             b"".join(self.parts),
             self.said,
             self.groups,
+            left_out=self.left_out,
         )

@@ -1,0 +1,102 @@
+"""What was decoded enters a bucket: within the limits, and where something of it is faulty, all the rest of it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from clienthealth.records import CLIENT_METRICS, Client, Source
+from clienthealth.settings import MonitorSettings
+from clienthealth.step import limits, readings, said
+from clienthealth.step.faults import Faults
+from clienthealth.step.state import BucketState
+from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, Chunk, Said, Who
+
+
+@dataclass
+class Taken:
+    """What is new: what was said; how many readings and events came too late; what limits left out, by limit."""
+
+    chunks: Sequence[Chunk]
+    said: list[Said] = field(default_factory=list)
+    late: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, faults: Faults) -> Taken:
+    """Enter readings and what was said into the state. `chunks` of the answer: without clients that are left out."""
+    left_out = Counter[str]()
+    if already := sum(chunk.left_out for chunk in chunks):
+        left_out["events-per-process"] = already
+    refused = limits.clients(state, chunks, settings, left_out)
+    found = Taken([limits.without(chunk, refused) for chunk in chunks], left_out=left_out)
+    readings.settle(state)
+    found.late = _readings(state, found.chunks, settings, faults)
+    limits.readings(state, settings, left_out)
+    found.said, late = _said(state, [said for chunk in chunks for said in chunk.said], settings, faults)
+    found.late += late
+    limits.events(state, settings, left_out)
+    if left_out["events-per-process"] or left_out["events"]:
+        kept = set(map(id, state.said))
+        found.said = [said for said in found.said if id(said) in kept]
+    return found
+
+
+def _readings(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, faults: Faults) -> int:
+    """Enter the readings; where that fails, those of each half of the clients, down to those at fault."""
+    before = list(state.whos), state.clients.copy(), list(state.names), list(state.configs)
+    try:
+        return readings.take(state, chunks, settings)
+    except Exception as mistake:  # noqa: BLE001 - whatever it is, it costs the client and not the bucket
+        state.whos, state.clients, state.names, state.configs = before
+        clients = list(dict.fromkeys(who.identity for chunk in chunks for who in chunk.whos))
+        if len(clients) <= 1:
+            faults.other(*_blamed(chunks, mistake))
+            return 0
+        late = 0
+        for half in clients[: len(clients) // 2], clients[len(clients) // 2 :]:
+            wanted = frozenset(half)
+            mine = [limits.only(chunk, lambda who, wanted=wanted: who.identity in wanted) for chunk in chunks]  # type: ignore[misc]
+            late += _readings(state, mine, settings, faults)
+        return late
+
+
+def _blamed(chunks: Sequence[Chunk], mistake: Exception) -> tuple[Client, Exception, Source | None]:
+    """The one client of these chunks, and its newest record."""
+    chunk = next((chunk for chunk in chunks if chunk.whos), None)
+    if chunk is None:
+        return Client("", "", "", "", None), mistake, None
+    who: Who = chunk.whos[0]
+    rows = chunk.readings
+    source = None
+    if len(rows) and 0 <= rows[-1, TOPIC] < len(chunk.names):
+        where = np.nan_to_num(rows[-1, [PARTITION, OFFSET]]).astype(np.int64).tolist()
+        source = Source(chunk.names[int(rows[-1, TOPIC])], *where)
+    kind = who.kind if who.kind in CLIENT_METRICS else None
+    return Client(who.service, who.host, who.instance, who.client_id, kind), mistake, source  # type: ignore[arg-type]
+
+
+def _said(
+    state: BucketState, told: Sequence[Said], settings: MonitorSettings, faults: Faults
+) -> tuple[list[Said], int]:
+    """Enter what was said; where that fails, process by process."""
+    before, farewells = list(state.said), {key: list(lines) for key, lines in state.farewells.items()}
+    try:
+        return said.take(state, told, settings)
+    except Exception as mistake:  # noqa: BLE001 - as above
+        state.said, state.farewells = before, farewells
+        by_process: dict[said.Process, list[Said]] = defaultdict(list)
+        for thing in told:
+            by_process[thing.process].append(thing)
+        if len(by_process) == 1:
+            faults.of_process(told, mistake)
+            return [], 0
+        new: list[Said] = []
+        late = 0
+        for things in by_process.values():
+            mine, missed = _said(state, things, settings, faults)
+            new, late = new + mine, late + missed
+        return new, late

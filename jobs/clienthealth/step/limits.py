@@ -1,0 +1,151 @@
+"""What bounds the memory and the work of a bucket, whatever is sent: clients, readings and events, each by a setting.
+
+Limits on clients and events of all are shared evenly by the buckets. Beyond a limit new clients are left out and known
+ones stay; of readings and events the newest are kept, as they tell the present. All that is left out is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from clienthealth.settings import MonitorSettings
+from clienthealth.step.readings import SHIFT, Ints, keep_rows
+from clienthealth.step.state import BucketState
+from clienthealth.windows.packed import TS, WHO, Chunk, Said, Who
+
+T = TypeVar("T")
+
+
+def share(limit: int, settings: MonitorSettings) -> int:
+    """What a bucket may hold of a limit on all."""
+    return -(-limit // settings.buckets)
+
+
+def clients(
+    state: BucketState, chunks: Iterable[Chunk], settings: MonitorSettings, left_out: Counter[str]
+) -> frozenset[tuple[str, str, str, str]]:
+    """The identities of new clients, of groups too, for which there is no room."""
+    known = {who.identity for who in state.whos} | {group.who.identity for group in state.groups}
+    services = Counter(identity[0] for identity in known)
+    new = dict.fromkeys(
+        who.identity
+        for chunk in chunks
+        for who in (*chunk.whos, *(reading.who for reading in chunk.groups))
+        if who.identity not in known
+    )
+    room = share(settings.max_clients, settings) - len(known)
+    of_service = share(settings.max_clients_per_service, settings)
+    refused = set()
+    for identity in new:
+        if room <= 0:
+            left_out["clients"] += 1
+        elif services[identity[0]] >= of_service:
+            left_out["clients-per-service"] += 1
+        else:
+            room -= 1
+            services[identity[0]] += 1
+            continue
+        refused.add(identity)
+    return frozenset(refused)
+
+
+def without(chunk: Chunk, refused: frozenset[tuple[str, str, str, str]]) -> Chunk:
+    """What a chunk says of all clients but these."""
+    return only(chunk, lambda who: who.identity not in refused) if refused else chunk
+
+
+def only(chunk: Chunk, wanted: Callable[[Who], bool]) -> Chunk:
+    """What a chunk says of some clients and groups. What processes said is left as it is."""
+    keep = np.array([wanted(who) for who in chunk.whos], bool)
+    groups = [reading for reading in chunk.groups if wanted(reading.who)]
+    if keep.all():
+        return chunk if len(groups) == len(chunk.groups) else _with(chunk, groups=groups)
+    rows, parts = chunk.readings, chunk.topic_parts
+    stays = keep[rows[:, WHO].astype(np.int64)]
+    place = np.cumsum(stays) - 1
+    parts = parts[stays[parts[:, 0].astype(np.int64)]].copy()
+    parts[:, 0] = place[parts[:, 0].astype(np.int64)]
+    rows = rows[stays].copy()
+    rows[:, WHO] = (np.cumsum(keep) - 1)[rows[:, WHO].astype(np.int64)]
+    return _with(
+        chunk,
+        whos=[who for who, stay in zip(chunk.whos, keep.tolist(), strict=True) if stay],
+        heard=[heard for heard, stay in zip(chunk.heard, keep.tolist(), strict=True) if stay],
+        rows=rows.tobytes(),
+        parts=parts.tobytes(),
+        groups=groups,
+    )
+
+
+def _with(chunk: Chunk, **changes: object) -> Chunk:
+    fields = {name: getattr(chunk, name) for name in chunk.__struct_fields__}
+    return Chunk(**{**fields, **changes})
+
+
+def readings(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
+    """Keep the newest readings of each client and second."""
+    rows = state.rows
+    if not len(rows):
+        return
+    second: Ints = (rows[:, WHO].astype(np.int64) << SHIFT) | (rows[:, TS].astype(np.int64) // 1000)
+    before_last = np.searchsorted(second, second, "right") - np.arange(len(second))
+    keep = before_last <= settings.max_readings_per_second
+    dropped = int((~keep).sum())
+    if dropped:
+        left_out["readings-per-second"] += dropped
+        keep_rows(state, keep)
+
+
+def events(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
+    """Keep so much of what each process said, and of what all did. `state.said` is in order of time."""
+    most, of_all = settings.max_events_per_process, share(settings.max_events, settings)
+    kept, dropped = state.said, 0
+    if len(kept) > most:
+        by_process: dict[Hashable, list[Said]] = defaultdict(list)
+        for said in kept:
+            by_process[said.process].append(said)
+        found: list[Said] = []
+        for things in by_process.values():
+            found += newest(things, most, _sort)
+        dropped, kept = len(kept) - len(found), found
+        left_out["events-per-process"] += dropped
+    if len(kept) > of_all:
+        fewer = newest(kept, of_all, lambda said: said.process)
+        left_out["events"] += len(kept) - len(fewer)
+        dropped, kept = dropped + len(kept) - len(fewer), fewer
+    if dropped:
+        state.said = sorted(kept, key=lambda said: said.ts_ms)
+    most_of_ends = share(settings.max_clients, settings)
+    while len(state.farewells) > most_of_ends:
+        del state.farewells[next(iter(state.farewells))]
+        left_out["events"] += 1
+
+
+def _sort(said: Said) -> str:
+    return "" if said.event is None else said.event.signature
+
+
+def newest(things: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
+    """So many of the things, which are in order of time: of each sort the newest; of rare sorts all."""
+    if len(things) <= most:
+        return list(things)
+    of_sort: dict[Hashable, list[T]] = defaultdict(list)
+    for thing in things:
+        of_sort[sort(thing)].append(thing)
+    each = _allowed({name: len(found) for name, found in of_sort.items()}, most)
+    return [thing for found in of_sort.values() for thing in found[max(0, len(found) - each) :]]
+
+
+def _allowed(sizes: Mapping[Hashable, int], most: int) -> int:
+    """How many of each sort may stay, so that all together are no more than `most`; at least one."""
+    left = most
+    for position, size in enumerate(sorted(sizes.values())):
+        each = left // (len(sizes) - position)
+        if size > each:
+            return max(1, each)
+        left -= size
+    return most

@@ -1,0 +1,28 @@
+"""Clocks of clients that are off: a finding of their own, which never acts on other clients.
+
+What is measured is a client's newest time against that of its neighbours on the topic (`windows.packed`), and against
+this machine's clock, which no reading can be ahead of. A client whose readings always come late looks as if its clock
+were behind, and is told so.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clienthealth.step.state import HEARD, LAST, BucketState
+from clienthealth.windows.packed import SKEW_MS
+
+
+def seconds(state: BucketState, now_ms: int) -> NDArray[np.float64]:
+    """By how many seconds the clock of each client is ahead (behind: negative); 0 up to a minute."""
+    last, heard = state.clients[:, LAST], state.clients[:, HEARD]
+    ahead = last - np.minimum(heard, now_ms)
+    return np.where(np.abs(ahead) > SKEW_MS, np.round(ahead / 1000), 0.0)
+
+
+def words(skew_seconds: float) -> str:
+    """As people read it."""
+    if skew_seconds > 0:
+        return f"clock ahead by {skew_seconds:.0f} s"
+    return f"clock behind by {-skew_seconds:.0f} s, or readings that late"

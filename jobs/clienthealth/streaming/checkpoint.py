@@ -1,0 +1,154 @@
+"""The checkpoint of the query: how far it has planned and committed, and the notes that we keep beside it.
+
+Spark writes `offsets/<n>` when it has planned batch n and `commits/<n>` when all its results are where they belong. A
+batch that was planned and not committed is repeated, with the same ends, by whoever starts the query next. A part of
+a source: (position of the source, topic, partition).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+#: Where each source (position) goes on, by topic and partition (a decimal number, as in JSON).
+Offsets = Sequence[Mapping[str, Mapping[str, int]]]
+Part = tuple[int, str, int]
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A batch that was planned and not committed: what it reads is from `begin` up to `end`, by part."""
+
+    batch: int
+    begin: Mapping[Part, int]
+    end: Mapping[Part, int]
+
+    @property
+    def sizes(self) -> Mapping[Part, int]:
+        """The parts of which it reads anything, with the number of offsets."""
+        sizes = {part: end - self.begin.get(part, 0) for part, end in self.end.items()}
+        return {part: size for part, size in sizes.items() if size > 0}
+
+
+class Checkpoint:
+    """The folder (or URL) of a query's checkpoint, through Hadoop's file systems, as Spark itself reaches it."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        jvm: Any = spark._jvm
+        self._path, self._root = jvm.org.apache.hadoop.fs.Path, root.rstrip("/")
+        self._scanner = jvm.java.util.Scanner
+        configuration = spark._jsparkSession.sessionState().newHadoopConf()
+        self._files = self._path(self._root).getFileSystem(configuration)
+        manager = getattr(jvm, "org.apache.spark.sql.execution.streaming.CheckpointFileManager$")
+        self._manager = getattr(manager, "MODULE$").create(self._path(self._root), configuration)
+
+    def split(self, first: Collection[str]) -> None:
+        """Make two sources of the one that a checkpoint of 0.2 has: these topics, and all others."""
+        newest = self._newest("offsets")
+        if newest is None or len(self._offsets(newest)[1]) != 1:
+            return
+
+        def parts(of: Mapping[str, Mapping[str, int]]) -> list[dict[str, Mapping[str, int]]]:
+            return [{topic: of[topic] for topic in of if (topic in first) == mine} for mine in (True, False)]
+
+        for at, initial in enumerate(parts(self._initial(0))):
+            self.write(f"sources/{at}/0", f"v1\n{json.dumps(initial)}")
+        for batch in range(max(0, newest - 1), newest + 1):
+            head, (ends,) = self._offsets(batch)
+            self._write_offsets(batch, head, parts(ends))
+
+    def pending(self) -> Pending | None:
+        """The batch that will be repeated, None where the newest was committed."""
+        batch = self._newest("offsets")
+        if batch is None or batch == self._newest("commits"):
+            return None
+        _, ends = self._offsets(batch)
+        begins = self._offsets(batch - 1)[1] if batch else [self._initial(at) for at in range(len(ends))]
+        return Pending(batch, _parts(begins), _parts(ends))
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        """Where the query goes on, by topic and partition."""
+        pending, newest = self.pending(), self._newest("offsets")
+        parts = pending.begin if pending else {} if newest is None else _parts(self._offsets(newest)[1])
+        return {(topic, partition): offset for (_, topic, partition), offset in parts.items()}
+
+    def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:
+        """Let the pending batch end there, its other parts where they begin. Nothing of it may be written yet."""
+        head, ends = self._offsets(pending.batch)
+        now: list[dict[str, dict[str, int]]] = [{} for _ in ends]
+        for (at, topic, partition), offset in {**pending.begin, **end}.items():
+            now[at].setdefault(topic, {})[str(partition)] = offset
+        self._write_offsets(pending.batch, head, now)
+        # States that are of the batch as it was before; Spark would take a snapshot among them for the new one.
+        written = self._files.globStatus(self._path(f"{self._root}/state/*/*/{pending.batch + 1}.*"))
+        for status in written or ():
+            self._files.delete(status.getPath(), False)
+
+    def begin_at(self, batch: int, part: Part, offset: int) -> None:
+        """Let a batch begin there in one part, by moving the end of the batch before it."""
+        at, topic, partition = part
+        if not batch:
+            initial = {t: dict(of) for t, of in self._initial(at).items()}
+            initial[topic][str(partition)] = offset
+            self.write(f"sources/{at}/0", f"v1\n{json.dumps(initial)}")
+            return
+        head, ends = self._offsets(batch - 1)
+        now = [{t: dict(of) for t, of in source.items()} for source in ends]
+        now[at].setdefault(topic, {})[str(partition)] = offset
+        self._write_offsets(batch - 1, head, now)
+
+    def read(self, name: str) -> str | None:
+        """A file of the folder as text, None where there is none."""
+        path = self._path(f"{self._root}/{name}")
+        if not self._files.exists(path):
+            return None
+        stream = self._files.open(path)
+        try:
+            scanner = self._scanner(stream, "UTF-8").useDelimiter("\\A")
+            return str(scanner.next()) if scanner.hasNext() else ""
+        finally:
+            stream.close()
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file of the folder, whole or not at all."""
+        path = self._path(f"{self._root}/{name}")
+        self._manager.mkdirs(path.getParent())
+        stream = self._manager.createAtomic(path, True)
+        try:
+            stream.write(text.encode())
+        except Py4JJavaError:
+            stream.cancel()
+            raise
+        stream.close()
+
+    def _newest(self, kind: str) -> int | None:
+        folder = self._path(f"{self._root}/{kind}")
+        if not self._files.exists(folder):
+            return None
+        names = (str(status.getPath().getName()) for status in self._files.listStatus(folder))
+        return max((int(name) for name in names if name.isdigit()), default=None)
+
+    def _offsets(self, batch: int) -> tuple[list[str], Offsets]:
+        version, about, *sources = (self.read(f"offsets/{batch}") or "").splitlines()
+        return [version, about], [json.loads(source) if source.startswith("{") else {} for source in sources]
+
+    def _write_offsets(self, batch: int, head: Sequence[str], ends: Offsets) -> None:
+        self.write(f"offsets/{batch}", "\n".join([*head, *map(json.dumps, ends)]))
+
+    def _initial(self, source: int) -> Mapping[str, Mapping[str, int]]:
+        text = self.read(f"sources/{source}/0")
+        return {} if text is None else json.loads(text[text.index("{") :])
+
+
+def _parts(offsets: Offsets) -> dict[Part, int]:
+    return {
+        (at, topic, int(partition)): offset
+        for at, source in enumerate(offsets)
+        for topic, partitions in source.items()
+        for partition, offset in partitions.items()
+    }

@@ -1,0 +1,90 @@
+"""The checkpoint of a query as files: read, mended, and taken over from the release before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from clienthealth.streaming.checkpoint import Checkpoint, Pending
+
+HEAD = ["v1", '{"batchWatermarkMs":0,"batchTimestampMs":1795208640123,"conf":{}}']
+M, L = {"metrics": {"0": 10, "1": 20}}, {"logs": {"0": 5}}
+M_NOW, L_NOW = {"metrics": {"0": 15, "1": 20}}, {"logs": {"0": 9}}
+
+
+def planned(folder: Path, *batches: Sequence[Any], committed: int) -> None:
+    for number, sources in enumerate(batches):
+        for kind in ("offsets", "commits"):
+            (folder / kind).mkdir(parents=True, exist_ok=True)
+        (folder / "offsets" / str(number)).write_text("\n".join([*HEAD, *map(json.dumps, sources)]))
+        if number <= committed:
+            (folder / "commits" / str(number)).write_text("v1\n{}")
+
+
+def sources(folder: Path, batch: int) -> list[Any]:
+    version, about, *found = (folder / "offsets" / str(batch)).read_text().splitlines()
+    assert [version, about] == HEAD
+    return [json.loads(source) for source in found]
+
+
+def test_the_batch_that_will_be_repeated_can_be_made_smaller_and_begin_later(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    planned(tmp_path, (M, L), (M_NOW, L_NOW), committed=0)
+    checkpoint = Checkpoint(spark, str(tmp_path))
+    pending = checkpoint.pending()
+    assert pending == Pending(
+        1,
+        {(0, "metrics", 0): 10, (0, "metrics", 1): 20, (1, "logs", 0): 5},
+        {(0, "metrics", 0): 15, (0, "metrics", 1): 20, (1, "logs", 0): 9},
+    )
+    assert pending.sizes == {(0, "metrics", 0): 5, (1, "logs", 0): 4}
+    stale = tmp_path / "state/0/1/2.changelog"
+    stale.parent.mkdir(parents=True)
+    stale.write_bytes(b"of the larger batch")
+    checkpoint.end_at(pending, {(1, "logs", 0): 6})
+    assert sources(tmp_path, 1) == [M, {"logs": {"0": 6}}]
+    assert not stale.exists()
+    checkpoint.begin_at(1, (1, "logs", 0), 6)
+    assert sources(tmp_path, 0) == [M, {"logs": {"0": 6}}]
+    assert checkpoint.positions() == {("metrics", 0): 10, ("metrics", 1): 20, ("logs", 0): 6}
+    (tmp_path / "commits/1").write_text("v1\n{}")
+    assert checkpoint.pending() is None
+
+
+def test_the_first_batch_begins_where_the_sources_began(spark: SparkSession, tmp_path: Path) -> None:
+    planned(tmp_path, (M_NOW, L_NOW), committed=-1)
+    for at, initial in enumerate((M, L)):
+        (tmp_path / f"sources/{at}").mkdir(parents=True)
+        (tmp_path / f"sources/{at}/0").write_text(f"v1\n{json.dumps(initial)}")
+    checkpoint = Checkpoint(spark, str(tmp_path))
+    pending = checkpoint.pending()
+    assert pending is not None
+    assert pending.sizes == {(0, "metrics", 0): 5, (1, "logs", 0): 4}
+    checkpoint.begin_at(0, (0, "metrics", 0), 11)
+    assert (tmp_path / "sources/0/0").read_text() == 'v1\n{"metrics": {"0": 11, "1": 20}}'
+
+
+def test_a_checkpoint_with_one_source_becomes_one_with_two(spark: SparkSession, tmp_path: Path) -> None:
+    planned(tmp_path, ({**M, **L},), ({**M_NOW, **L_NOW},), committed=0)
+    (tmp_path / "sources/0").mkdir(parents=True)
+    (tmp_path / "sources/0/0").write_text(f"v1\n{json.dumps({**M, **L})}")
+    checkpoint = Checkpoint(spark, str(tmp_path))
+    for _ in range(2):
+        checkpoint.split(("metrics",))
+        assert [sources(tmp_path, batch) for batch in (0, 1)] == [[M, L], [M_NOW, L_NOW]]
+    pending = checkpoint.pending()
+    assert pending is not None
+    assert pending.sizes == {(0, "metrics", 0): 5, (1, "logs", 0): 4}
+
+
+def test_notes_are_written_whole_and_read_again(spark: SparkSession, tmp_path: Path) -> None:
+    checkpoint = Checkpoint(spark, str(tmp_path / "not/there/yet"))
+    assert checkpoint.read("run.json") is None
+    for text in ("first", "second, with an ä"):
+        checkpoint.write("run.json", text)
+        assert checkpoint.read("run.json") == text

@@ -1,0 +1,57 @@
+"""Why the query failed, in one sentence that says what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from clienthealth.errors import ServiceError, StateError
+from clienthealth.settings import Settings
+from clienthealth.streaming.failures import explained
+
+
+@pytest.mark.parametrize(
+    ("told", "kind", "sentence"),
+    [
+        ("x\nCaused by: java.io.IOException: No space left on device\n\tat a.b", ServiceError, "is full"),
+        ("java.io.FileNotFoundException: /h/x (Read-only file system)", ServiceError, "cannot be written"),
+        ("java.io.FileNotFoundException: /h/x (Permission denied)", ServiceError, "cannot be written"),
+        (
+            "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment.",
+            ServiceError,
+            "does not answer",
+        ),
+        (
+            "TopicAuthorizationException: Not authorized to access topics: [client-logs]",
+            ServiceError,
+            "may not read or write",
+        ),
+        (
+            "PythonException: clienthealth.errors.StateError: the checkpoint was written in form 9 of the state\n  x",
+            StateError,
+            "the checkpoint was written in form 9 of the state",
+        ),
+        (
+            "AssertionError: There are [1] sources in the checkpoint offsets and now there are [2] sources",
+            StateError,
+            "written by another release, or is damaged",
+        ),
+        (
+            "UnsupportedOperationException: maximum supported log version is v1, but encountered v2",
+            StateError,
+            "another release",
+        ),
+        ("[CANNOT_LOAD_STATE_STORE] Caused by: java.io.IOException: No space left on device", ServiceError, "is full"),
+        ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.", StateError, "is damaged"),
+    ],
+)
+def test_each_has_its_sentence(told: str, kind: type[Exception], sentence: str) -> None:
+    found = explained(told, Settings())
+    assert type(found) is kind
+    assert sentence in str(found)
+    assert "\n" not in str(found)
+
+
+def test_what_nobody_has_a_sentence_for_is_told_without_its_stack() -> None:
+    found = explained("first line\nsecond line\n\tat org.apache.spark.Somewhere(a.scala:1)", Settings())
+    assert type(found) is ServiceError
+    assert str(found) == "the streaming query failed: first line\nsecond line"

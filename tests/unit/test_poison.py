@@ -1,0 +1,194 @@
+"""What ended the monitor is found and left out, whatever else happens; on a query that exists in memory only."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from clienthealth.errors import ServiceError
+from clienthealth.records import Source
+from clienthealth.streaming.checkpoint import Part, Pending
+from clienthealth.streaming.poison import DEATHS, Guard, narrowed
+
+MOST = 10_000
+
+
+class DiedError(Exception):
+    """The process is gone."""
+
+
+class Query:
+    """A checkpoint, and a query that reads what it says: `sizes` records of each part.
+
+    `deadly`: the records that end the process which reads them.
+    """
+
+    def __init__(self, sizes: Mapping[Part, int], deadly: set[tuple[Part, int]]) -> None:
+        self.sizes, self.deadly = sizes, deadly
+        self.files: dict[str, str] = {}
+        self.ends: list[dict[Part, int]] = [dict.fromkeys(sizes, 0)]
+        self.committed = 0
+        self.read_records: list[tuple[Part, int]] = []
+        self.rejected: list[Source] = []
+        self.starts = 0
+
+    def pending(self) -> Pending | None:
+        planned = len(self.ends) - 1
+        return None if planned == self.committed else Pending(planned, self.ends[-2], self.ends[-1])
+
+    def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:
+        self.ends[pending.batch] = {**self.ends[pending.batch - 1], **end}
+
+    def begin_at(self, batch: int, part: Part, offset: int) -> None:
+        self.ends[batch - 1][part] = offset
+
+    def read(self, name: str) -> str | None:
+        return self.files.get(name)
+
+    def write(self, name: str, text: str) -> None:
+        self.files[name] = text
+
+    def process(self, fault: Callable[[], None] = lambda: None, certain: bool = False) -> None:
+        """One process, to its end: all is read, or it died."""
+        self.starts += 1
+        guard = Guard(self)  # type: ignore[arg-type]
+        guard.begin(certain)
+        while True:
+            pending = self.pending()
+            if pending is None:
+                if self.ends[-1] == self.sizes:
+                    guard.ended(None)
+                    return
+                self._plan(guard.limit or MOST)
+                pending = self.pending()
+            assert pending is not None
+            fault()
+            batch = [(part, offset) for part, end in pending.end.items() for offset in range(pending.begin[part], end)]
+            if self.deadly & set(batch):
+                raise DiedError
+            told = guard.writes(pending.batch)
+            self.rejected += [told] if told else []
+            self.read_records += batch
+            self.committed = pending.batch
+            if guard.committed(1) and guard.limit > MOST:
+                guard.unlimited()
+
+    def _plan(self, limit: int) -> None:
+        left = {part: size - self.ends[-1][part] for part, size in self.sizes.items()}
+        total = sum(left.values())
+        step = {part: min(n, max(1, n * limit // total)) if n else 0 for part, n in left.items()}
+        self.ends.append({part: offset + step[part] for part, offset in self.ends[-1].items()})
+
+    def run(self, certain: bool = False) -> None:
+        """Processes one after the other, until all is read."""
+        for _ in range(400):
+            try:
+                self.process(certain=certain and self.starts > 0)
+                return
+            except DiedError:
+                continue
+        raise AssertionError("it never comes to an end")
+
+
+@pytest.mark.parametrize("certain", [True, False])
+@pytest.mark.parametrize("parts", [1, 2, 7])
+@pytest.mark.parametrize("bombs", [1, 3])
+def test_all_but_the_deadly_records_are_read_once_and_these_are_told_of(parts: int, bombs: int, certain: bool) -> None:
+    sizes: dict[Part, int] = {(n % 2, f"topic-{n % 2}", n): 1500 + n for n in range(parts)}
+    chosen = random.Random(parts * 10 + bombs)
+    everything = [(part, offset) for part, size in sizes.items() for offset in range(size)]
+    deadly = set(chosen.sample(everything, bombs))
+    query = Query(sizes, deadly)
+    query.run(certain)
+    assert sorted(query.read_records) == sorted(set(everything) - deadly)
+    assert sorted((s.topic, s.partition, s.offset) for s in query.rejected) == sorted(
+        (part[1], part[2], offset) for part, offset in deadly
+    )
+    # Some dozen starts for a bomb among many partitions, not one for each record.
+    assert query.starts <= (10 if parts == 1 else 50) * bombs
+
+
+def test_somebody_who_kills_it_again_and_again_makes_it_lose_nothing() -> None:
+    sizes: dict[Part, int] = {(0, "metrics", 0): 3000, (1, "logs", 0): 50}
+    query = Query(sizes, set())
+    chosen = random.Random(7)
+
+    def killed() -> None:
+        if chosen.random() < 0.2:
+            raise DiedError
+
+    for _ in range(300):
+        try:
+            query.process(killed)
+            break
+        except DiedError:
+            continue
+    assert len(query.read_records) == 3050
+    assert query.rejected == []
+
+
+def test_what_ends_even_where_nothing_is_read_is_no_records_fault() -> None:
+    query = Query({(0, "metrics", 0): 40}, set())
+
+    def broken() -> None:
+        raise DiedError
+
+    told = ""
+    for _ in range(40):
+        try:
+            query.process(broken)
+        except DiedError:
+            continue
+        except ServiceError as error:
+            told = str(error)
+            break
+    assert "no record is to blame" in told
+    query.run()
+    assert len(query.read_records) == 40
+    assert query.rejected == []
+
+
+def test_a_batch_of_which_something_is_written_is_never_made_smaller() -> None:
+    query = Query({(0, "metrics", 0): 100}, set())
+    guards: list[Any] = []
+    for _ in range(5):
+        guard = Guard(query)  # type: ignore[arg-type]
+        guard.begin()
+        if query.pending() is None:
+            query._plan(MOST)
+        guard.writes(1)
+        guards.append(guard)
+    assert query.pending() == Pending(1, {(0, "metrics", 0): 0}, {(0, "metrics", 0): 100})
+
+
+@pytest.mark.parametrize(
+    ("why", "limited"),
+    [
+        ("Kafka: org.apache.kafka.common.errors.TimeoutException: Call(callName=…)", False),
+        ("java.io.IOException: No space left on device", False),
+        ("PythonException: clienthealth.errors.StateError: the checkpoint was written in form 9", False),
+        ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", True),
+    ],
+)
+def test_faults_of_the_surroundings_are_not_taken_for_those_of_records(why: str, limited: bool) -> None:
+    query = Query({(0, "metrics", 0): 100}, set())
+    for _ in range(DEATHS + 1):
+        guard = Guard(query)  # type: ignore[arg-type]
+        guard.begin()
+        if query.pending() is None:
+            query._plan(MOST)
+        guard.ended(why)
+    guard = Guard(query)  # type: ignore[arg-type]
+    guard.begin()
+    assert bool(guard.limit) == limited
+
+
+def test_narrowing_ends_with_one_record() -> None:
+    sizes: dict[Part, int] = {(0, "t", n): 100_000 for n in range(12)}
+    steps = 0
+    while sum(sizes.values()) > 1:
+        sizes, steps = narrowed(sizes, random.Random(steps)), steps + 1
+    assert steps <= 10

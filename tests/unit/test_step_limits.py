@@ -1,0 +1,125 @@
+"""Limits in the step: what a flood may cost, and what it must not cost the others."""
+
+from __future__ import annotations
+
+import dataclasses
+import resource
+
+from clienthealth.formats import Snapshot
+from clienthealth.settings import MonitorSettings, Settings
+from clienthealth.windows.packed import Said
+from tests.stepped import START, Stepped, snapshot, told
+
+
+def limited(**limits: int) -> Settings:
+    """Settings with one bucket and these limits."""
+    return Settings(monitor=dataclasses.replace(MonitorSettings(buckets=1), **limits))  # type: ignore[arg-type]
+
+
+def fleet(second: float, service: str, first: int, count: int) -> list[Snapshot]:
+    """A reading of so many clients of a service, each in a process of its own."""
+    return [
+        snapshot(
+            second,
+            {"select-total": 100 * second + n},
+            f"{service}-{n}",
+            service=service,
+            instance=f"h{n}:1",
+            host=f"h{n}",
+        )
+        for n in range(first, first + count)
+    ]
+
+
+def test_a_flood_of_new_ids_leaves_known_clients_judged_and_is_counted() -> None:
+    monitor = Stepped(limited(max_clients=50))
+    monitor.batch(fleet(0, "shop", 0, 20), 1)
+    for second in range(10, 70, 10):
+        flood = fleet(second, "flood", 1000 * second, 1000)
+        found = monitor.batch([*flood, *fleet(second, "shop", 0, 20)], second + 1)
+        assert found.left_out["clients"] == (970 if second == 10 else 1000)
+    assert len(monitor.state.whos) == 50
+    shop = {key: record for key, record in monitor.records.items() if key.startswith("shop|")}
+    assert len(shop) == 20
+    assert {record["samples"] for record in shop.values()} == {4}  # of the window that began last
+
+
+def test_a_service_takes_no_more_than_its_share() -> None:
+    monitor = Stepped(limited(max_clients_per_service=5))
+    found = monitor.batch([*fleet(0, "big", 0, 12), *fleet(0, "small", 0, 3)], 1)
+    assert found.left_out == {"clients-per-service": 7}
+    assert sorted(who.client_id for who in monitor.state.whos) == sorted(
+        [*(f"big-{n}" for n in range(5)), *(f"small-{n}" for n in range(3))]
+    )
+    again = monitor.batch([*fleet(10, "big", 0, 12), *fleet(10, "small", 0, 3)], 11)
+    assert again.left_out == {"clients-per-service": 7}
+    assert len(again.records) == 8
+
+
+def test_room_that_departed_clients_leave_is_given_to_others() -> None:
+    monitor = Stepped(limited(max_clients=10))
+    monitor.batch(fleet(0, "one", 0, 10), 1)
+    monitor.batch(fleet(0, "two", 0, 10), 2)
+    assert {who.service for who in monitor.state.whos} == {"one"}
+    beat = [
+        snapshot(s, {"select-total": s}, "one-0", service="one", instance="h0:1", host="h0") for s in range(10, 100, 10)
+    ]
+    monitor.batches(beat, 10)
+    monitor.batch(fleet(101, "two", 0, 10), 102)
+    assert [who.service for who in monitor.state.whos] == ["one"] + ["two"] * 9
+
+
+def test_of_the_readings_of_a_second_the_newest_are_kept() -> None:
+    monitor = Stepped(limited(max_readings_per_second=3))
+    burst = [snapshot(5 + n / 100, {"select-total": n}, "loud") for n in range(100)]
+    calm = [snapshot(s, {"select-total": s}, "calm") for s in range(0, 10, 2)]
+    found = monitor.batch([*burst, *calm], 10)
+    assert found.left_out == {"readings-per-second": 97}
+    assert [r.metrics["select-total"] for r in monitor.clients["loud"].readings] == [97, 98, 99]
+    assert len(monitor.clients["calm"].readings) == 5
+
+
+def test_a_storm_of_thread_names_is_capped_and_drives_out_nothing_rare() -> None:
+    monitor = Stepped(limited(max_events_per_process=100))
+    rare = told(1, "producer-close-begins", "p")
+    storm: list[Snapshot | Said] = [
+        told(2 + n / 1000, "consumer-metadata-fetch-failed", thread=f"pool-{n}") for n in range(5000)
+    ]
+    found = monitor.batch([rare, *storm, snapshot(8, {"select-total": 1})], 10)
+    assert len(monitor.state.said) == 100
+    assert found.left_out["events-per-process"] == 4901
+    signatures = [said.event.signature for said in monitor.state.said if said.event]
+    assert signatures.count("producer-close-begins") == 1
+    newest = max(said.ts_ms for said in monitor.state.said)
+    oldest = min(said.ts_ms for said in monitor.state.said if said is not rare and said.ts_ms > START + 1500)
+    assert (newest - START, oldest - START) == (6999, 6901)
+
+
+def test_events_of_all_processes_are_bounded_and_the_loud_pay_first() -> None:
+    monitor = Stepped(limited(max_events=300))
+    loud = [
+        dataclasses_said(told(2 + n / 1000, "consumer-metadata-fetch-failed", thread=f"t{n}"), "loud")
+        for n in range(1000)
+    ]
+    quiet = [dataclasses_said(told(2 + n / 1000, "buffer-exhausted"), f"quiet{n}") for n in range(100)]
+    found = monitor.batch([*loud, *quiet], 10)
+    assert found.left_out["events"] == 800
+    places = [said.place for said in monitor.state.said]
+    assert (places.count("loud"), len(set(places) - {"loud"})) == (200, 100)
+
+
+def dataclasses_said(said: Said, place: str) -> Said:
+    """The same, said by a process at this place."""
+    return Said(said.service, place, said.instance, said.event)
+
+
+def test_memory_is_bounded_under_a_flood_of_ids() -> None:
+    monitor = Stepped(limited(max_clients=2_000))
+    flood = 20_000
+    monitor.batch(fleet(0, "flood", 0, 2_000), 1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for n in range(5):
+        monitor.batch(fleet(1 + n, "flood", flood * n + 10_000, flood), 2 + n)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert len(monitor.state.rows) == len(monitor.state.whos) == 2_000
+    assert grown < 200

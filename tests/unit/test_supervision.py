@@ -1,0 +1,101 @@
+"""Who starts the monitor again, what spark-submit must be told, and what doctor says of the limits."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from pathlib import Path
+
+import pytest
+from prometheus_client import start_http_server
+
+from clienthealth.cli import check_config, monitor, parser_for
+from clienthealth.doctor.monitor import limits
+from clienthealth.errors import SettingsError
+from clienthealth.selfmetrics import SelfMetrics
+from clienthealth.settings import MonitorSettings, Settings
+from clienthealth.streaming.session import driver_options
+from clienthealth.streaming.stepping import Summary
+
+
+def supervised(codes: list[int], monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[list[str]], list[float]]:
+    """Jobs that end with these codes: the code in the end, the commands, and the waits between them."""
+    commands: list[list[str]] = []
+    waits: list[float] = []
+
+    def run(self: monitor._Job, command: list[str]) -> int:
+        commands.append(command)
+        return codes[len(commands) - 1]
+
+    def wait(self: threading.Event, timeout: float | None = None) -> bool:
+        waits.append(timeout or 0)
+        return False
+
+    monkeypatch.setattr(monitor._Job, "run", run)
+    monkeypatch.setattr(threading.Event, "wait", wait)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    return monitor._supervised("health.toml"), commands, waits
+
+
+def test_a_job_that_fails_is_started_again_ever_more_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, commands, waits = supervised([monitor.AGAIN, -9, 1, monitor.AGAIN, 3, -11, 75, 75, 75, 0], monkeypatch)
+    assert code == 0
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert {tuple(command[3:]) for command in commands} == {("monitor", "--once", "--config", "health.toml")}
+
+
+def test_whoever_runs_after_an_exhausted_heap_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, commands, _ = supervised([monitor.HEAP, monitor.AGAIN, 0], monkeypatch)
+    assert ["--heap-ran-out" in command for command in commands] == [False, True, False]
+
+
+@pytest.mark.parametrize("code", [0, 2, 130])
+def test_what_a_new_start_does_not_mend_ends_it(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, commands, _ = supervised([code], monkeypatch)
+    assert (found, len(commands)) == (code, 1)
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_spark_submit_is_told_heap_stack_logging_and_to_end_without_memory(
+    mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "health.toml"
+    config.write_text("[monitor]\nheap_mb = 3000\n")
+    args = parser_for("check-config").parse_args(["check-config", "--config", str(config), "--spark-submit", mode])
+    assert check_config.run(args) == 0
+    told = dict(line.split(" ", 1) for line in capsys.readouterr().out.splitlines())
+    assert told["spark.driver.memory"] == told["spark.executor.memory"] == "3000m"
+    for part in ("driver", "executor"):
+        flags = told[f"spark.{part}.extraJavaOptions"]
+        assert "-XX:+ExitOnOutOfMemoryError" in flags and "-Xss16m" in flags
+        (log4j,) = (f for f in flags.split() if f.startswith("-Dlog4j2.configurationFile="))
+        where = log4j.partition("=")[2]
+        file = Path(told["spark.files"]) if mode == "cluster" else Path(where.removeprefix("file://"))
+        assert file.is_file() and (mode == "client" or where == file.name)
+
+
+def test_a_heap_in_which_spark_does_not_start_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"heap_mb is 300: Spark needs 512"):
+        driver_options(Settings(monitor=MonitorSettings(heap_mb=300)))
+
+
+def test_doctor_shows_limits_and_what_they_left_out() -> None:
+    metrics = SelfMetrics()
+    metrics.stepped([Summary(bucket=0, clients=30, left_out={"clients": 970}, skewed=2), Summary(bucket=1, clients=5)])
+    metrics.stepped([Summary(bucket=0, clients=31)])
+    server, thread = start_http_server(0, addr="127.0.0.1", registry=metrics.registry)
+    try:
+        settings = Settings(monitor=dataclasses.replace(MonitorSettings(), metrics_port=server.server_port))
+        found = [(finding.state, finding.text) for finding in limits(settings)]
+    finally:
+        server.shutdown()
+        thread.join()
+    (state, text), *warnings = found
+    assert state == "ok"
+    assert "clients 200,000, clients per service 50,000, events per process 20,000, events 1,000,000" in text
+    assert "The monitor keeps 36 clients now." in text
+    assert [(state, text[:66]) for state, text in warnings] == [
+        ("warning", "The limit on clients (200,000) has left out 970 since the monitor ")
+    ]
+    (nobody,) = limits(settings)
+    assert nobody.state == "skipped" and "does not answer" in nobody.text
