@@ -6,12 +6,11 @@ Log text is hostile: whatever comes from an input is escaped where it enters the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 
 from clienthealth.diagnose.input import Input
 from clienthealth.diagnose.story import Fact, Finding, Story, input_line, nothing_judged, stories
 from clienthealth.records import Client, Source, Verdict
-from clienthealth_exporters.html_page import page
+from clienthealth_exporters.html_page import foreign, page
 
 _TITLES = {"confirmed": "Confirmed", "suspected": "Suspected", "unknown": "Cannot judge", "ok": "Healthy"}
 _PRINT = (
@@ -95,4 +94,4 @@ def _inputs(inputs: Sequence[Input]) -> str:
 
 
 def _text(text: str) -> str:
-    return escape("".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text))
+    return foreign("".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text))
