@@ -356,9 +356,10 @@ class Packer:
             order = np.lexsort((rows[:, OFFSET], rows[:, PARTITION]))
             before = np.cumsum([0, *(len(chunk.whos) for chunk in whole[:-1])])
             clients = np.repeat(before, [len(chunk.readings) for chunk in whole]) + rows[:, WHO].astype(np.int64)
-            clock = np.empty(len(rows))
-            clock[order] = _clock(rows[order, TS], clients[order])
-            times = np.where(np.abs(rows[:, TS] - clock) <= SKEW_MS, rows[:, TS], clock)
+            clock, spans = np.empty(len(rows)), np.empty(len(rows))
+            clock[order], spans[order] = _clock(rows[order, TS], clients[order])
+            off = rows[:, TS] - clock
+            times = np.where((off <= SKEW_MS) & (-off <= SKEW_MS + spans), rows[:, TS], clock)
             begin = 0
             for chunk in whole:
                 who = chunk.readings[:, WHO].astype(np.int64)
@@ -378,21 +379,23 @@ class Packer:
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
-def _clock(times: NDArray[np.float64], clients: NDArray[np.int64]) -> NDArray[np.float64]:
+def _clock(times: NDArray[np.float64], clients: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """For each time what the clients of the block that it stands in say, each by its newest: the median of these.
 
-    Never less than that of a block before.
+    Never less than that of a block before. Then, for each, how long the block is: the median of what lies between the
+    oldest and the newest of its clients. Where few report it spans minutes, and who has gone within it was no liar.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
     of_block, of_client = block[order], clients[order]
     newest = np.append((of_block[1:] != of_block[:-1]) | (of_client[1:] != of_client[:-1]), True)
     votes, voted = times[order][newest], of_block[newest]
-    votes = votes[np.lexsort((votes, voted))]
+    spans = votes - times[order][np.append(True, newest[:-1])]
     counts = np.bincount(voted)
     # The lower one of two: a clock that is behind says later that somebody has gone, one that is ahead wrongly.
-    medians = votes[np.cumsum(counts) - counts + (counts - 1) // 2]
-    return np.maximum.accumulate(medians)[block]
+    middle = np.cumsum(counts) - counts + (counts - 1) // 2
+    medians, spans = (found[np.lexsort((found, voted))][middle] for found in (votes, spans))
+    return np.maximum.accumulate(medians)[block], spans[block]
 
 
 _part = struct.Struct(f"={PART_WIDTH}d").pack
