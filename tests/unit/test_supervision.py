@@ -99,3 +99,17 @@ def test_doctor_shows_limits_and_what_they_left_out() -> None:
     ]
     (nobody,) = limits(settings)
     assert nobody.state == "skipped" and "does not answer" in nobody.text
+
+
+def test_a_batch_that_ends_before_it_begins_is_of_a_topic_that_was_made_anew() -> None:
+    metrics = SelfMetrics()
+    source = {
+        "startOffset": {"a": {"0": 30, "1": 7}},
+        "endOffset": {"a": {"0": 4, "1": 9, "2": 1}},
+        "latestOffset": {"a": {"0": 4, "1": 9, "2": 1}},
+    }
+    metrics.progressed({"name": "monitor", "durationMs": {}, "sources": [source, {"endOffset": None}]})
+    assert (
+        metrics.registry.get_sample_value("kafka_client_health_recreated_partitions_total", {"source_topic": "a"}) == 1
+    )
+    assert metrics.registry.get_sample_value("kafka_client_health_lost_records_total", {"source_topic": "a"}) == 4

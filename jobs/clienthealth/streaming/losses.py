@@ -1,13 +1,13 @@
 """What Kafka had deleted before it was read, and input topics that are not there: counted, never a reason to stop.
 
 The source passes over gaps; here they are noticed, by comparing how far the query has read with what the brokers still
-have. It is asked with the Java client, which knows every security option that Spark's own clients do.
+have. (A topic that was made anew shows in the progress of the query, `SelfMetrics.progressed`.) It is asked with the Java client, which knows every security option that Spark's own clients do.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError
@@ -60,28 +60,20 @@ class Losses:
         self._admin.close()
 
     def _compare(self, positions: Positions) -> None:
-        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
-        earliest = self._offsets(positions, spec.earliest())
-        latest = self._offsets(positions, spec.latest())
-        for where, position in positions.items():
-            known = max(position, self._seen.get(where, 0))
-            topic, partition = where
-            if where in earliest and earliest[where] > known:
-                lost = earliest[where] - known
-                log.error("%s records of %s/%s were deleted before they were read", lost, topic, partition)
-                self._metrics.lost.labels(topic).inc(lost)
-                self._seen[where] = earliest[where]
-            elif where in latest and latest[where] < position and self._seen.get(where) != -position:
-                log.error(
-                    "%s/%s ends at %s, but was read to %s: it was made anew", topic, partition, latest[where], position
-                )
-                self._metrics.recreated.labels(topic).inc()
-                self._seen[where] = -position
+        for where, earliest in self._earliest(positions).items():
+            known = self._seen.get(where, 0)
+            # One that begins before what it began with is another topic of the same name.
+            begin = max(positions[where], known if known <= earliest else 0)
+            if earliest > begin:
+                log.error("%s records of %s/%s were deleted before they were read", earliest - begin, *where)
+                self._metrics.lost.labels(where[0]).inc(earliest - begin)
+                self._seen[where] = earliest
 
-    def _offsets(self, positions: Positions, spec: Any) -> dict[tuple[str, int], int]:
-        asked = self._jvm.java.util.HashMap()
-        for topic, partition in positions:
-            asked[self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)] = spec
+    def _earliest(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The first offset of each partition that there still is."""
+        asked, of_java = self._jvm.java.util.HashMap(), self._jvm.org.apache.kafka
+        for topic, partition in partitions:
+            asked[of_java.common.TopicPartition(topic, partition)] = of_java.clients.admin.OffsetSpec.earliest()
         result = self._admin.listOffsets(asked)
         found = {}
         for where in list(asked):
