@@ -1,7 +1,8 @@
 """What Kafka had deleted before it was read, and input topics that are not there: counted, never a reason to stop.
 
 The source passes over gaps; here they are noticed, by comparing how far the query has read with what the brokers still
-have. (A topic that was made anew shows in the progress of the query, `SelfMetrics.progressed`.) It is asked with the Java client, which knows every security option that Spark's own clients do.
+have. A topic that was made anew shows in the progress of the query (`SelfMetrics.progressed`). The brokers are asked
+with the Java client, which knows every security option that Spark's own clients do.
 """
 
 from __future__ import annotations
