@@ -149,7 +149,9 @@ def test_the_cause_is_a_sentence_with_what_is_known() -> None:
     assert cause(Verdict(mode, "confirmed", detail={"cause": "topic-missing", "topic": "{0.x}"})).count("{0.x}") == 1
     blocked = Verdict("cross-topic-blocking", "confirmed", detail={"culprit": "fills", "victims": ["a", "b"]})
     assert cause(blocked) == "The topic fills is not consumed, so its full queue holds up a, b."
-    assert cause(Verdict(mode, "suspected", detail={"cause": "unknown"})) == ""
+    assert cause(Verdict(mode, "suspected", detail={"cause": "unknown"})) == (
+        "Metadata does not come, and nothing tells whether the topic or the cluster is missing."
+    )
 
 
 class Terminal(io.StringIO):
