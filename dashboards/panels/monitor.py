@@ -39,7 +39,8 @@ def _strip() -> Sequence[Panel]:
             1,
             "Monitor",
             "Whether Prometheus reaches the monitor. Down is bad: no verdict is renewed. What to do: read "
-            "its log, start it again; it goes on where it stopped. Alert: KafkaClientHealthMonitorDown.",
+            "its log, start it again; it goes on where it stopped. Alerts: KafkaClientHealthMonitorDown, and "
+            "KafkaClientHealthRestarting where it ends over and over.",
             'min(up{job="kafka-client-health-monitor"})',
             "none",
             mappings=up_words(),
@@ -122,7 +123,8 @@ def _input() -> Sequence[Panel]:
             12,
             "Records read",
             "Records per second from each input topic. A fall to 0 is bad. What to do: look at what writes "
-            "to the topic. Alert: KafkaClientHealthInputSilent.",
+            "to the topic. Alerts: KafkaClientHealthInputSilent, KafkaClientHealthInputMissing (there is no such "
+            "topic).",
             [
                 Query(
                     f"sum by (source_topic) (rate({_P}_records_read_total[$__rate_interval]))",
@@ -174,7 +176,7 @@ def _work() -> Sequence[Panel]:
             22,
             "Clients in the state",
             "Clients that the query keeps. Rising for days is bad: clients whose names change for ever. What "
-            "to do: give clients stable ids; more memory. No alert.",
+            "to do: give clients stable ids; more memory. Alert beyond a limit: KafkaClientHealthLimitReached.",
             [Query(f"max by (query) ({_P}_state_rows)", "{{query}}")],
             "short",
         ),
@@ -214,7 +216,7 @@ def _left_out() -> Sequence[Panel]:
             "Records that came too late",
             "Readings and events per second that came after their windows were closed and were left out. Any "
             "that lasts is bad: a clock or a collector is far behind. What to do: look at the clocks of the "
-            "clients. No alert.",
+            "clients. Alert: KafkaClientHealthLateRecords.",
             [Query(f"sum by (query) (rate({_P}_late_records_total[$__rate_interval]))", "{{query}}")],
             "recps",
         ),
@@ -222,7 +224,8 @@ def _left_out() -> Sequence[Panel]:
             31,
             "Records rejected, by reason",
             "Records per second that cannot be read, by reason. Any is bad. What to do: read the topic of "
-            "rejects; the reason says what is wrong. Alert: KafkaClientHealthRejectsRising.",
+            "rejects; the reason says what is wrong. Alerts: KafkaClientHealthRejectsRising, "
+            "KafkaClientHealthRecordSkipped (fatal), KafkaClientHealthJudgementFailed (step-failed).",
             [Query(f"sum by (reason) (rate({_P}_records_rejected_total[$__rate_interval]))", "{{reason}}")],
             "recps",
         ),
@@ -242,5 +245,46 @@ def _left_out() -> Sequence[Panel]:
             "versions of monitor and exporter. Alert: KafkaClientHealthDecodeErrors.",
             [Query(f"sum(increase({_P}_exporter_decode_errors_total[$__rate_interval]))", "records")],
             "short",
+        ),
+        chart(
+            34,
+            "Left out by a limit",
+            "Readings and events per second that were left out because a limit of [monitor] is reached. Any that lasts "
+            "is bad: what is beyond is not watched. What to do: find out who sends so much, or raise the limit. Alert: "
+            "KafkaClientHealthLimitReached.",
+            [Query(f"sum by (limit) (rate({_P}_left_out_total[$__rate_interval]))", "{{limit}}")],
+            "short",
+        ),
+        chart(
+            35,
+            "Input that was gone before it was read",
+            "Records that retention deleted, or partitions made anew, before the monitor came to them. Any is bad: "
+            "their clients are unknown for that time. What to do: raise retention.ms of the topic. Alert: "
+            "KafkaClientHealthInputLost.",
+            [
+                Query(
+                    f"sum by (source_topic) (increase({_P}_lost_records_total[$__rate_interval]))", "{{source_topic}}"
+                ),
+                Query(
+                    f"sum by (source_topic) (increase({_P}_recreated_partitions_total[$__rate_interval]))",
+                    "{{source_topic}}: partitions made anew",
+                ),
+            ],
+            "short",
+        ),
+        chart(
+            36,
+            "Clocks that are wrong",
+            "By how much clients' own time differs from that of others, where it is more than a minute. It harms "
+            "nobody else, but what is of the future is left out. What to do: mend the machine's time service. Alert: "
+            "KafkaClientClockWrong.",
+            [
+                Query(
+                    "max by (service, instance, client_id) (kafka_client_clock_skew_seconds)",
+                    "{{service}} {{instance}} {{client_id}}",
+                )
+            ],
+            "s",
+            width=24,
         ),
     )

@@ -265,7 +265,7 @@ def test_targets(text: str, expected: Target) -> None:
     assert Target.parse(text) == expected
 
 
-@pytest.mark.parametrize("text", ["orders=h:8778", "ftp://h/", "http:///x", "a=http://h/ acks=all", "a=http://h/ x"])
+@pytest.mark.parametrize("text", ["orders=h:8778", "ftp://h/", "http:///x", "a=http://h/ colour=blue", "a=http://h/ x"])
 def test_wrong_targets(text: str) -> None:
     with pytest.raises(SettingsError):
         Target.parse(text)
