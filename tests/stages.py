@@ -25,7 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "test"
-LIMIT_SECONDS = 1500
+LIMIT_SECONDS = 2400
 TAIL_LINES = 60
 
 
