@@ -7,6 +7,9 @@ STAGES ?=
 # A healthy client, and one of each failure mode.
 CHRONIC := healthy,callback-deadlock,send-blocked,not-closed,cross-topic-blocking,shutdown-loop,delivery-stalled,consumer-stalled
 
+# Clients that are fine: brokers restart, alone and one by one in a cluster; groups rebalance; a topic is slow by itself.
+SOAK := healthy,restless,rolled,rolled-3.9,idle,connector-per-topic
+
 # The first Python that our dependencies are built for.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
   $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && { echo $$p; break; }; done)
@@ -23,7 +26,7 @@ demo: setup ## the whole product on this machine, with clients that really fail;
 	@exec .venv/bin/kafka-health demo $(ARGS)
 
 soak: setup ## 30 minutes of clients that are fine while brokers restart and groups rebalance: nobody must be paged
-	@exec .venv/bin/kafka-health demo --for 1800 --expect none --clients healthy,restless,idle,connector-per-topic $(ARGS)
+	@exec .venv/bin/kafka-health demo --for 1800 --expect none --clients $(SOAK) $(ARGS)
 
 chronic: setup ## 30 minutes of every failure: each must be shown all the time, with one page; ARGS="--clients send-blocked"
 	@exec .venv/bin/kafka-health demo --for 1800 --clients $(CHRONIC) $(ARGS)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.demo.broker import Broker
+from deploy.demo.cluster import Cluster
 from deploy.demo.legacy import LegacyBroker
 
 
@@ -20,4 +21,7 @@ class World:
         raise NotImplementedError
 
     def legacy(self) -> LegacyBroker:
+        raise NotImplementedError
+
+    def cluster(self) -> Cluster:
         raise NotImplementedError

@@ -32,7 +32,8 @@ class Broker:
     """One broker with its own data `folder`, which may be started again on the same port and data.
 
     `properties` are added to its configuration and win; `options` are what a client then needs (security), named as
-    in the settings. Use it as a context manager, or call `start` and `stop`. All that it logs is in `log`.
+    in the settings. `controller_port` and `cluster_id` are given to the nodes of a cluster, which share and know them.
+    Use it as a context manager, or call `start` and `stop`. All that it logs is in `log`.
     """
 
     def __init__(
@@ -42,12 +43,15 @@ class Broker:
         options: Mapping[str, str] | None = None,
         port: int | None = None,
         heap_mb: int = 400,
+        controller_port: int | None = None,
+        cluster_id: str | None = None,
     ) -> None:
         self.folder = folder
         self.log = folder / "broker.log"
         self.port = port or free_port()
         self.kafka = KafkaSettings(f"127.0.0.1:{self.port}", dict(options or {}))
-        self._controller_port = free_port()
+        self._controller_port = controller_port or free_port()
+        self._cluster_id = cluster_id or new_cluster_id()
         self._properties = dict(properties or {})
         self._heap_mb = heap_mb
         self._process: Process | None = None
@@ -70,9 +74,9 @@ class Broker:
             configuration.write_text(
                 "".join(f"{key}={value}\n" for key, value in self._configuration().items()), encoding="utf-8"
             )
-            cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             # In one word, because one id in 64 begins with a hyphen.
-            self._run("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "--config", str(configuration))
+            cluster = f"--cluster-id={self._cluster_id}"
+            self._run("kafka.tools.StorageTool", "format", cluster, "--config", str(configuration))
         command = java_command("broker", self._heap_mb, "kafka.Kafka", str(configuration))
         self._process = Process(f"broker {self.bootstrap_servers}", command, self.log)
         try:
@@ -167,6 +171,11 @@ class Broker:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise ServiceError(f"{program} failed: {(done.stderr or done.stdout).strip()}")
+
+
+def new_cluster_id() -> str:
+    """An id that no other cluster has, as Kafka writes them: a UUID in base 64."""
+    return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def java_command(jar_set: str, heap_mb: int, program: str, *arguments: str) -> list[str]:

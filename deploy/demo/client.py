@@ -21,6 +21,8 @@ from deploy.demo.running import Running
 from deploy.demo.topics import create_topics
 
 PROGRAMS = Path(__file__).parent / "java"
+#: How long each client of the cluster waits before it lets the next broker be rolled, which takes some 10 s.
+ROLL_SECONDS = 60.0
 #: Small and frugal: the whole demo shares two cores.
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
@@ -46,6 +48,14 @@ class LegacyBroker(Protocol):
     def zookeeper_connect(self) -> str: ...
 
 
+class Cluster(Protocol):
+    """Three brokers, one of which at a time may be stopped and started."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+    def roll(self, note: Callable[[str], None]) -> None: ...
+
+
 class Context(Protocol):
     """What the demo gives its clients."""
 
@@ -55,6 +65,7 @@ class Context(Protocol):
     def bootstrap_servers(self) -> str: ...
     def new_broker(self) -> Broker: ...
     def legacy(self) -> LegacyBroker: ...
+    def cluster(self) -> Cluster: ...
 
 
 @dataclass(frozen=True)
@@ -82,7 +93,8 @@ class DemoClient:
     to rest; `measurements`: those that its load drives past their limits, so that a ticket is right and a page is not;
     `default`: part of the choice that fits a laptop.
     `classpath`: the set of jars. `broker`: the demo's own, one that may be held and killed, none at all (nobody answers
-    at its address), 0.8.2.1, or one that advertises the address of a gateway.
+    at its address), 0.8.2.1, one that advertises the address of a gateway, or a cluster of three that are stopped in
+    order and started one by one, again and again.
     `options` are the program's system properties. `topics` exist before it starts; on 0.8.2.1 they get `load_rate`
     records per second each.
     """
@@ -96,7 +108,7 @@ class DemoClient:
     measurements: Sequence[str] = ()
     default: bool = False
     classpath: str = "clients-3.9"
-    broker: Literal["shared", "own", "none", "legacy", "gateway"] = "shared"
+    broker: Literal["shared", "own", "none", "legacy", "gateway", "cluster"] = "shared"
     topics: Sequence[str] = ()
     load_rate: float = 50.0
     options: Mapping[str, str] = field(default_factory=dict)
@@ -149,6 +161,10 @@ class DemoClient:
             if self.outage is not None:
                 ways = (gateway.swallow if self.outage.how == "swallow" else gateway.shut, gateway.open)
                 actions.append(partial(_suffer, outage=self.outage, ways=ways))
+        elif self.broker == "cluster":
+            cluster = context.cluster()
+            servers = cluster.bootstrap_servers
+            actions.append(partial(_roll, cluster=cluster))
         elif self.broker == "own":
             own = context.new_broker()
             servers = own.bootstrap_servers
@@ -174,6 +190,11 @@ def _close_with(running: Running, broker: RealBroker, gateway: Gateway) -> None:
         pass
     gateway.close()
     broker.kill()
+
+
+def _roll(running: Running, cluster: Cluster) -> None:
+    while not running.wait(ROLL_SECONDS):
+        cluster.roll(running.note)
 
 
 def _ways(broker: Broker, outage: Outage) -> tuple[Callable[[], object], Callable[[], object]]:

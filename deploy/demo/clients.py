@@ -211,6 +211,23 @@ _SLOW_LOOP = replace(
         "c.max.poll.records": "50",
     },
 )
+_ROLLED = replace(
+    _control(
+        _HEALTHY,
+        "rolled",
+        "the three brokers of its cluster are restarted one by one, again and again",
+        topics="payments,refunds",
+        rate="10",
+        p_acks="all",
+        p_enable_idempotence="true",
+        p_client_id="payment-api",
+        c_client_id="payment-ledger",
+        c_group_id="ledger",
+    ),
+    service="payment-api",
+    broker="cluster",
+    topics=("payments", "refunds"),
+)
 _STALLED = DemoClient(
     name="delivery-stalled",
     help="a producer whose broker advertises an address that a new firewall rule puts out of reach",
@@ -314,6 +331,13 @@ _CONTROLS = (
         ),
         broker="own",
         outage=Outage(after=60, seconds=1, how="stop", every=120),
+    ),
+    _ROLLED,
+    replace(
+        _ROLLED,
+        name="rolled-3.9",
+        help=f"{_ROLLED.help}, with kafka-clients 3.9",
+        classpath="clients-3.9",
     ),
     _control(_HEALTHY, "slow-consumer", "a handler that needs 40 ms for each record", handle_ms="40"),
     replace(

@@ -28,7 +28,7 @@ from deploy.demo.webhook import Page
 LOOK_SECONDS = 1.0
 KEPT_RUNS = 3
 #: What nobody reads once a run is over.
-BULKY = ("broker*/data", "legacy/data", "legacy/zookeeper", "checkpoints", "alerting/prometheus")
+BULKY = ("broker*/data", "cluster/*/data", "legacy/data", "legacy/zookeeper", "checkpoints", "alerting/prometheus")
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from clienthealth_exporters.mbeans import PATTERNS, RUNTIME, object_name
 from deploy.demo.broker import Broker
 from deploy.demo.client import PROGRAMS, Context, DemoClient
 from deploy.demo.clients import CLIENTS
+from deploy.demo.cluster import Cluster
 from deploy.demo.legacy import LegacyBroker
 from deploy.demo.running import Running
 
@@ -199,6 +200,10 @@ class Surroundings:
     def legacy(self) -> LegacyBroker:
         """ZooKeeper and a broker 0.8.2.1."""
         return self._open.enter_context(LegacyBroker(self.run_folder / "legacy"))
+
+    def cluster(self) -> Cluster:
+        """Three brokers."""
+        return self._open.enter_context(Cluster(self.run_folder / "cluster"))
 
     def __enter__(self) -> Self:
         return self

@@ -10,6 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kafka.errors import KafkaError
+
+from clienthealth.errors import HealthError
 from deploy.demo.processes import forget, spawn
 
 STOP_SECONDS = 5.0
@@ -37,6 +40,7 @@ class Running:
         self.onset_ms: int | None = None
         self.counters: dict[str, int] = {}
         self.timeline: list[tuple[int, str]] = []
+        self._failure: Exception | None = None
         self._onset = threading.Event()
         self._stopping = threading.Event()
         self.output = folder / "output.txt"
@@ -47,7 +51,7 @@ class Running:
         self._threads = [threading.Thread(target=self._read, name=f"read {folder.name}", daemon=True)]
         for action in actions:
             self._threads.append(
-                threading.Thread(target=action, args=(self,), name=f"act on {folder.name}", daemon=True)
+                threading.Thread(target=self._act, args=(action,), name=f"act on {folder.name}", daemon=True)
             )
         for thread in self._threads:
             thread.start()
@@ -102,6 +106,17 @@ class Running:
                 self._process.wait()
         for thread in self._threads:
             thread.join(STOP_SECONDS)
+
+    def check(self) -> None:
+        """Raises what ended one of the actions beside the program, if one failed."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _act(self, action: Callable[[Running], None]) -> None:
+        try:
+            action(self)
+        except (HealthError, KafkaError, OSError) as error:
+            self._failure = error
 
     def _read(self) -> None:
         assert self._process.stdout is not None

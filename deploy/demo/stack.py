@@ -20,6 +20,7 @@ from clienthealth.settings import Settings, load
 from deploy.demo import alerting
 from deploy.demo.broker import Broker
 from deploy.demo.client import DemoClient
+from deploy.demo.cluster import Cluster
 from deploy.demo.legacy import LegacyBroker
 from deploy.demo.processes import Process, port_or_free
 from deploy.demo.running import Running
@@ -54,6 +55,7 @@ class Stack:
         self._spare_brokers: list[Broker] = []
         self._brokers = 0
         self._legacy: LegacyBroker | None = None
+        self._cluster: Cluster | None = None
         self._jvms, self._log_files = folder / "jvm-targets.txt", folder / "log-files.jsonl"
 
     @property
@@ -121,6 +123,12 @@ class Stack:
             self._legacy = self._open.enter_context(LegacyBroker(self.run_folder / "legacy"))
         return self._legacy
 
+    def cluster(self) -> Cluster:
+        """Three brokers, the same for all clients that ask."""
+        if self._cluster is None:
+            self._cluster = self._open.enter_context(Cluster(self.run_folder / "cluster"))
+        return self._cluster
+
     def states(self) -> list[dict[str, Any]]:
         """The newest state of every client, as the exporter tells it."""
         with urllib.request.urlopen(f"{self.status_page}/clients.json", timeout=10) as response:
@@ -128,7 +136,9 @@ class Stack:
         return found
 
     def check(self) -> None:
-        """Raises ServiceError, with the end of its log, if a part of the product has ended."""
+        """Raises ServiceError if a part of the product has ended (with the end of its log), or a broker stays away."""
+        for running in self.running.values():
+            running.check()
         for process in self._processes:
             if not process.alive:
                 raise ServiceError(f"{process.name} ended with exit code {process.exit_code}\n{process.tail()}")
@@ -147,6 +157,8 @@ class Stack:
         """Start what clients will ask for while Spark starts."""
         if any(client.broker == "legacy" for client in clients):
             self.legacy()
+        if any(client.broker == "cluster" for client in clients):
+            self.cluster()
         self._spare_brokers = [self.new_broker() for client in clients if client.broker == "own"]
 
     def _write_settings(self) -> None:

@@ -14,10 +14,13 @@ _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
 
 
 def create_topics(
-    kafka: KafkaSettings, topics: Iterable[str], partitions: int = 1, config: Mapping[str, str] | None = None
+    kafka: KafkaSettings, topics: Iterable[str], partitions: int = -1, config: Mapping[str, str] | None = None
 ) -> None:
-    """Create the topics that are not there yet; returns when all have a leader. Raises KafkaError, ServiceError."""
-    wanted: dict[str, Any] = {"num_partitions": partitions, "replication_factor": 1, "configs": dict(config or {})}
+    """Create the topics that are not there yet; returns when all have a leader. Raises KafkaError, ServiceError.
+
+    They have as many replicas as the brokers give by default, and partitions too where -1 is asked for.
+    """
+    wanted: dict[str, Any] = {"num_partitions": partitions, "replication_factor": -1, "configs": dict(config or {})}
     client = admin(Settings(kafka=kafka), client_id="kafka-health-demo")
     try:
         for topic in topics:

@@ -18,6 +18,7 @@ from clienthealth.errors import DependencyError, ServiceError
 from clienthealth.settings import KafkaSettings, Settings
 from clienthealth_exporters.kafka import admin, consumer, producer
 from deploy.demo.broker import Broker
+from deploy.demo.cluster import Cluster
 from deploy.demo.legacy import LegacyBroker
 from deploy.demo.processes import Process, port_or_free
 from deploy.demo.topics import create_ours, create_topics
@@ -52,8 +53,8 @@ def values(settings: Settings, topic: str) -> list[bytes]:
 
 
 def send(settings: Settings, topic: str, *records: bytes) -> None:
-    """Send and wait until all is acknowledged."""
-    writer = producer(settings)
+    """Send and wait until all is acknowledged, by all replicas in sync."""
+    writer = producer(settings, acks="all")
     for record in records:
         writer.send(topic, record)
     writer.flush(timeout=20)
@@ -99,6 +100,29 @@ def test_a_broker_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path) 
             broker.start()
     with pytest.raises(ServiceError, match="does not run"):
         assert broker.pid
+
+
+def test_the_nodes_of_a_cluster_are_rolled_one_by_one_and_what_was_acknowledged_stays(tmp_path: Path) -> None:
+    with Cluster(tmp_path / "cluster") as cluster:
+        settings = Settings(kafka=cluster.kafka)
+        create_topics(cluster.kafka, ["letters"])
+        send(settings, "letters", b"a")
+        pids = [node.pid for node in cluster.nodes]
+        cluster.roll()
+        assert [node.pid == pid for node, pid in zip(cluster.nodes, pids, strict=True)] == [False, True, True]
+        assert _in_sync(settings, "letters") == [{1, 2, 3}] * 3
+        cluster.nodes[1].stop()
+        send(settings, "letters", b"b")
+        assert sorted(values(settings, "letters")) == [b"a", b"b"]
+
+
+def _in_sync(settings: Settings, topic: str) -> list[set[int]]:
+    client = admin(settings)
+    try:
+        [found] = client.describe_topics([topic])
+        return [set(partition["isr_nodes"]) for partition in found["partitions"]]
+    finally:
+        client.close()
 
 
 def test_our_topics_have_the_policies_that_they_need(broker: Broker) -> None:

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from clienthealth.modes import modes
 from deploy.demo.client import PROGRAMS
 from deploy.demo.clients import CLIENTS
+
+MAKEFILE = Path(__file__).resolve().parents[2] / "Makefile"
+
+
+def chosen(variable: str) -> list[str]:
+    """The clients that a variable of the Makefile names."""
+    [names] = re.findall(rf"^{variable} := (.*)$", MAKEFILE.read_text(encoding="utf-8"), re.MULTILINE)
+    return str(names).split(",")
 
 
 def test_every_program_exists_and_is_used() -> None:
@@ -19,3 +30,14 @@ def test_every_mode_has_a_client_and_the_default_has_a_control() -> None:
 def test_controls_show_no_mode_and_say_so() -> None:
     for client in CLIENTS.values():
         assert client.help.startswith("control: ") == (client.mode is None and not client.default), client.name
+
+
+def test_the_soak_has_healthy_clients_alone_and_a_cluster_that_is_rolled_under_two_versions() -> None:
+    soaked = [CLIENTS[name] for name in chosen("SOAK")]
+    assert {client.mode for client in soaked} == {None}
+    assert {client.classpath for client in soaked if client.broker == "cluster"} == {"clients-3.9", "clients-4.1"}
+    assert any(client.outage and client.outage.every for client in soaked)
+
+
+def test_the_chronic_run_has_a_client_of_each_mode() -> None:
+    assert {CLIENTS[name].mode for name in chosen("CHRONIC")} == {*modes(), None}

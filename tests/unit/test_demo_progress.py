@@ -88,6 +88,9 @@ def test_nobody_may_be_accused_but_during_an_outage_of_its_broker_a_client_may_b
     assert shortcomings((), [course("healthy", 2, suspected)], []) == [
         "wrong: healthy is healthy but was accused of send-blocked-on-metadata"
     ]
+    assert shortcomings((), [course("rolled", 3, suspected)], []) == [
+        "wrong: rolled is healthy but was accused of send-blocked-on-metadata"
+    ]
     assert shortcomings((), [course("restless", 1, suspected, confirmed)], []) == [
         "wrong: restless is healthy but was accused of send-blocked-on-metadata"
     ]
