@@ -28,7 +28,7 @@ class Fault:
     detect: timedelta = timedelta(seconds=60)
     detail: dict[str, Any] = field(default_factory=dict)
     evidence: str = "select-total stood still"
-    withdrawn: bool = False
+    ends: Change = "closed"
 
     def changes(self) -> list[tuple[Transition, datetime]]:
         """The changes as the monitor would have kept them, with the clock at which it judged each."""
@@ -45,8 +45,7 @@ class Fault:
         if self.stop:
             worst = confirmed if self.sure else suspected
             over = Verdict(self.mode, "ok", since, worst.detail, worst.evidence)
-            change: Change = "withdrawn" if self.withdrawn else "closed"
-            rows.append((Transition(who, over, worst.status, change, _ms(self.stop)), max(found, self.stop)))
+            rows.append((Transition(who, over, worst.status, self.ends, _ms(self.stop)), max(found, self.stop)))
         return rows
 
 

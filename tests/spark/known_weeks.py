@@ -16,6 +16,7 @@ W45  20 suspected minutes of order-producer;  W43  50 confirmed ones
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import SparkSession
@@ -78,7 +79,9 @@ FAULTS = (
         timedelta(seconds=75),
         {"cause": "exit-without-close", "lost_records": [0, 1140]},
     ),
-    Fault(AUDIT, NOT_CLOSED, at(14, "08:00"), at(14, "08:10"), None, withdrawn=True),
+    Fault(AUDIT, NOT_CLOSED, at(14, "08:00"), at(14, "08:10"), None, ends="withdrawn"),
+    # What the process of order-producer said on Tuesday before its client was known.
+    Fault(replace(ORDERS, client_id=""), DEADLOCK, at(10, "10:00"), at(10, "10:01"), at(10, "10:00"), ends="moved"),
     Fault(
         STREAM,
         BLOCKING,
