@@ -21,6 +21,7 @@ def review(**changes: Any) -> Review:
     values: dict[str, Any] = {
         "period": period,
         "target": 0.995,
+        "lost_records_target": 0,
         "overall": ServiceSlo("", 0, 0.995, [Minutes()] * 4),
         "services": [],
         "periods": history_of(period, 4),

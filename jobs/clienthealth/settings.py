@@ -166,6 +166,10 @@ class LinkSettings:
 class ReviewSettings:
     out: str = setting("reports", "folder of the weekly reviews, with actions.toml beside them")
     slo_target: float = setting(0.995, "share of healthy client-minutes that each service should reach")
+    lost_records_target: int = setting(
+        0,
+        "records that each service may lose in a review's period; none, as callers believe them delivered",
+    )
     retention_days: int = setting(400, "history older than this is deleted by maintenance")
     prometheus_url: str = setting("", "Prometheus to cross-check the alerts with; empty: no cross-check")
     smtp_host: str = setting("", "mail server; empty: no mail")

@@ -4,11 +4,13 @@ Five clients report every minute: a week has 10,080 minutes, so a full week of a
 
 W46  Mon  00:00–01:00  ledger-consumer cannot be judged                                        60 unknown
      Tue  10:00–11:40  order-producer deadlocks; suspected for 5 minutes, then confirmed       5 + 95 unhealthy
+     Tue  10:00–10:01  what its process showed before the client was known: moved to order-producer, in no sum
      Tue  14:00–14:20  order-producer again; confirmed at once                                 20
      Tue  14:35–14:45  … and again, 15 minutes later: flapping                                 10
      Wed  09:00–09:30  invoice-producer suspected of waiting for metadata, cleared             30
      Thu  02:00–04:10  nobody watched                                                          130 minutes
-     Fri  15:00        refund-producer exits with records in its buffer, for good
+     Fri  15:00        refund-producer exits with records in its buffer, for good                0 to 1,140 records lost
+     Fri  16:00        audit-batch exits without a minute in the table, and counts               12 records lost
      Sat  08:00–       audit-producer exits, but comes back: withdrawn
      Sun  23:00–       order-events stands in the way of other topics, still so at the end     60
 W45  20 suspected minutes of order-producer;  W43  50 confirmed ones
@@ -38,6 +40,7 @@ INVOICES = Client("billing", "web-2", "web-2:200", "invoice-producer", "producer
 LEDGER = Client("billing", "web-2", "web-2:200", "ledger-consumer", "consumer", "java", "3.9.1")
 STREAM = Client("search", "web-3", "web-3:300", "<b>index</b>", "legacy-consumer", "java", "0.8.2.1", "indexers")
 AUDIT = Client("audit", "web-4", "web-4:400", "audit-producer", "producer", "python", "3.0.0")
+BATCH = Client("audit", "web-6", "web-6:600", "audit-batch", "producer", "librdkafka", "2.5.0")
 REFUND = Client("orders-api", "web-5", "web-5:500", "refund-producer", "producer", "java", "2.8.0")
 GROUP = Client("consumer-groups", "", "default", "indexers", "group", None, None, "indexers")
 
@@ -79,6 +82,15 @@ FAULTS = (
         timedelta(seconds=75),
         {"cause": "exit-without-close", "lost_records": [0, 1140]},
     ),
+    Fault(
+        BATCH,
+        NOT_CLOSED,
+        at(13, "16:00"),
+        at(13, "16:05"),
+        at(13, "16:00"),
+        timedelta(seconds=75),
+        {"cause": "exit-without-close", "lost_records": [12, 12], "lost_bytes": [4096, 4096]},
+    ),
     Fault(AUDIT, NOT_CLOSED, at(14, "08:00"), at(14, "08:10"), None, ends="withdrawn"),
     # What the process of order-producer said on Tuesday before its client was known.
     Fault(replace(ORDERS, client_id=""), DEADLOCK, at(10, "10:00"), at(10, "10:01"), at(10, "10:00"), ends="moved"),
@@ -94,7 +106,7 @@ FAULTS = (
     Fault(ORDERS, DEADLOCK, at(3, "12:00"), at(3, "12:20"), None),
     Fault(ORDERS, DEADLOCK, at(3, "12:00") - 2 * WEEK, at(3, "12:50") - 2 * WEEK, at(3, "12:00") - 2 * WEEK),
 )
-#: The two that left no minutes: their clients had gone.
+#: Those that left no minutes: their clients had gone.
 GONE = (NOT_CLOSED,)
 GAP = (at(12, "02:00"), at(12, "04:10"))
 

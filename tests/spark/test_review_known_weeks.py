@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from clienthealth.review.build import build
+from clienthealth.review.loss import Loss
 from clienthealth.review.model import (
     Alert,
     ClientRow,
@@ -71,6 +73,27 @@ def test_objectives(week: Review) -> None:
     assert [s.budget.state for s in week.services] == ["overspent", "overspent", "within budget", "within budget"]
 
 
+def test_records_lost_have_an_objective_of_their_own(week: Review, tmp_path: Path) -> None:
+    assert week.overall.lost == Loss((12, 1152), "missed")
+    assert {s.service: s.lost for s in week.services} == {
+        "orders-api": Loss((0, 1140), "not known"),
+        "search": Loss((0, 0), "met"),
+        "billing": Loss((0, 0), "met"),
+        "audit": Loss((12, 12), "missed"),
+    }
+    assert week.headline[0].endswith(
+        "; records lost: 12 to 1,152 (target 0, missed): orders-api 0 to 1,140 and audit 12."
+    )
+    assert "send again what orders-api and audit lost, where its source allows it" in week.headline[2]
+    page, text, numbers = (file.read_text() for file in write(week, tmp_path))
+    assert "| records lost, each service | 0 | 12 to 1,152 | missed |" in text
+    # All 9,950 minutes of audit were healthy.
+    assert "| audit | <\u00a0100.00\u00a0% | within budget |" in text.replace("\\<", "<")
+    assert '<td class="n" data-label="Records lost">12 <span class="badge bad">missed</span></td>' in page
+    told = {s["service"]: s["lost_records"] for s in json.loads(numbers)["services"]}
+    assert told["audit"] == {"at_least": 12, "at_most": 12, "state": "missed"}
+
+
 def test_the_burn_down_is_by_the_hour(week: Review) -> None:
     assert week.slot_minutes == 60
     orders = week.services[0]
@@ -84,7 +107,7 @@ def test_themes(week: Review) -> None:
     assert found == [
         (DEADLOCK, "get-in-callback", "", 3, 3, 0, 1, 100 * 60 + 20 * 60 + 10 * 60),
         (BLOCKING, "", "order-events", 1, 1, 1, 1, 3600),
-        (NOT_CLOSED, "exit-without-close", "", 1, 1, 0, 1, 360),
+        (NOT_CLOSED, "exit-without-close", "", 2, 2, 0, 2, 360 + 300),
         (METADATA, "topic-missing", "invoices.v2", 1, 0, 0, 1, 1800),
     ]
     deadlock, blocking, lost, _ = week.themes
@@ -92,7 +115,11 @@ def test_themes(week: Review) -> None:
     assert (deadlock.detect, deadlock.clear) == (50.0, 19 * 60 + 10.0)  # medians of 40, 50, 90 and of the rest
     assert (deadlock.title, deadlock.services) == ("Producer deadlocked in its own callback", ("orders-api",))
     assert (blocking.stop, blocking.clear) == (None, None)
-    assert (lost.lost_records, lost.lost_bytes) == ((0, 1140), None)
+    assert (lost.lost_records, lost.lost_bytes) == ((12, 1152), None)  # bytes were told of one alone
+    assert [(i.client_id, i.lost_records, i.lost_bytes) for i in lost.listed] == [
+        ("refund-producer", (0, 1140), None),
+        ("audit-batch", (12, 12), (4096, 4096)),
+    ]
     assert deadlock.lost_records is None
     assert week.withdrawn == 1
 
@@ -122,7 +149,7 @@ def test_alerts(week: Review) -> None:
         Alert(BLOCKING, "critical", 1, 1, 0, 3600, None),
         Alert(DEADLOCK, "critical", 3, 1, 1, (95 + 20 + 10) * 60, 20 * 60.0),
         Alert(DEADLOCK, "warning", 1, 1, 0, 300, 300.0),
-        Alert(NOT_CLOSED, "critical", 1, 1, 0, 360, 360.0),
+        Alert(NOT_CLOSED, "critical", 2, 2, 0, 660, 330.0),
         Alert(METADATA, "warning", 1, 1, 0, 1800, 1800.0),
     ]
     assert [a.repeats for a in week.alerts] == [0, 2, 0, 0, 0]
@@ -197,7 +224,7 @@ def test_changes(week: Review) -> None:
         (BLOCKING, 1, 0, 60, 0),
         ("delivery-stalled", 0, 0, 0, 0),
         (DEADLOCK, 3, 1, 130, 20),
-        (NOT_CLOSED, 1, 0, 0, 0),
+        (NOT_CLOSED, 2, 0, 0, 0),
         (METADATA, 1, 0, 30, 0),
     ]
 

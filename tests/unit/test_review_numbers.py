@@ -7,6 +7,7 @@ import pytest
 from clienthealth.review import words
 from clienthealth.review.capacity import buffer_distribution, buffers, percentile
 from clienthealth.review.coverage import gap_minutes, gaps
+from clienthealth.review.loss import Loss, Range, of_all, of_service
 from clienthealth.review.model import Gap
 from clienthealth.review.period import Period, utc
 from clienthealth.review.slo import Budget, Minutes, objectives
@@ -46,7 +47,7 @@ def test_objectives_are_summed_per_service_and_period_worst_first() -> None:
         {"service": "b", "period": 3, "slot": 1, "status": "ok", "count": 70},
         {"service": "b", "period": 3, "slot": 1, "status": "unknown", "count": 7},
     ]
-    overall, services = objectives(rows, {"a": 2, "b": 1}, 0.9)
+    overall, services = objectives(rows, {"a": 2, "b": 1}, 0.9, {}, 0)
     assert [s.service for s in services] == ["b", "a"]
     assert services[0].trend == [None, None, None, 0.7]
     assert services[1].trend == [None, None, 1.0, 0.9]
@@ -54,6 +55,71 @@ def test_objectives_are_summed_per_service_and_period_worst_first() -> None:
     assert overall.minutes == Minutes(ok=160, suspected=30, confirmed=10, unknown=7)
     assert overall.clients == 3
     assert overall.slots == {0: Minutes(ok=90), 1: Minutes(ok=70, suspected=30, confirmed=10, unknown=7)}
+
+
+@pytest.mark.parametrize(
+    ("records", "target", "observed", "state"),
+    [
+        ((0, 0), 0, True, "met"),
+        ((0, 0), 0, False, "no data"),
+        ((12, 12), 0, True, "missed"),
+        ((0, 1140), 0, True, "not known"),  # from none to more than the target
+        ((0, None), 0, True, "not known"),  # lost and not counted
+        ((1, None), 0, False, "missed"),  # the client that lost it has gone
+        ((3, 10), 10, True, "met"),
+        ((3, 11), 10, True, "not known"),
+        ((3, None), 10, True, "not known"),
+        ((11, 20), 10, True, "missed"),
+    ],
+)
+def test_the_objective_of_lost_records_is_met_or_missed_only_where_the_whole_interval_is(
+    records: Range, target: int, observed: bool, state: str
+) -> None:
+    assert of_service(records, target, observed) == Loss(records, state)  # type: ignore[arg-type]
+
+
+def test_all_lose_what_each_loses_and_are_as_bad_as_the_worst() -> None:
+    met, unsure, missed = Loss((3, 4), "met"), Loss((0, None), "not known"), Loss((12, 12), "missed")
+    assert of_all([met, met]) == Loss((6, 8), "met")
+    assert of_all([met, unsure]) == Loss((3, None), "not known")
+    assert of_all([met, missed, unsure, Loss()]) == Loss((15, None), "missed")
+    assert of_all([Loss(), met]) == met
+    assert of_all([]) == Loss((0, 0), "no data")
+
+
+def test_records_lost_count_beside_the_minutes_also_of_a_service_that_left_none() -> None:
+    rows = [
+        {"service": "a", "period": 3, "slot": 0, "status": "ok", "count": 100},
+        {"service": "b", "period": 3, "slot": 0, "status": "ok", "count": 100},
+        {"service": "old", "period": 1, "slot": -1, "status": "ok", "count": 100},
+    ]
+    overall, services = objectives(rows, {"a": 1, "b": 1}, 0.9, {"b": (12, 12), "gone": (0, 7)}, 0)
+    assert [(s.service, s.lost.records, s.lost.state) for s in services] == [
+        ("b", (12, 12), "missed"),
+        ("gone", (0, 7), "not known"),
+        ("a", (0, 0), "met"),
+        ("old", (0, 0), "no data"),
+    ]
+    assert (overall.lost.records, overall.lost.state) == ((12, 19), "missed")
+    assert services[0].as_json()["lost_records"] == {"at_least": 12, "at_most": 12, "state": "missed"}
+    # Every minute was healthy, and the service is not shown as 100 % healthy.
+    assert services[0].minutes.sli == 1
+    assert [words.healthy(s) for s in services] == [f"<{NB}100.00{NB}%", "–", f"100.00{NB}%", "–"]
+
+
+@pytest.mark.parametrize(
+    ("records", "in_bytes", "text"),
+    [
+        ((0, 1140), None, "0 to 1,140"),
+        ((12, 12), (4096, 4096), "12"),
+        ((250, None), None, "at least 250"),
+        ((0, None), None, "not counted"),
+        ((0, None), (0, 900_000), "0 to 900,000 bytes"),
+        (None, None, "–"),
+    ],
+)
+def test_what_was_lost_in_words(records: Range | None, in_bytes: Range | None, text: str) -> None:
+    assert words.lost(records, in_bytes) == text
 
 
 def test_percentile_is_the_lowest_class_that_covers_the_share() -> None:

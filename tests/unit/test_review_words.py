@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from datetime import UTC, date, datetime
 from html.parser import HTMLParser
@@ -9,7 +10,19 @@ from pathlib import Path
 
 from clienthealth.review.actions import Action
 from clienthealth.review.links import Links, dashboard_uid
-from clienthealth.review.model import Gap, Quality
+from clienthealth.review.loss import Loss
+from clienthealth.review.model import (
+    Capacity,
+    ClientRow,
+    Fleet,
+    FleetRow,
+    Gap,
+    InputQuality,
+    LagTrend,
+    Quality,
+    TopicRow,
+    Upgrade,
+)
 from clienthealth.review.period import Period
 from clienthealth.review.render import definitions, html, markdown, write
 from clienthealth.review.slo import Minutes, total
@@ -61,6 +74,33 @@ def test_a_bad_week_after_good_ones() -> None:
     ]
 
 
+def test_lost_records_are_named_and_are_not_whole_health() -> None:
+    orders = dataclasses.replace(service("orders-api", FINE), lost=Loss((0, 1140), "not known"))
+    overall = dataclasses.replace(orders, service="")
+    found = review(overall=overall, services=[orders], quality=watched())
+    assert sentences(found)[0] == (
+        "Clients were healthy < 100.00 % of their observed time (the first week, so there is no trend yet); "
+        "0 % of the week's error budget is spent, 100 % is left; "
+        "the only service met the target of 99.50 % in client-minutes; "
+        "records lost: 0 to 1,140 (target 0, not known): orders-api 0 to 1,140."
+    )
+    assert sentences(found)[2] == "To do: send again what orders-api lost, where its source allows it."
+    page = html(found)
+    assert f"<dd>&lt;{NB}100.00{NB}%<small>target" in page
+    assert '<span class="badge warn">not known</span>' in page
+    assert f"Healthy: W43: –, W44: –, W45: –, W46: &lt;{NB}100.00{NB}%" in page
+    assert f"100.00{NB}%" not in markdown(found).replace(f"<{NB}100.00{NB}%", "").replace(f"\\<{NB}100.00{NB}%", "")
+
+
+def test_records_lost_where_nothing_was_observed_are_named() -> None:
+    gone = dataclasses.replace(service("orders-api", Minutes()), lost=Loss((12, None), "missed"))
+    found = review(overall=dataclasses.replace(gone, service=""), services=[gone])
+    assert sentences(found)[0] == (
+        "No client was observed this week, so nothing can be said of their health; "
+        "records lost: at least 12 (target 0, missed): orders-api at least 12."
+    )
+
+
 def test_an_overspent_month_puts_reliability_first() -> None:
     ill = service("orders-api", ILL, ILL)
     found = review(overall=ill, services=[ill], themes=[theme(open=1, stop=None)], quality=watched())
@@ -82,6 +122,56 @@ class Elements(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.names.append(tag)
         self.values += [(name, value or "") for name, value in attrs]
+
+
+class Around(HTMLParser):
+    """The elements around each place where a name is shown, from the outside in."""
+
+    def __init__(self, text: str, name: str) -> None:
+        super().__init__()
+        self.name, self.open = name, list[str]()
+        self.found: list[list[str]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_data(self, data: str) -> None:
+        if self.name in data:
+            self.found.append(list(self.open))
+
+
+def test_names_of_others_keep_their_direction_to_themselves() -> None:
+    name = "\u05d0\u05d1-\u05d2"
+    one = service(name, ILL)
+    row = ClientRow(name, name, name, "queue", 0.9, topic=name, minutes=3)
+    topic = TopicRow(name, "queue", 0.9, 1)
+    lists = {what: [dataclasses.replace(row, what=what)] for what in ("unhealthy", "buffer", "queue", "lag")}
+    fleet = Fleet((FleetRow(name, name, "producer", 1),), 1, (), 0, (Upgrade(name, name, (name,), (name,)),))
+    found = review(
+        overall=one,
+        services=[one],
+        themes=[theme(name, name, topic=name, services=(name,))],
+        quality=dataclasses.replace(watched(), inputs=(InputQuality(name, 1, 0, 0),)),
+        near=[row],
+        top_clients=lists,
+        top_topics={"queue": [topic]},
+        fleet=fleet,
+        capacity=[Capacity(name, (0.1, 0.2, 0.3, 0.4), 0.1, 6.0)],
+        lag_trends=[LagTrend(name, name, name, 5, None, 1.0)],
+    )
+    around = Around(html(found), name).found
+    # The headline is one text, and the plots hold no markup.
+    told = [path for path in around if "svg" not in path and path[-3:] != ["header", "ol", "li"]]
+    assert len(told) > 30
+    assert [path for path in told if path[-1] != "bdi"] == []
 
 
 def test_hostile_text_stays_text() -> None:
@@ -143,6 +233,7 @@ def test_definitions_are_those_of_the_code() -> None:
         "observed",
         "SLI",
         "error budget",
+        "records lost",
         "watched",
         "gap",
     ]

@@ -83,6 +83,8 @@ class FailureMode:
     recovered      window, thresholds → does the newest window of a client show that the fault is over? None where
                    it is enough that nothing speaks of it any more
     relief         signatures of lines that speak of the mode's end; all others of the mode are symptoms
+    loses          it is found only where records are lost, also where nobody counted them: `detail.lost_records` and
+                   `lost_bytes` tell at least and at most, where known
     explains       modes whose symptoms it shows too: while it is found, they are not found of the same client
     """
 
@@ -100,6 +102,7 @@ class FailureMode:
     recovered: Callable[[ClientWindow, Any], bool] | None = None
     relief: frozenset[str] = frozenset()
     explains: frozenset[str] = frozenset()
+    loses: bool = False
 
     @property
     def absence(self) -> bool:

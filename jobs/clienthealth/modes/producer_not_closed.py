@@ -244,4 +244,5 @@ MODE = FailureMode(
     ),
     judge=judge,
     gate=None,
+    loses=True,
 )

@@ -12,6 +12,9 @@ unknown             it could not be judged: neither healthy nor unhealthy, in no
 observed            healthy + unhealthy
 SLI                 healthy / observed; there is none where nothing was observed
 error budget        (1 - target) × observed, in client-minutes; spent = unhealthy
+records lost        what the incidents that touch the period tell of records that were accepted and not delivered: at
+                    least and at most. Nobody knows how many at most where some were not counted. They count beside the
+                    minutes, because a client that has gone leaves no unhealthy minute behind
 watched             a minute of the clock with a row in the table `quality`: the monitor read something
 gap                 a minute that was not watched: no data, neither healthy nor unhealthy, and stated by itself
 

@@ -45,6 +45,8 @@ def build(
             (row.asDict() for row in client_minutes.statuses(minutes, periods, step).collect()),
             ranking.clients_per_service(per_client, now),
             settings.review.slo_target,
+            incidents.lost_by_service(here),
+            settings.review.lost_records_target,
         )
         peaks = client_minutes.buffers(minutes, periods).collect()
         fired, others, unchecked = alerts.fired(here, period, prometheus)
@@ -53,6 +55,7 @@ def build(
         review = Review(
             period=period,
             target=settings.review.slo_target,
+            lost_records_target=settings.review.lost_records_target,
             overall=overall,
             services=services,
             periods=periods,

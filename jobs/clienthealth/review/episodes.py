@@ -14,14 +14,18 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from clienthealth.modes import modes
 from clienthealth.review.period import Period
 from clienthealth.streaming.history import CLIENT_KEY
 
 WHO = (*CLIENT_KEY, "mode")
 #: What incidents of one theme have in common.
 THEME = ("mode", "cause", "topic")
-#: `detail` tells what was lost as ranges: records where they were counted, bytes where the buffer was read.
+#: `detail` tells what was lost as ranges: records where they were counted, bytes where the buffer was read. Of records
+#: that the client gave up, `records_expired` counts those in what was read of it: there may be more.
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
+#: Modes whose incidents lost records even where none tells how many.
+LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
 #: An incident of the same client and mode that opens again so soon flaps.
 FLAP_SECONDS = 1800
 
@@ -51,13 +55,22 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         F.when(F.col("stop").isNotNull(), F.greatest(F.col("stop") - F.col("found"), F.lit(0))).alias("clear"),
         _detail("cause").alias("cause"),
         F.coalesce(_detail("culprit"), _detail("topic")).alias("topic"),
-        *(_detail(f"lost_{what}[{n}]").cast("long").alias(f"lost_{what}_{n}") for what, n in LOST),
+        *(_lost(what, n).alias(f"lost_{what}_{n}") for what, n in LOST),
         F.coalesce(F.col("start") - before < FLAP_SECONDS, F.lit(False)).alias("flaps"),
     )
 
 
 def _detail(name: str) -> Column:
     return F.get_json_object("detail", f"$.{name}")
+
+
+def _lost(what: str, n: int) -> Column:
+    """The lower (0) or upper (1) end of what was lost; null is none told (lower end) or nobody knows (upper end)."""
+    told = _detail(f"lost_{what}[{n}]").cast("long")
+    if (what, n) != ("records", 0):
+        return told
+    silent = F.when(F.col("mode").isin(*LOSING), F.lit(0))
+    return F.coalesce(told, _detail("records_expired").cast("long"), silent)
 
 
 def _epoch(moment: datetime) -> Column:
@@ -102,9 +115,28 @@ def themes(touching: DataFrame) -> DataFrame:
             F.sum("seconds").alias("seconds"),
             F.percentile("detect", 0.5).alias("detect"),
             F.percentile("clear", 0.5).alias("clear"),
-            *(F.sum(f"lost_{what}_{n}").alias(f"lost_{what}_{n}") for what, n in LOST),
+            *_sums(),
         )
     )
+
+
+def losses(touching: DataFrame) -> DataFrame:
+    """What each `service` lost, of those that are or may be without some records. An incident that reaches over the end
+    of a period counts in both, because when its records were lost is not told."""
+    return real(touching).filter("lost_records_0 is not null").groupBy("service").agg(*_sums())
+
+
+def _sums() -> list[Column]:
+    """`lost_*` of incidents together. Of records the upper end is null where one incident's is not known; of bytes both
+    are null where one incident that lost something tells none."""
+    lose = F.count("lost_records_0")
+    records = F.when(lose == F.count("lost_records_1"), F.sum("lost_records_1"))
+    told = lose == F.count("lost_bytes_1")
+    return [
+        F.sum("lost_records_0").alias("lost_records_0"),
+        records.alias("lost_records_1"),
+        *(F.when(told, F.sum(f"lost_bytes_{n}")).alias(f"lost_bytes_{n}") for n in (0, 1)),
+    ]
 
 
 def longest(touching: DataFrame, most: int) -> DataFrame:

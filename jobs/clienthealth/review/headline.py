@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clienthealth.review.model import Review
 from clienthealth.review.slo import total
-from clienthealth.review.words import duration, listed, minutes, percent, plural, points
+from clienthealth.review.words import duration, healthy, listed, lost, minutes, number, percent, plural, points
 
 #: A smaller change of the SLI than this is none.
 LEVEL = 0.00005
@@ -18,7 +18,7 @@ def headline(review: Review) -> tuple[str, str, str]:
 def _how(review: Review) -> str:
     overall, unit = review.overall, review.period.unit
     if overall.budget.spent is None:
-        return f"No client was observed this {unit}, so nothing can be said of their health."
+        return f"No client was observed this {unit}, so nothing can be said of their health{_lost(review)}."
     missed = [s for s in review.services if s.budget.state == "overspent"]
     observed = [s for s in review.services if s.minutes.observed]
     services = plural(len(observed), "service")
@@ -27,14 +27,25 @@ def _how(review: Review) -> str:
         verdict = f"{len(missed)} of {services} missed the target of {percent(review.target)}: {names}"
     else:
         every = "the only service" if len(observed) == 1 else f"all {services}"
-        verdict = f"{every} met the target of {percent(review.target)}"
+        verdict = (
+            f"{every} met the target of {percent(review.target)}{'' if overall.lost.met else ' in client-minutes'}"
+        )
     spent = overall.budget.spent
     rest = f", {percent(1 - spent, 0)} is left" if spent <= 1 else ""
     return (
-        f"Clients were healthy {percent(overall.minutes.sli)} of their observed time{_trend(review)}; "
+        f"Clients were healthy {healthy(overall)} of their observed time{_trend(review)}; "
         f"{percent(spent, 0)} of the {unit}'s error budget is spent{rest}; "
-        f"{verdict}."
+        f"{verdict}{_lost(review)}."
     )
+
+
+def _lost(review: Review) -> str:
+    found = review.overall.lost
+    if found.none:
+        return ""
+    of = listed([f"{s.service or '(no name)'} {lost(s.lost.records)}" for s in review.services if not s.lost.none])
+    target = number(review.lost_records_target)
+    return f"; records lost: {lost(found.records)} (target {target}, {found.state}): {of}"
 
 
 def _trend(review: Review) -> str:
@@ -84,6 +95,8 @@ def _next(review: Review) -> str:
         todo.append(f"put reliability first in {listed(frozen)}, whose budget for {weeks} is overspent")
     elif review.themes and not open_now:
         todo.append(f"agree on one action against “{review.themes[0].title}”")
+    if losing := [s.service or "(no name)" for s in review.services if not s.lost.met]:
+        todo.append(f"send again what {listed(losing)} lost, where its source allows it")
     if review.quality.gap_minutes:
         todo.append("find out why the monitor was blind")
     if not todo:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from clienthealth.modes import modes
 from clienthealth.review import episodes
 from clienthealth.review.links import Links
+from clienthealth.review.loss import Range
 from clienthealth.review.model import Incident, Theme
 from clienthealth.review.period import utc
 from clienthealth.streaming.history import CLIENT_KEY
@@ -56,12 +57,18 @@ def themes(touching: DataFrame, links: Links) -> list[Theme]:
     return sorted(found, key=lambda t: (not t.confirmed, -t.seconds, t.mode, t.cause, t.topic))
 
 
-def _lost(row: Row) -> dict[str, tuple[int, int] | None]:
-    """`lost_records` and `lost_bytes`, each with at least and at most, where known."""
+def _lost(row: Row) -> dict[str, Range | None]:
+    """`lost_records` and `lost_bytes`; None where nothing speaks of a loss."""
     return {
-        f"lost_{what}": None if row[f"lost_{what}_1"] is None else (row[f"lost_{what}_0"] or 0, row[f"lost_{what}_1"])
+        f"lost_{what}": None if row[f"lost_{what}_0"] is None else (row[f"lost_{what}_0"], row[f"lost_{what}_1"])
         for what in ("records", "bytes")
     }
+
+
+def lost_by_service(touching: DataFrame) -> dict[str, Range]:
+    """Records lost, at least and at most, of the services that lost any or may have."""
+    rows = episodes.losses(touching).collect()
+    return {row["service"] or "": (row["lost_records_0"], row["lost_records_1"]) for row in rows}
 
 
 def _theme_of(row: Row) -> tuple[Any, ...]:

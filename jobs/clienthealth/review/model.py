@@ -9,13 +9,11 @@ from datetime import date, datetime
 from typing import Any
 
 from clienthealth.review.actions import Action
+from clienthealth.review.loss import Range
 from clienthealth.review.period import MINUTE, Period
 from clienthealth.review.slo import ServiceSlo
 
 SCHEMA = 1
-
-#: At least and at most.
-Range = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -281,6 +279,7 @@ class Review:
 
     period: Period
     target: float
+    lost_records_target: int
     overall: ServiceSlo
     services: Sequence[ServiceSlo]
     periods: Sequence[Period]

@@ -16,7 +16,7 @@ from clienthealth.review.coverage import gap_minutes
 from clienthealth.review.model import Distribution, Review, Theme
 from clienthealth.review.period import DAY, MINUTE, Period
 from clienthealth.review.slo import Budget, Minutes, ServiceSlo, total
-from clienthealth.review.words import left, minutes, percent, plural, short, stretch
+from clienthealth.review.words import healthy, left, minutes, percent, plural, short, stretch
 
 ROWS = 12
 CELLS = 10
@@ -278,7 +278,8 @@ def spark(slo: ServiceSlo, names: Sequence[str]) -> Markup:
         height = round(2 + 16 * min(spent, 1.5) / 1.5, 1)
         kind = "much" if spent > 1 else "some" if found.unhealthy else "none"
         body.append(f'<rect class="spark {kind}" x="{x}" y="{round(18 - height, 1)}" width="12" height="{height}"/>')
-    words = ", ".join(f"{name}: {percent(sli)}" for name, sli in zip(names, slo.trend, strict=True))
+    shares = [*(percent(sli) for sli in slo.trend[:-1]), healthy(slo)]
+    words = ", ".join(f"{name}: {share}" for name, share in zip(names, shares, strict=True))
     return Markup(
         '<svg class="trend" width="60" height="20" viewBox="0 0 60 20" role="img" '
         f'aria-label="Healthy: {escape(words)}"><title>Healthy: {escape(words)}</title>'

@@ -38,8 +38,11 @@ RANKINGS = (
     ("queue", "Fullest queues", "Peak"),
     ("lag", "Furthest behind", "Records"),
 )
-BADGES = {"within budget": "ok", "nearly spent": "warn", "overspent": "bad", "no data": "none"}
-#: So many services without an unhealthy minute are in the table; the JSON has all.
+BADGES = {
+    **{"within budget": "ok", "nearly spent": "warn", "overspent": "bad", "no data": "none"},
+    **{"met": "ok", "not known": "warn", "missed": "bad"},
+}
+#: So many services without an unhealthy minute or a lost record are in the table; the JSON has all.
 HEALTHY_SHOWN = 10
 FAR = 104
 
@@ -108,14 +111,14 @@ def _environment(escape: bool) -> Environment:
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
-    for name in ("percent", "points", "number", "duration", "minutes", "stretch", "lost", "plural", "left"):
+    for name in ("percent", "points", "number", "duration", "minutes", "stretch", "lost", "healthy", "plural", "left"):
         env.filters[name] = getattr(words, name)
     return env
 
 
 def _render(template: str, review: Review, escape: bool, **more: Any) -> str:
-    quiet = [s for s in review.services if not s.minutes.unhealthy]
-    shown = [s for s in review.services if s.minutes.unhealthy] + quiet[:HEALTHY_SHOWN]
+    quiet = [s for s in review.services if not s.minutes.unhealthy and s.lost.none]
+    shown = [s for s in review.services if s.minutes.unhealthy or not s.lost.none] + quiet[:HEALTHY_SHOWN]
     known = review.overall.minutes
     return (
         _environment(escape)

@@ -1,10 +1,13 @@
-"""The objective: how much of the observed time was healthy, what that leaves of the error budget."""
+"""The objectives: how much of the observed time was healthy, what that leaves of the error budget; records lost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from clienthealth.review import loss
+from clienthealth.review.loss import Loss, Range
 
 State = Literal["within budget", "nearly spent", "overspent", "no data"]
 
@@ -88,7 +91,8 @@ class Budget:
 class ServiceSlo:
     """A service's objective in the reviewed period and over the trend. `service` is empty for all together.
 
-    `slots`: client-minutes per slot of the reviewed period. `periods`: per period of the trend, oldest first.
+    `slots`: client-minutes per slot of the reviewed period. `periods`: per period of the trend, oldest first. `lost`:
+    records lost in the reviewed period.
     """
 
     service: str
@@ -96,6 +100,7 @@ class ServiceSlo:
     target: float
     periods: Sequence[Minutes]
     slots: Mapping[int, Minutes] = field(default_factory=dict)
+    lost: Loss = field(default_factory=Loss)
 
     @property
     def minutes(self) -> Minutes:
@@ -111,6 +116,11 @@ class ServiceSlo:
     def long_budget(self) -> Budget:
         """Over all periods of the trend: what the error budget policy looks at."""
         return Budget(total(self.periods), self.target)
+
+    @property
+    def well_but_for_losses(self) -> bool:
+        """Every observed minute was healthy, and yet records are, or may be, lost: it is not 100 % healthy."""
+        return self.minutes.sli == 1 and not self.lost.none
 
     @property
     def trend(self) -> list[float | None]:
@@ -140,6 +150,7 @@ class ServiceSlo:
                 "unhealthy": self.minutes.unhealthy,
                 "unknown": self.minutes.unknown,
             },
+            "lost_records": self.lost.as_json(),
             "budget": {"size": self.budget.size, "spent_ratio": self.budget.spent, "left": self.budget.left},
             "long_budget": {
                 "size": self.long_budget.size,
@@ -153,9 +164,16 @@ class ServiceSlo:
 
 
 def objectives(
-    rows: Iterable[Mapping[str, Any]], clients: Mapping[str, int], target: float
+    rows: Iterable[Mapping[str, Any]],
+    clients: Mapping[str, int],
+    target: float,
+    lost: Mapping[str, Range],
+    lost_target: int,
 ) -> tuple[ServiceSlo, list[ServiceSlo]]:
-    """All together, and each service, worst first. `rows`: service, period, slot, status, count."""
+    """All together, and each service, worst first. `rows`: service, period, slot, status, count.
+
+    `lost`: records lost in the last period, of the services that lost any; `lost_target`: how many each may lose.
+    """
     periods: dict[str, list[Minutes]] = {}
     slots: dict[str, dict[int, Minutes]] = {}
     for row in rows:
@@ -165,11 +183,20 @@ def objectives(
         if row["slot"] >= 0:
             per_slot = slots.setdefault(service, {})
             per_slot[row["slot"]] = per_slot.get(row["slot"], Minutes()) + one
+    for service in lost:
+        periods.setdefault(service, [Minutes()] * PERIODS)
     services = [
-        ServiceSlo(name, clients.get(name, 0), target, found, dict(sorted(slots.get(name, {}).items())))
+        ServiceSlo(
+            name,
+            clients.get(name, 0),
+            target,
+            found,
+            dict(sorted(slots.get(name, {}).items())),
+            loss.of_service(lost.get(name, (0, 0)), lost_target, bool(found[-1].observed)),
+        )
         for name, found in periods.items()
     ]
-    services.sort(key=lambda s: (-(s.budget.spent or 0), -s.minutes.unhealthy, s.service))
+    services.sort(key=lambda s: (-(s.budget.spent or 0), -s.minutes.unhealthy, s.lost.met, s.service))
     everything: dict[int, Minutes] = {}
     for service in services:
         for slot, minutes in service.slots.items():
@@ -180,5 +207,6 @@ def objectives(
         target,
         [total(s.periods[n] for s in services) for n in range(PERIODS)],
         dict(sorted(everything.items())),
+        loss.of_all(service.lost for service in services),
     )
     return overall, services

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from clienthealth import words
+from clienthealth.review.loss import Range
+from clienthealth.review.slo import ServiceSlo
 
 NONE = "–"
 #: Between a number and its unit: they stay on one line.
@@ -78,15 +80,22 @@ def stretch(start: datetime, stop: datetime | None, else_word: str = "still open
     return f"{moment(start)} – {end}"
 
 
-def lost(records: tuple[int, int] | None, in_bytes: tuple[int, int] | None) -> str:
+def lost(records: Range | None, in_bytes: Range | None = None) -> str:
     """What was lost, as a range; bytes only where records were not counted."""
-    if records is not None:
-        return _range(*records)
-    return NONE if in_bytes is None else f"{_range(*in_bytes)} bytes"
+    if in_bytes is not None and records in (None, (0, None)):
+        return f"{_range(*in_bytes)} bytes"
+    return NONE if records is None else _range(*records)
 
 
-def _range(low: int, high: int) -> str:
+def _range(low: int, high: int | None) -> str:
+    if high is None:
+        return f"at least {number(low)}" if low else "not counted"
     return number(high) if low == high else f"{number(low)} to {number(high)}"
+
+
+def healthy(slo: ServiceSlo) -> str:
+    """The healthy share of a service's minutes; below 100 % where all were healthy but records are, or may be, lost."""
+    return f"<{NB}{percent(1.0)}" if slo.well_but_for_losses else percent(slo.minutes.sli)
 
 
 def plural(count: int, one: str, many: str = "") -> str:

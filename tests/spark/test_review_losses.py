@@ -1,0 +1,80 @@
+"""What incidents tell of lost records, summed per service and per theme. The numbers follow by hand from the faults."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from clienthealth.incidents import Change
+from clienthealth.records import Client
+from clienthealth.review import episodes, incidents
+from clienthealth.review.period import Period
+from clienthealth.streaming import history
+from tests.generated_history import Fault
+
+DAY = Period(datetime(2026, 11, 10, tzinfo=UTC), datetime(2026, 11, 11, tzinfo=UTC))
+NOON = DAY.start + timedelta(hours=12)
+ORDERS = Client("orders", "web-1", "web-1:1", "", "producer", "java", "3.9.1")
+NOT_CLOSED, STALLED, BLOCKED = "producer-not-closed", "delivery-stalled", "send-blocked-on-metadata"
+
+
+def fault(
+    service: str,
+    client_id: str,
+    mode: str,
+    detail: dict[str, Any],
+    start: datetime = NOON,
+    ends: Change = "closed",
+    confirmed: bool = True,
+) -> Fault:
+    client = dataclasses.replace(ORDERS, service=service, client_id=client_id)
+    stop = start + timedelta(minutes=5)
+    return Fault(client, mode, start, stop, start if confirmed else None, detail=detail, ends=ends)
+
+
+FAULTS = (
+    fault("counted", "a", NOT_CLOSED, {"lost_records": [12, 12]}),
+    fault("counted", "b", NOT_CLOSED, {"lost_records": [0, 1140]}, confirmed=False),
+    # Two batches of 250 records in the lines that were read; others may have been left out.
+    fault("expired", "a", STALLED, {"records_expired": 500}),
+    fault("expired", "b", STALLED, {"lost_records": [1, 1]}),
+    # It stalled, and went on before the first record expired.
+    fault("stalled", "a", STALLED, {"cause": "timeouts"}),
+    fault("uncounted", "a", NOT_CLOSED, {"cause": "forced-close"}),
+    fault("bytes", "a", NOT_CLOSED, {"cause": "killed", "lost_bytes": [0, 900_000]}),
+    fault("blocked", "a", BLOCKED, {"cause": "topic-missing"}),
+    fault("back", "a", NOT_CLOSED, {"lost_records": [0, 9]}, ends="withdrawn"),
+    fault("back", "b", NOT_CLOSED, {"lost_records": [0, 9]}, ends="moved"),
+    fault("yesterday", "a", NOT_CLOSED, {"lost_records": [9, 9]}, start=NOON - timedelta(days=1)),
+    # Over midnight: it counts in both days.
+    fault("midnight", "a", NOT_CLOSED, {"lost_records": [5, 5]}, start=DAY.start - timedelta(minutes=2)),
+)
+
+
+def test_lost_records_by_service(spark: SparkSession) -> None:
+    rows = [history.verdict_row(change, observed) for each in FAULTS for change, observed in each.changes()]
+    known = episodes.incidents(spark.createDataFrame(rows, history.VERDICTS), DAY.end)
+    here = episodes.of(known, DAY)
+    assert incidents.lost_by_service(here) == {
+        "counted": (12, 1152),
+        "expired": (501, None),
+        "uncounted": (0, None),
+        "bytes": (0, None),
+        "midnight": (5, 5),
+    }
+    assert incidents.lost_by_service(episodes.of(known, DAY.before(1))) == {"yesterday": (9, 9), "midnight": (5, 5)}
+    of = {
+        (row["mode"], row["cause"]): (row["lost_records_0"], row["lost_records_1"], row["lost_bytes_0"])
+        for row in episodes.themes(here).collect()
+    }
+    assert of == {
+        (NOT_CLOSED, None): (17, 1157, None),
+        (NOT_CLOSED, "forced-close"): (0, None, None),
+        (NOT_CLOSED, "killed"): (0, None, 0),
+        (STALLED, None): (501, None, None),
+        (STALLED, "timeouts"): (None, None, None),
+        (BLOCKED, "topic-missing"): (None, None, None),
+    }
