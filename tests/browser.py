@@ -14,7 +14,7 @@ import pytest
 from clienthealth import jars
 
 PACKAGES = ("puppeteer-core@24.8.2", "axe-core@4.14.1")
-SCRIPT = Path(__file__).resolve().parent / "e2e" / "page_check.mjs"
+SCRIPT = Path(__file__).with_name("page_check.mjs")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NODE, NPM = shutil.which("node"), shutil.which("npm")
 

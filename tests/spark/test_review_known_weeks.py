@@ -89,7 +89,7 @@ def test_records_lost_have_an_objective_of_their_own(week: Review, tmp_path: Pat
     assert "| records lost, each service | 0 | 12 to 1,152 | missed |" in text
     # All 9,950 minutes of audit were healthy.
     assert "| audit | <\u00a0100.00\u00a0% | within budget |" in text.replace("\\<", "<")
-    assert '<td class="n" data-label="Records lost">12 <span class="badge bad">missed</span></td>' in page
+    assert '<td data-label="Records lost"><span>12 <span class="badge bad">missed</span></span></td>' in page
     told = {s["service"]: s["lost_records"] for s in json.loads(numbers)["services"]}
     assert told["audit"] == {"at_least": 12, "at_most": 12, "state": "missed"}
 
