@@ -30,8 +30,8 @@ def _of_gzip(data: bytes | memoryview, most: int) -> bytes:
     reader = zlib.decompressobj(wbits=31)
     try:
         found = reader.decompress(data, most + 1)
-    except zlib.error as error:
-        raise PayloadError(f"binary: broken gzip: {error}") from None
+    except zlib.error:
+        raise PayloadError("binary: broken gzip") from None
     if len(found) > most:
         raise PayloadError("oversized")
     if not reader.eof:
@@ -52,8 +52,8 @@ def _of_zstd(data: bytes | memoryview, most: int) -> bytes:
             found += reader.decompress(bytes(data[at : at + 4096]))
             if len(found) > most:
                 raise PayloadError("oversized")
-    except zstandard.ZstdError as error:
-        raise PayloadError(f"binary: broken zstd: {error}") from None
+    except zstandard.ZstdError:
+        raise PayloadError("binary: broken zstd") from None
     if not reader.eof:
         raise PayloadError("binary: zstd that ends before its end")
     return bytes(found)
