@@ -58,7 +58,9 @@ PANELS = [
 #: Nothing is shown while nothing is wrong.
 EMPTY_WHEN_HEALTHY = {
     "Changes of verdicts",
+    "Clocks that are wrong",
     "Failures over time",
+    "Input that was gone before it was read",
     "Records dropped for want of buffer",
     "Records rejected, by reason",
     "Series left out",
@@ -134,6 +136,7 @@ def sick() -> list[dict[str, Any]]:
     end = now_ms()
     indicators = deadlock()["indicators"]
     indicators["buffer"] |= {"seconds_to_full": 40.0}
+    indicators["clock"] = {"skew_seconds": 240.0}
     for name in ("callback_seconds", "queue_time_seconds", "request_latency_seconds"):
         indicators[name] = {"avg": 0.2, "max": 0.9, "p99": 0.8, "source": "measured"}
     queues = {"queues": [{"topic": "orders", "used_ratio": 1.0, "records": None}, {"topic": "slow", "used_ratio": 0.0}]}
@@ -209,6 +212,8 @@ class Monitor:
         if self._busy:
             metrics.changed(change(), now_ms() / 1000)
             metrics.counted([counted("malformed-json")])
+            metrics.lost.labels("client-metrics").inc(5)
+            metrics.recreated.labels("client-metrics").inc()
         metrics.counted([counted(None)])
         return generate_latest(metrics.registry).decode()
 

@@ -24,6 +24,7 @@ from clienthealth.secrecy import redacted
 #: Which extra provides a module that a command may fail to import.
 EXTRAS = {
     "pyspark": "spark",
+    "py4j": "spark",
     "delta": "spark",
     "pandas": "spark",
     "pyarrow": "spark",
