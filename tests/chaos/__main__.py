@@ -1,16 +1,16 @@
 """`make chaos`: the real stack while one fault after the other strikes, against an undisturbed run of the same input.
 
-    python -m tests.chaos [--faults N] [--seed N] [--only KIND,…]
+    python -m tests.chaos [--faults N] [--seed N] [--only KIND,…] [--resume]
 
 Each fault has a slice of the input. When it is over, the history of that slice must be that of the undisturbed run,
 but for what the fault hid. Exit code: 0 if so for all faults, 1 if not, 2 if the campaign itself failed. A campaign of
-all kinds and fifty faults writes the page tests/chaos/RESULTS.md, others .cache/chaos/RESULTS.md.
+all kinds and fifty faults writes the page tests/chaos/RESULTS.md, others .cache/chaos/RESULTS.md. What has become of
+each fault is kept in .cache/chaos/outcomes.json: with --resume only those strike, each as before, that have not passed.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import signal
 import sys
@@ -26,6 +26,7 @@ from confluent_kafka import KafkaException
 from clienthealth.errors import HealthError
 from tests.chaos import disks, faults, page
 from tests.chaos.campaign import Campaign
+from tests.chaos.outcomes import Outcome, Outcomes
 from tests.chaos.world import gated
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--faults", type=int, default=FAULTS, metavar="N", help=f"so many faults ({FAULTS})")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="which faults, and when (1)")
     parser.add_argument("--only", default="", metavar="KIND,…", help=f"kinds: {', '.join(faults.KINDS)}")
+    parser.add_argument("--resume", action="store_true", help="only what has not passed in the campaign before")
     asked = parser.parse_args(arguments)
     only = [name for name in asked.only.split(",") if name]
     if unknown := [name for name in only if name not in faults.KINDS]:
@@ -48,33 +50,40 @@ def main(arguments: Sequence[str]) -> int:
     for name, reason in skipped.items():
         say(f"skipped: {name}: {reason}")
     chosen = faults.campaign(asked.seed, asked.faults, only, skipped)
-    say(f"{len(chosen)} faults, seed {asked.seed}: {' '.join(kind.name for kind in chosen)}")
-    load, began = os.getloadavg()[0], time.monotonic()
     FOLDER.mkdir(parents=True, exist_ok=True)
+    outcomes = Outcomes(FOLDER / "outcomes.json", asked.seed, chosen)
+    try:
+        if asked.resume:
+            outcomes.resume()
+        if todo := outcomes.todo(chosen):
+            say(f"{len(todo)} faults, seed {asked.seed}: {' '.join(fault.kind.name for fault in todo)}")
+            _tried(todo, outcomes, asked.seed)
+    except (HealthError, KafkaException) as error:
+        say(f"the campaign failed: {error}")
+        return 2
+    whole = not only and len(chosen) >= FAULTS
+    written = (ROOT / "tests" / "chaos" if whole else FOLDER) / "RESULTS.md"
+    written.write_text(page.text(outcomes, len(chosen), skipped, asked.seed), encoding="utf-8")
+    passed = sum(outcome.passed for outcome in outcomes.all)
+    say(f"{passed} of {len(chosen)}  → {written.relative_to(ROOT)}")
+    return int(passed < len(chosen))
+
+
+def _tried(todo: Sequence[faults.Fault], outcomes: Outcomes, seed: int) -> None:
+    """Let them strike. What was logged is kept, of a campaign that was interrupted too."""
+    began, before = time.monotonic(), outcomes.seconds
+
+    def keep(outcome: Outcome) -> None:
+        outcomes.seconds = before + time.monotonic() - began
+        outcomes.keep(outcome)
+
     with tempfile.TemporaryDirectory(prefix="kafka-health-chaos-") as folder:
         try:
             with gated(Path(folder) / "broker") as cluster:
-                campaign = Campaign(cluster, Path(folder), chosen, asked.seed, say)
-                try:
-                    outcomes = campaign.run()
-                finally:
-                    # Of a campaign that was interrupted too.
-                    text = page.text(
-                        campaign.outcomes, len(chosen), skipped, asked.seed, load, time.monotonic() - began
-                    )
-                    (FOLDER / "RESULTS.md").write_text(text, encoding="utf-8")
-        except (HealthError, KafkaException) as error:
-            say(f"the campaign failed: {error}")
-            return 2
+                Campaign(cluster, Path(folder), todo, seed, say, keep).run()
         finally:
             for log in Path(folder).glob("**/*.log"):
                 shutil.copy(log, FOLDER / "-".join(log.relative_to(folder).parts))
-    written = FOLDER / "RESULTS.md"
-    if not only and len(chosen) >= FAULTS:
-        written = Path(shutil.copy(written, ROOT / "tests" / "chaos"))
-    passed = sum(outcome.passed for outcome in outcomes)
-    say(f"{passed} of {len(outcomes)}  → {written.relative_to(ROOT)}")
-    return int(passed < len(outcomes))
 
 
 def say(text: str) -> None:

@@ -45,7 +45,7 @@ class Scene:
         return self.run.cluster.gateway
 
 
-Fault = Callable[[Scene], AbstractContextManager[None]]
+Begin = Callable[[Scene], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Kind:
 
     name: str
     help: str
-    begin: Fault
+    begin: Begin
     seconds: tuple[float, float] = (0.0, 0.0)
     calm: bool = False
     hides: bool = False
@@ -70,12 +70,20 @@ class Kind:
 KINDS: dict[str, Kind] = {}
 
 
-def _kind(help: str, **more: object) -> Callable[[Callable[[Scene], Iterator[None]]], Fault]:
-    def entered(function: Callable[[Scene], Iterator[None]]) -> Fault:
+@dataclass(frozen=True)
+class Fault:
+    """One of a campaign. What happens in it hangs on the seed, its number (from 0) and its kind alone."""
+
+    number: int
+    kind: Kind
+
+
+def _kind(help: str, **more: object) -> Callable[[Callable[[Scene], Iterator[None]]], Begin]:
+    def entered(function: Callable[[Scene], Iterator[None]]) -> Begin:
         name = function.__name__.replace("_", "-")
-        fault = contextmanager(function)
-        KINDS[name] = Kind(name, help, fault, **more)  # type: ignore[arg-type]
-        return fault
+        begin = contextmanager(function)
+        KINDS[name] = Kind(name, help, begin, **more)  # type: ignore[arg-type]
+        return begin
 
     return entered
 
@@ -225,6 +233,13 @@ def retention_overtakes(scene: Scene) -> Iterator[None]:
     run.monitor.release()
 
 
+@_kind("the schema registry is away, while records come whose schema nobody has asked for yet", seconds=(5, 80))
+def registry_away(scene: Scene) -> Iterator[None]:
+    scene.run.registry.stop()
+    yield
+    scene.run.registry.start()
+
+
 @_kind("Grafana is away while the dashboards are pushed, and there again when they are pushed once more")
 def grafana_away(scene: Scene) -> Iterator[None]:
     code, said = _pushed(scene, f"http://127.0.0.1:{free_port()}")
@@ -251,11 +266,11 @@ def strayed(kind: Kind, chosen: random.Random) -> int:
     return chosen.choice([65_000, 240_000, 290_000, -600_000, -86_400_000]) if kind.strays else 0
 
 
-def campaign(seed: int, count: int, only: list[str], skipped: Mapping[str, str]) -> list[Kind]:
+def campaign(seed: int, count: int, only: list[str], skipped: Mapping[str, str]) -> list[Fault]:
     """So many faults in random order: each kind as often as any other, give or take one."""
     names = [name for name in KINDS if (not only or name in only) and name not in skipped]
     chosen = random.Random(seed)
     found: list[str] = []
     while len(found) < count:
         found += chosen.sample(names, len(names))
-    return [KINDS[name] for name in found[:count]]
+    return [Fault(number, KINDS[name]) for number, name in enumerate(found[:count])]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import random
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any, Literal
 from clienthealth.cli.replay import in_order
 from clienthealth.recordings import RawRecord, read
 from clienthealth.recordtimes import moved
+from tests.fake_registry import framed
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SECONDS = 360
@@ -33,6 +34,8 @@ MIB = 1 << 20
 FLEET = 16
 #: The client that is stuck for ever from this second of the campaign on.
 STUCK, STUCK_FROM = "client-0", 150
+#: One of the fleet reports in Avro, with a schema that has a new number each minute.
+AVRO = "client-5"
 #: One of the fleet is silent in these seconds of every slice: long enough to have departed.
 AWAY = (100, 220)
 #: Recordings of failures with the mode that they show, and of clients that only look as if they failed.
@@ -90,25 +93,26 @@ class Slice:
         return tuple(record for record in self.records if a <= record.ts_ms < b)
 
 
-def slices(seed: int, count: int, begin_ms: int) -> list[Slice]:
-    """The whole input, beginning at a full minute."""
-    return [_slice(seed, number, begin_ms + 1000 * SECONDS * number) for number in range(count)]
+def slices(seed: int, numbers: Iterable[int], begin_ms: int) -> list[Slice]:
+    """The slices of these numbers, one after the other, beginning at a full minute."""
+    return [_slice(seed, number, at, begin_ms + 1000 * SECONDS * at) for at, number in enumerate(numbers)]
 
 
-def _slice(seed: int, number: int, begin_ms: int) -> Slice:
+def _slice(seed: int, number: int, at: int, begin_ms: int) -> Slice:
+    """`number` says what happens to whom, `at` the slices before it."""
     chosen = random.Random(f"{seed} {number}")
-    found = [*_fleet(number, begin_ms), *_group(number, begin_ms), *_unreadable(chosen, number, begin_ms)]
+    found = [*_fleet(at, begin_ms), *_group(at, begin_ms), *_unreadable(chosen, number, begin_ms)]
     found += _chatter(begin_ms)
     for name in (sorted(FAILING)[(seed + number) % len(FAILING)], HARMLESS[number % len(HARMLESS)]):
         found += _recorded(name, number, begin_ms + 1000 * RECORDED_FROM)
     return Slice(number, begin_ms, tuple(sorted(found, key=lambda record: record.ts_ms)))
 
 
-def _fleet(number: int, begin_ms: int) -> Iterator[Published]:
+def _fleet(at: int, begin_ms: int) -> Iterator[Published]:
     for client in range(FLEET):
         for second in range(client % STEP, SECONDS, STEP):
             if client != 3 or not AWAY[0] <= second < AWAY[1]:
-                yield _snapshot(client, begin_ms + 1000 * second, SECONDS * number + second)
+                yield _snapshot(client, begin_ms + 1000 * second, SECONDS * at + second)
 
 
 def fleet_client(number: int) -> str:
@@ -138,12 +142,14 @@ def _snapshot(client: int, ts_ms: int, second: int) -> Published:
             "io-time-ns-total": alive * 1e7, "io-wait-time-ns-total": alive * 9e8, "requests-in-flight": 1.0,
             "metadata-age": float(second % 300), "connection-count": 2.0,
         }  # fmt: skip
-    return Published("metrics", ts_ms, json.dumps(document).encode(), fleet_client(client))
+    in_avro = fleet_client(client) == AVRO
+    value = framed(1 + second // 60, document) if in_avro else json.dumps(document).encode()
+    return Published("metrics", ts_ms, value, fleet_client(client))
 
 
-def _group(number: int, begin_ms: int) -> Iterator[Published]:
+def _group(at: int, begin_ms: int) -> Iterator[Published]:
     for second in range(0, SECONDS, STEP):
-        end = 100 * (SECONDS * number + second)
+        end = 100 * (SECONDS * at + second)
         topics = [
             {
                 "topic": "orders", "partition": partition, "thread": None,

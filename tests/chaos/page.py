@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from tests.bench.results import conditions
-from tests.chaos.campaign import Outcome
 from tests.chaos.faults import KINDS
+from tests.chaos.outcomes import Outcome, Outcomes
 
 
-def text(
-    outcomes: Sequence[Outcome], faults: int, skipped: Mapping[str, str], seed: int, load: float, seconds: float
-) -> str:
-    """The page, in Markdown. `faults`: how many were meant; `load`: before it; `seconds`: how long it took."""
-    return "\n".join(_lines(outcomes, faults, skipped, seed, conditions(load, seconds))) + "\n"
+def text(outcomes: Outcomes, faults: int, skipped: Mapping[str, str], seed: int) -> str:
+    """The page, in Markdown. `faults`: how many were meant."""
+    return "\n".join(_lines(outcomes.all, faults, skipped, seed, conditions(outcomes.load, outcomes.seconds))) + "\n"
 
 
 def _lines(
@@ -23,9 +21,13 @@ def _lines(
     passed = sum(outcome.passed for outcome in outcomes)
     yield "# What faults do to the monitor"
     yield ""
-    yield f"Written by `make chaos`, not by hand. **{passed} of {len(outcomes)}** passed, with seed {seed}."
+    yield f"Written by `make chaos`, not by hand. **{passed} of {faults}** passed, with seed {seed}."
     if len(outcomes) < faults:
         yield f"The campaign ended before the other {faults - len(outcomes)} faults."
+    again = [outcome for outcome in outcomes if outcome.again]
+    if again:
+        listed = ", ".join(f"{outcome.number + 1} (`{outcome.kind}`)" for outcome in again)
+        yield f"These found a difference at first, and struck again once it was mended: {listed}."
     yield ""
     yield (
         "A fleet, recordings of real clients and a consumer group report; a real producer and consumer run beside "

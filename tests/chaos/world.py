@@ -24,6 +24,7 @@ from deploy.demo.gateway import Gateway
 from deploy.demo.processes import free_port
 from deploy.demo.stack import QUICK_START
 from deploy.demo.topics import create_ours, create_topics
+from tests import fake_registry
 from tests.chaos import disks
 from tests.chaos.load import Published
 from tests.chaos.parts import Supervised
@@ -58,6 +59,33 @@ def gated(folder: Path) -> Iterator[Cluster]:
                 gateway.open()
 
 
+class SchemaRegistry:
+    """It has a schema for each number, and may be away. Use it as a context manager."""
+
+    def __init__(self) -> None:
+        self._registry, self._open = fake_registry.Registry(), ExitStack()
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self._registry.url
+
+    def start(self) -> None:
+        """Answer."""
+        self._open.enter_context(fake_registry.serving(self._registry, fake_registry.always))
+
+    def stop(self) -> None:
+        """Be away."""
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
 class Run:
     """A monitor with its exporter, topics, checkpoint and history, and what was published for it.
 
@@ -65,8 +93,8 @@ class Run:
     had. Use it as a context manager; its monitor and its exporter are to be released.
     """
 
-    def __init__(self, cluster: Cluster, name: str, folder: Path) -> None:
-        self.cluster, self.name, self.folder = cluster, name, folder
+    def __init__(self, cluster: Cluster, registry: SchemaRegistry, name: str, folder: Path) -> None:
+        self.cluster, self.registry, self.name, self.folder = cluster, registry, name, folder
         self._open = ExitStack()
         folder.mkdir(parents=True, exist_ok=True)
         self.checkpoint, self.history_folder = folder / "checkpoints", folder / "history"
@@ -220,6 +248,7 @@ class Run:
                 "start_seconds_back": 30 * 86_400,
                 "metrics_port": free_port(),
             },
+            "registry": {"url": self.registry.url},
             "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
         }
         # A JSON value is a TOML value too.

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
-import io
 import json
-import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pytest
 import zstandard
 
 from clienthealth.decode import Decoded, decode_logs, decode_metrics
 from clienthealth.errors import ServiceError
-from clienthealth.settings import RegistrySettings, Settings
+from clienthealth.settings import Settings
+from tests import fake_registry
+from tests.fake_registry import AVRO, Registry
 from tests.raw_records import ARRIVED_MS, Raw, sample
 
 AT = 1795200030000
@@ -30,25 +27,6 @@ READING = {
     "topics": [],
 }
 LINE = "2026-11-20 18:40:31,204 ERROR [main] c.e.App - [Producer clientId=p] Failed to allocate memory"
-#: A reading as a record of Avro, as a team writes it that has schemas for everything; `ts` has a logical type.
-AVRO = {
-    "type": "record",
-    "name": "Reading",
-    "fields": [
-        {"name": "ts", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-        {
-            "name": "client",
-            "type": {
-                "type": "record",
-                "name": "Who",
-                "fields": [
-                    {"name": name, "type": ["null", "string"]} for name in ("service", "instance", "client_id", "kind")
-                ],
-            },
-        },
-        {"name": "metrics", "type": {"type": "map", "values": "double"}},
-    ],
-}
 
 
 def metrics(value: bytes, settings: Settings | None = None) -> Decoded:
@@ -92,52 +70,15 @@ def test_avro_without_a_registry_is_rejected_and_says_what_to_set() -> None:
     assert metrics(framed(7)).errors == ["binary: framed with schema 7, and no registry is set ([registry] url)"]
 
 
-def framed(number: int, **changed: Any) -> bytes:
-    stream = io.BytesIO()
-    fastavro.schemaless_writer(stream, fastavro.parse_schema(AVRO), {**READING, **changed})
-    return b"\0" + number.to_bytes(4, "big") + stream.getvalue()
-
-
-@dataclass
-class Registry:
-    """A schema registry as Confluent documents it: schemas by number and by subject; what it was asked for."""
-
-    schemas: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
-    password: str = ""
-    url: str = ""
-
-    @property
-    def settings(self) -> Settings:
-        return Settings(registry=RegistrySettings(url=self.url, patience_seconds=0.0, timeout_seconds=5.0))
+def framed(number: int) -> bytes:
+    return fake_registry.framed(number, READING)
 
 
 @pytest.fixture
 def registry() -> Iterator[Registry]:
     made = Registry()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            made.asked.append(self.path)
-            wanted = "Basic " + base64.b64encode(f"reader:{made.password}".encode()).decode()
-            if made.password and self.headers.get("Authorization") != wanted:
-                self.send_response(401)
-                self.end_headers()
-                return
-            found = made.schemas.get(self.path)
-            self.send_response(200 if found else 404)
-            self.end_headers()
-            self.wfile.write(json.dumps(found or {"error_code": 40403, "message": "Schema not found"}).encode())
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    made.url = f"http://127.0.0.1:{server.server_port}"
-    yield made
-    server.shutdown()
-    server.server_close()
+    with fake_registry.serving(made):
+        yield made
 
 
 def test_avro_is_read_by_the_schema_that_its_frame_names_asked_for_once(registry: Registry) -> None:
@@ -149,7 +90,7 @@ def test_avro_is_read_by_the_schema_that_its_frame_names_asked_for_once(registry
 
 def test_a_schema_that_refers_to_another_is_read(registry: Registry) -> None:
     who: Any = AVRO["fields"][1]
-    split = {**AVRO, "fields": [AVRO["fields"][0], {"name": "client", "type": "Who"}, AVRO["fields"][2]]}
+    split = {**AVRO, "fields": [AVRO["fields"][0], {"name": "client", "type": "Who"}, *AVRO["fields"][2:]]}
     reference = {"name": "Who", "subject": "who-value", "version": 3}
     registry.schemas["/schemas/ids/7"] = {"schema": json.dumps(split), "references": [reference]}
     registry.schemas["/subjects/who-value/versions/3"] = {"schema": json.dumps(who["type"])}

@@ -358,7 +358,8 @@ def _slices(column: pa.Array) -> list[memoryview | None]:
     """The values of a binary column without copies; None for nulls."""
     data = column.buffers()[2]
     ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1].tolist()
-    view = memoryview(data) if data is not None else memoryview(b"")
+    # Arrow's own view is one of signed bytes.
+    view = memoryview(data).cast("B") if data is not None else memoryview(b"")
     found: list[memoryview | None] = [view[a:b] for a, b in itertools.pairwise(ends)]
     if column.null_count:
         for at in np.flatnonzero(~column.is_valid().to_numpy(zero_copy_only=False)).tolist():

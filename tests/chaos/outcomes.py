@@ -1,0 +1,86 @@
+"""What became of the faults of a campaign, kept in a file, so that a campaign can be resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from clienthealth.errors import InputError
+from tests.chaos.faults import Fault
+
+
+@dataclass
+class Outcome:
+    """What became of a fault.
+
+    `recovery`: seconds from its end until all was worked off and shown again; `hidden`: records that it hid; `final`:
+    all has been compared; `again`: how often it was tried before, and told otherwise.
+    """
+
+    number: int
+    kind: str
+    lasted: float = 0.0
+    recovery: float = 0.0
+    restarts: int = 0
+    hidden: int = 0
+    differences: list[str] = field(default_factory=list)
+    final: bool = False
+    again: int = 0
+
+    @property
+    def passed(self) -> bool:
+        """Is all that was told the same."""
+        return not self.differences
+
+    @property
+    def line(self) -> str:
+        """It, for the terminal."""
+        what = "ok" if self.passed else f"{len(self.differences)} differences"
+        restarts = f", {self.restarts} restarts" if self.restarts else ""
+        text = f"{self.number + 1:>3}  {self.kind:<20} {self.lasted:5.1f} s"
+        text += f"  recovered in {self.recovery:5.1f} s{restarts}  {what}"
+        return "\n".join([text, *(f"      {difference.splitlines()[0]}" for difference in self.differences[:12])])
+
+
+class Outcomes:
+    """The outcomes of a campaign so far, by the number of the fault, in a file."""
+
+    def __init__(self, file: Path, seed: int, faults: Sequence[Fault]) -> None:
+        self._file = file
+        self._campaign = {"seed": seed, "kinds": [fault.kind.name for fault in faults]}
+        self._of: dict[int, Outcome] = {}
+        #: How long it took, in all its parts, and the machine's load before.
+        self.seconds, self.load = 0.0, os.getloadavg()[0]
+
+    def resume(self) -> None:
+        """Go on where the file stands. Raises InputError where it is that of another campaign."""
+        if not self._file.exists():
+            return
+        found = json.loads(self._file.read_text(encoding="utf-8"))
+        if found["campaign"] != self._campaign:
+            raise InputError(f"{self._file} is of a campaign of other faults: leave out --resume to begin anew")
+        self._of = {one["number"]: Outcome(**one) for one in found["outcomes"]}
+        self.seconds, self.load = found["seconds"], found["load"]
+
+    def todo(self, faults: Sequence[Fault]) -> list[Fault]:
+        """Those of the faults that have not passed."""
+        done = {number for number, outcome in self._of.items() if outcome.final and outcome.passed}
+        return [fault for fault in faults if fault.number not in done]
+
+    def keep(self, outcome: Outcome) -> None:
+        """Note what is known of a fault now."""
+        before = self._of.get(outcome.number)
+        if before is not None and before is not outcome:
+            outcome.again = before.again + (not before.passed)
+        self._of[outcome.number] = outcome
+        outcomes = [asdict(one) for one in self.all]
+        whole = {"campaign": self._campaign, "seconds": self.seconds, "load": self.load, "outcomes": outcomes}
+        self._file.write_text(json.dumps(whole, indent=1), encoding="utf-8")
+
+    @property
+    def all(self) -> list[Outcome]:
+        """In their order."""
+        return [self._of[number] for number in sorted(self._of)]

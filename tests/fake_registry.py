@@ -1,0 +1,102 @@
+"""A schema registry as Confluent documents its REST API, and readings as records of Avro that it has the schema of."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import fastavro
+
+from clienthealth.settings import RegistrySettings, Settings
+
+#: A reading as a team writes it that has schemas for everything; `ts` has a logical type.
+AVRO: Mapping[str, Any] = {
+    "type": "record",
+    "name": "Reading",
+    "fields": [
+        {"name": "ts", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {
+            "name": "client",
+            "type": {
+                "type": "record",
+                "name": "Who",
+                "fields": [
+                    {"name": name, "type": ["null", "string"], "default": None}
+                    for name in ("service", "host", "instance", "client_id", "kind", "library", "version", "group")
+                ],
+            },
+        },
+        {"name": "metrics", "type": {"type": "map", "values": "double"}},
+        {"name": "config", "type": {"type": "map", "values": "string"}, "default": {}},
+    ],
+}
+
+
+def framed(number: int, reading: Mapping[str, Any]) -> bytes:
+    """A reading in Avro, in the frame that names the schema of this number."""
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, _parsed(), reading)
+    return b"\0" + number.to_bytes(4, "big") + stream.getvalue()
+
+
+@cache
+def _parsed() -> Any:
+    return fastavro.parse_schema(dict(AVRO))
+
+
+def always(_: str) -> Mapping[str, Any]:
+    """That schema, whatever the registry is asked for."""
+    return {"schema": json.dumps(AVRO)}
+
+
+@dataclass
+class Registry:
+    """Schemas by path; what it was asked for. `password`: that of the user "reader", empty: anybody may ask."""
+
+    schemas: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    password: str = ""
+    url: str = ""
+
+    @property
+    def settings(self) -> Settings:
+        """Settings that name it, without patience."""
+        return Settings(registry=RegistrySettings(url=self.url, patience_seconds=0.0, timeout_seconds=5.0))
+
+
+@contextmanager
+def serving(registry: Registry, other: Callable[[str], Mapping[str, Any] | None] = lambda _: None) -> Iterator[None]:
+    """Serve it on loopback, on the port of its `url` if it has one. `other`: what it has beside its schemas."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            registry.asked.append(self.path)
+            wanted = "Basic " + base64.b64encode(f"reader:{registry.password}".encode()).decode()
+            if registry.password and self.headers.get("Authorization") != wanted:
+                self.send_response(401)
+                self.end_headers()
+                return
+            found = registry.schemas.get(self.path) or other(self.path)
+            self.send_response(200 if found else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps(found or {"error_code": 40403, "message": "Schema not found"}).encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", int(registry.url.rpartition(":")[2] or 0)), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    registry.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
