@@ -32,6 +32,7 @@ chronic: setup ## 30 minutes of every failure: each must be shown all the time, 
 	@exec .venv/bin/kafka-health demo --for 1800 --clients $(CHRONIC) $(ARGS)
 
 test: setup ## lint, types, laws, unit, alert rules, Spark, broker, end to end; STAGES="unit spark" chooses
+	@UV="$(UV)" .venv/bin/python -m deploy.supply.helm
 	@exec .venv/bin/python -m tests.stages $(STAGES)
 
 bench: setup ## what the complete monitor costs, against budgets and a peer; two hours; ARGS="backlog_canonical --quick"

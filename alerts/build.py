@@ -10,8 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from alerts.failure_modes import failure_mode_alerts
@@ -89,14 +88,6 @@ def alertmanager_config(webhook_url: str, group_wait: str | None = None) -> str:
     return "\n".join([routing, *receivers]) + "\n"
 
 
-def prometheus_rule(files: Mapping[str, str]) -> str:
-    """The rules files as one resource for the Prometheus Operator."""
-    groups = "".join(text.partition("groups:\n")[2].rstrip("\n") + "\n" for _, text in sorted(files.items()))
-    head = ("apiVersion: monitoring.coreos.com/v1", "kind: PrometheusRule", "metadata:", f"  name: {_GROUP}")
-    labels = f"  labels: {{app.kubernetes.io/name: {_GROUP}}}"
-    return "\n".join([*head, labels, "spec:", "  groups:", ""]) + textwrap.indent(groups, "  ")
-
-
 def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
     """Write everything that Prometheus and Alertmanager load into a folder."""
     files = {Path(path).name: text for path, text in rules(settings, dry_run).items()}
@@ -104,7 +95,6 @@ def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
     written = []
     for folder, name, text in [
         *(("rules", name, text) for name, text in files.items()),
-        ("", "prometheus-rule.yaml", prometheus_rule(files)),
         ("", "alertmanager.yml", (HERE / "alertmanager.yml").read_text(encoding="utf-8")),
         *(("templates", t.name, t.read_text(encoding="utf-8")) for t in sorted((HERE / "templates").glob("*.tmpl"))),
     ]:

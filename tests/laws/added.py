@@ -21,7 +21,7 @@ class Copy:
             shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("README.md", "pyproject.toml"):
             shutil.copy(ROOT / name, folder)
-        (folder / "deploy").mkdir()
+        shutil.copytree(ROOT / "deploy/helm", folder / "deploy/helm", symlinks=True)
         for name in ("README.md", "config.reference.toml"):
             shutil.copy(ROOT / "deploy" / name, folder / "deploy")
 

@@ -1,0 +1,32 @@
+{{/*
+A table as TOML: dict "path" (list) "table" (dict). Strings, lists of them and numbers are the same in JSON; `toToml` of Helm
+would write whole numbers as floats.
+*/}}
+{{- define "health.toml" -}}
+{{- $path := .path -}}
+{{- range $key, $value := .table }}
+{{- if not (or (kindIs "map" $value) (kindIs "invalid" $value)) }}
+{{ toJson $key }} = {{ toJson $value }}
+{{- end }}
+{{- end }}
+{{- range $key, $value := .table }}
+{{- if kindIs "map" $value }}
+{{- $inner := append $path (toJson $key) }}
+
+[{{ join "." $inner }}]
+{{- include "health.toml" (dict "path" $inner "table" $value) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The address of the status page: the one that is set, or that of the Service. */}}
+{{- define "health.statusPage" -}}
+{{- $service := printf "http://%s.%s.svc:%v" (include "health.name" .) .Release.Namespace .Values.config.prometheus.port }}
+{{- .Values.config.links.status_page | default $service | trimSuffix "/" }}
+{{- end }}
+
+{{/* health.toml */}}
+{{- define "health.config" -}}
+{{- $links := merge (dict "status_page" (include "health.statusPage" .)) .Values.config.links }}
+{{- include "health.toml" (dict "path" list "table" (merge (dict "links" $links) .Values.config)) | trim }}
+{{- end }}

