@@ -157,7 +157,8 @@ def _readable(raw: RawRecord, settings: Settings) -> Record | str:
 def _filled(record: Record, data: bytes | memoryview) -> Record | str:
     """The record with this payload, or why that is none."""
     named = record.headers.get("format")
-    if signal(data) or any(fmt.name == named and fmt.binary for stream in STREAMS for fmt in formats(stream)):
+    record.signal = signal(data)
+    if record.signal or any(fmt.name == named and fmt.binary for stream in STREAMS for fmt in formats(stream)):
         record.data = data
         return record
     try:

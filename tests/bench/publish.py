@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.bench.templates import INTERVAL_MS, Template, values
+from tests.bench.templates import INTERVAL_MS, Pattern, values
 
 WAIT_SECONDS, READ_SECONDS = 30.0, 120.0
 
@@ -63,7 +63,7 @@ def fill(servers: str, topic: str, records: Iterable[tuple[bytes, bytes]], clien
     return Filled(count, mean, clients)
 
 
-def readings(template: Template, records: int, clients: int) -> Iterator[tuple[bytes, bytes]]:
+def readings(template: Pattern, records: int, clients: int) -> Iterator[tuple[bytes, bytes]]:
     """Readings of all clients in turn, 10 s apart, the last of them now."""
     start_ms = round(time.time() * 1000) - records // clients * INTERVAL_MS
     for number in range(records):

@@ -7,12 +7,15 @@ metrics, it gets those of a canonical snapshot.
 from __future__ import annotations
 
 import json
+import re
+import struct
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tests.bench.canonical import KEY, PRODUCER
 from tests.bench.results import ROOT
-from tests.bench.templates import BUFFER_BYTES, Template
+from tests.bench.templates import BUFFER_BYTES, Template, Values
 
 FORMATS = ROOT / "tests" / "formats"
 #: What the KIP-714 sample says of a producer with a full buffer and a consumer that stands, and what healthy ones say.
@@ -89,6 +92,34 @@ def otlp() -> Template:
             for metric in scope["metrics"]:
                 _healthy(metric)
     return Template.of(found, clients=len(found["resourceMetrics"]))
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Records in which what varies is always as long: the client has seven digits, a time eight bytes."""
+
+    value: bytes
+    clients: int
+    key: bytes = b""
+
+    CLIENT, TIME_NS = b"0123456", 0x1122334455667788
+
+    def record(self, values: Values) -> tuple[bytes, bytes]:
+        """Key and value of one record."""
+        time = struct.pack("<Q", values[b"ts_ns"])
+        value = self.value.replace(struct.pack("<Q", self.TIME_NS), time)
+        return self.key, value.replace(self.CLIENT, b"%07d" % values[b"client"])
+
+
+def otlp_protobuf() -> Packed:
+    """The same pushes as protobuf, as the OpenTelemetry Collector writes them."""
+    from google.protobuf.json_format import Parse
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
+
+    as_json = otlp()
+    marks = {name: 0 for name in re.findall(rb"%\((\w+)\)d", as_json.value)} | {b"ts_ns": Packed.TIME_NS}
+    text = as_json.value.replace(b"%(client)d", Packed.CLIENT) % marks
+    return Packed(Parse(text, MetricsData(), ignore_unknown_fields=True).SerializeToString(), as_json.clients)
 
 
 def _healthy(metric: dict[str, Any]) -> None:

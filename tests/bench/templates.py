@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 #: What varies, by name; bytes, because it is filled into bytes.
 Values = Mapping[bytes, int]
@@ -24,6 +24,13 @@ def filled_in(text: str) -> bytes:
     """The text with its marks as places that `bytes % values` fills."""
     text = re.sub(r'"<<<(\w+)>>>"', r"%(\1)d", text.replace("%", "%%"))
     return re.sub(r"<<(\w+)>>", r"%(\1)d", text).encode()
+
+
+class Pattern(Protocol):
+    """What makes records of what varies."""
+
+    def record(self, values: Values) -> tuple[bytes, bytes]:
+        """Key and value of one record."""
 
 
 @dataclass(frozen=True)

@@ -91,16 +91,49 @@ def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
     return None
 
 
-class Points:
-    """The data points of one resource with these attributes."""
+class Resource(NamedTuple):
+    """What the attributes of a resource say of its clients. `client_id`: None where its points tell it."""
 
-    def __init__(self, attributes: Mapping[str, str], identity: IdentitySettings) -> None:
-        self._attributes, self._identity = attributes, identity
-        self._own_id = first(attributes, identity.otlp_client_id)
+    client_id: str | None
+    service: str | None
+    host: str | None
+    instance: str | None
+    library: str
+    version: str | None
+    group: str | None
+
+
+def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Resource:
+    """The resource with these attributes."""
+    library = first(attributes, ("client_software_name", "client.software.name")) or ""
+    return Resource(
+        first(attributes, identity.otlp_client_id),
+        first(attributes, identity.otlp_service),
+        first(attributes, identity.otlp_host),
+        first(attributes, identity.otlp_instance),
+        "librdkafka" if "librdkafka" in library else "java",
+        first(attributes, ("client_software_version", "client.software.version")),
+        first(attributes, ("group_id", "group.id")),
+    )
+
+
+class Points:
+    """The data points of one resource."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._resource = resource
         self._pushed = self._delta = False
         self._newest: int | None = None
         self._since: int | None = None
-        self._process = Process(None)
+        self._process = Process(
+            None,
+            service=resource.service,
+            host=resource.host,
+            instance=resource.instance,
+            library=resource.library,
+            version=resource.version,
+            group=resource.group,
+        )
 
     def ended(self, moment_ms: int | None) -> None:
         """Take the time of a point."""
@@ -112,29 +145,27 @@ class Points:
         if moment_ms is not None and (self._since is None or moment_ms < self._since):
             self._since = moment_ms
 
-    def of(self, metric: Metric, delta: bool) -> None:
-        """Take a metric that has points."""
-        self._pushed = self._pushed or metric.kip714
+    def of(self, kip714: bool, delta: bool) -> None:
+        """Take what kind of metrics has points."""
+        self._pushed = self._pushed or kip714
         self._delta = self._delta or delta
 
     def add(self, of: Sample, value: float | None) -> None:
         """Take the value of a point."""
         client_id, kind, name, topic, partition, of_node = of
-        self._process.add(client_id or self._own_id, kind, name, value, topic, partition, None, of_node)
+        self._process.add(client_id or self._resource.client_id, kind, name, value, topic, partition, None, of_node)
+
+    def metrics(self, of: Sample) -> dict[str, float]:
+        """Where values of points are gathered that have the same attributes as this one, see `Process.metrics`."""
+        client_id, kind, _, topic, partition, of_node = of
+        return self._process.metrics(client_id or self._resource.client_id, kind, topic, partition, None, of_node)
 
     def snapshots(self) -> list[Snapshot]:
         """One per client."""
         span = self._newest - self._since if self._newest is not None and self._since is not None else None
         usual = KIP714_INTERVAL_MS if self._pushed else AGENT_INTERVAL_MS
-        process, attributes, identity = self._process, self._attributes, self._identity
+        process = self._process
         process.ts_ms, process.delta, process.interval_ms = self._newest, self._delta, interval(span, usual)
-        process.service = first(attributes, identity.otlp_service)
-        process.host = first(attributes, identity.otlp_host)
-        process.instance = first(attributes, identity.otlp_instance)
-        library = first(attributes, ("client_software_name", "client.software.name")) or ""
-        process.library = "librdkafka" if "librdkafka" in library else "java"
-        process.version = first(attributes, ("client_software_version", "client.software.version"))
-        process.group = first(attributes, ("group_id", "group.id"))
         return process.snapshots(rolled_up=True)
 
 

@@ -9,10 +9,9 @@ The package `protobuf` is needed to read, not to recognise.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from clienthealth.errors import DependencyError
 from clienthealth.formats import Stream
@@ -21,15 +20,17 @@ from clienthealth.formats import Stream
 REMEMBERED = 65_536
 #: `aggregation_temporality` of a sum that counts since the point before.
 DELTA = 1
+#: The flag of a point without a value.
+NO_VALUE = 1
 
 #: Message → field → its number and type; `*` repeated; a type that begins with a capital is a message of this table.
 _SCHEMA: Mapping[str, Mapping[str, tuple[int, str]]] = {
     "Metrics": {"resources": (1, "ResourceMetrics*")},
-    "ResourceMetrics": {"resource": (1, "Resource"), "scopes": (2, "ScopeMetrics*")},
+    "ResourceMetrics": {"resource": (1, "bytes"), "scopes": (2, "bytes*")},
     "Resource": {"attributes": (1, "bytes*")},
-    "ScopeMetrics": {"metrics": (2, "Metric*")},
-    "Metric": {"name": (1, "bytes"), "gauge": (5, "bytes"), "sum": (7, "bytes")},
-    "Numbers": {"points": (1, "bytes*"), "temporality": (2, "int32")},
+    "ScopeMetrics": {"metrics": (2, "bytes*")},
+    "Metric": {"name": (1, "bytes"), "gauge": (5, "Numbers"), "sum": (7, "Numbers")},
+    "Numbers": {"points": (1, "Point*"), "temporality": (2, "int32")},
     "Point": {
         "start": (2, "fixed64"),
         "time": (3, "fixed64"),
@@ -66,24 +67,11 @@ _SCHEMA: Mapping[str, Mapping[str, tuple[int, str]]] = {
 _LEN, _FIXED64 = 2, 1
 #: Wire type → length of a value.
 _FIXED = {_FIXED64: 8, 5: 4}
-#: Tags of a data point's fields: times, its value as double or as integer, an attribute.
-_START, _TIME, _VALUES, _ATTRIBUTE = 0x11, 0x19, (0x21, 0x31), 0x3A
-_ORDERED, _TIMED, _WHOLE = struct.Struct("<BQBQBd"), struct.Struct("<BQBd"), struct.Struct("<q")
-#: What stands behind the points of a gauge, or a sum with its temporality, monotonic or not: are they deltas?
-_KINDS = {
-    b"": False,
-    b"\x10\x01": True,
-    b"\x10\x01\x18\x01": True,
-    b"\x10\x02": False,
-    b"\x10\x02\x18\x01": False,
-}
-#: The flag of a point without a value.
-_NO_VALUE = 1
 #: The tag of field 1 with a message in it, with which every request begins.
 _RESOURCES = 0x0A
 
 
-def parsed(message: Literal["Metrics", "Logs"], data: bytes | memoryview) -> Any:
+def parsed(message: Literal["Metrics", "ScopeMetrics", "Metric", "Logs"], data: bytes | memoryview) -> Any:
     """The message. Raises ValueError where the bytes are none, DependencyError where `protobuf` is not installed."""
     found = _classes()[message]()
     try:
@@ -104,82 +92,9 @@ def attributes(pairs: tuple[bytes, ...]) -> Mapping[str, str]:
     return found
 
 
-class Point(NamedTuple):
-    """A data point. `start` and `end` in nanoseconds, 0 where not told; `value`: NaN where it is not known.
-
-    `attributes`: the same bytes for the same attributes, to be read by `attributes_of`.
-    """
-
-    start: int
-    end: int
-    value: float
-    attributes: bytes
-
-
-def points(numbers: bytes) -> tuple[Iterable[bytes], bool]:
-    """The data points of a gauge or sum, for `point`, and whether they are deltas.
-
-    Nearly always it is one point and then how it is to be read, which is found without reading a message.
-    """
-    if numbers[:1] == b"\x0a":
-        size, at = numbers[1], 2
-        if size > 0x7F:
-            size, at = size & 0x7F | numbers[2] << 7, 3
-        how = _KINDS.get(numbers[at + size :])
-        if how is not None and (at == 2 or numbers[2] < 0x80):
-            return (numbers[at : at + size],), how
-    found = _message("Numbers", numbers)
-    return found.points, found.temporality == DELTA
-
-
-def point(data: bytes) -> Point:
-    """A data point of numbers. Its times and its value have fixed places where it was written in order of the fields,
-    as all do; otherwise it is read as any message.
-    """
-    if len(data) >= _ORDERED.size:
-        first, start, second, end, third, value = _ORDERED.unpack_from(data)
-        if first == _TIME:
-            # There is no start.
-            start, end, third, at = 0, start, second, _TIMED.size
-            value = _TIMED.unpack_from(data)[3]
-        elif first == _START and second == _TIME:
-            at = _ORDERED.size
-        else:
-            return _slow_point(data)
-    elif len(data) == _TIMED.size:
-        start, at = 0, _TIMED.size
-        first, end, third, value = _TIMED.unpack(data)
-        if first != _TIME:
-            return _slow_point(data)
-    else:
-        return _slow_point(data)
-    rest = data[at:]
-    if third not in _VALUES or (rest and rest[0] != _ATTRIBUTE):
-        return _slow_point(data)
-    return Point(start, end, value if third == _VALUES[0] else float(_WHOLE.unpack_from(data, at - 8)[0]), rest)
-
-
-def _slow_point(data: bytes) -> Point:
-    found = _message("Point", data)
-    value = float(found.as_int) if found.HasField("as_int") else found.as_double
-    if found.flags & _NO_VALUE:
-        value = float("nan")
-    pairs = b"".join(bytes((_ATTRIBUTE,)) + _length(len(pair)) + pair for pair in found.attributes)
-    return Point(found.start, found.time, value, pairs)
-
-
-def attributes_of(data: bytes) -> Mapping[str, str]:
-    """The attributes of a `Point`."""
-    found = _message("Point", data)
-    return attributes(tuple(found.attributes))
-
-
-def _length(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*found, value))
+def attributes_of_resource(data: bytes) -> Mapping[str, str]:
+    """The attributes of a message Resource, none where it is no such message."""
+    return attributes(tuple(_message("Resource", data).attributes))
 
 
 @lru_cache(maxsize=4096)
@@ -207,20 +122,23 @@ def signal(data: bytes | memoryview) -> Stream | None:
     """
     if not data or data[0] != _RESOURCES:
         return None
+    at, end = 0, len(data)
     try:
-        for number, wire, resource in _fields(memoryview(data)):
-            if (number, wire) != (1, _LEN):
+        while at < end:
+            if data[at] != _RESOURCES:
                 return None
-            for scope in _entries(resource):
-                for entry in _entries(scope):
-                    return _of_entry(entry)
+            begin, at = _message_at(data, at + 1, end)
+            for scope in _entries(data, begin, at):
+                for entry in _entries(data, *scope):
+                    return _of_entry(data, *entry)
     except _NotAMessageError:
         return None
     return None
 
 
-def _of_entry(entry: memoryview) -> Stream | None:
-    for number, wire, _ in _fields(entry):
+def _of_entry(data: bytes | memoryview, at: int, end: int) -> Stream | None:
+    while at < end:
+        number, wire, _, at = _field(data, at, end)
         if wire == _FIXED64 and number in (1, 11):
             return "logs"
         if wire == _LEN and number == 1:
@@ -232,35 +150,43 @@ class _NotAMessageError(ValueError):
     pass
 
 
-def _entries(message: memoryview) -> Iterator[memoryview]:
-    """The messages in field 2."""
-    return (part for number, wire, part in _fields(message) if number == 2 and wire == _LEN)
-
-
-def _fields(view: memoryview) -> Iterator[tuple[int, int, memoryview]]:
-    """Number, wire type and bytes of each field of a message, as far as somebody asks. Raises _NotAMessageError."""
-    at, end = 0, len(view)
+def _entries(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, int]]:
+    """Begin and end of the messages in field 2 of a message between these places. Raises _NotAMessageError."""
     while at < end:
-        tag, at = _varint(view, at)
-        wire = tag & 7
-        if wire == _LEN:
-            length, at = _varint(view, at)
-        elif wire == 0:
-            length = _varint(view, at)[1] - at
-        else:
-            length = _FIXED.get(wire, end)
-        if tag < 8 or at + length > end:
-            raise _NotAMessageError
-        yield tag >> 3, wire, view[at : at + length]
-        at += length
+        number, wire, begin, at = _field(data, at, end)
+        if number == 2 and wire == _LEN:
+            yield begin, at
 
 
-def _varint(view: memoryview, at: int) -> tuple[int, int]:
-    """A number of variable length at a position, and the position behind it."""
+def _field(data: bytes | memoryview, at: int, end: int) -> tuple[int, int, int, int]:
+    """Number and wire type of the field at a place, and where its value begins and ends. Raises _NotAMessageError."""
+    tag, at = (data[at], at + 1) if data[at] < 0x80 else _varint(data, at, end)
+    wire = tag & 7
+    if tag < 8:
+        raise _NotAMessageError
+    if wire == _LEN:
+        return tag >> 3, wire, *_message_at(data, at, end)
+    behind = _varint(data, at, end)[1] if wire == 0 else at + _FIXED.get(wire, end + 1)
+    if behind > end:
+        raise _NotAMessageError
+    return tag >> 3, wire, at, behind
+
+
+def _message_at(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
+    """Begin and end of the bytes whose length stands at a place."""
+    length, begin = _varint(data, at, end)
+    if begin + length > end:
+        raise _NotAMessageError
+    return begin, begin + length
+
+
+def _varint(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
+    """A number of variable length at a place, and the place behind it."""
     value = shift = 0
-    for n in range(at, min(at + 10, len(view))):
-        value |= (view[n] & 0x7F) << shift
-        if view[n] < 0x80:
+    for n in range(at, min(at + 10, end)):
+        byte = data[n]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
             return value, n + 1
         shift += 7
     raise _NotAMessageError
@@ -339,7 +265,7 @@ def _classes() -> Mapping[str, Any]:
             if name == "Value":
                 field.oneof_index = 0
             if spelled == "as_double":
-                # Told from a value by being none: quicker than asking which field is there.
+                # Of a point without a value.
                 field.default_value = "nan"
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file) if hasattr(pool, "Add") else pool.AddSerializedFile(file.SerializeToString())

@@ -78,20 +78,37 @@ class Process:
         """
         if kind is None:
             return
+        if name is None or value is None:
+            self._client(client_id, kind)
+            return
+        metrics = self.metrics(client_id, kind, topic, partition, thread, of_node)
+        if value >= metrics.get(name, -1.0):
+            metrics[name] = value
+
+    def metrics(
+        self,
+        client_id: str | None,
+        kind: str,
+        topic: str | None = None,
+        partition: int | None = None,
+        thread: str | None = None,
+        of_node: bool = False,
+    ) -> dict[str, float]:
+        """Where the samples of a client, a topic of it, or a broker of it are gathered; see `add`."""
+        client = self._client(client_id, kind)
+        if topic is None:
+            return client.of_nodes if of_node else client.own
+        key = (topic, partition, thread)
+        metrics = client.places.get(key)
+        if metrics is None:
+            metrics = client.places[key] = {}
+        return metrics
+
+    def _client(self, client_id: str | None, kind: str) -> _Client:
         client = self._clients.get((client_id, kind))
         if client is None:
             client = self._clients[client_id, kind] = _Client()
-        if name is None or value is None:
-            return
-        if topic is not None:
-            key = (topic, partition, thread)
-            metrics = client.places.get(key)
-            if metrics is None:
-                metrics = client.places[key] = {}
-        else:
-            metrics = client.of_nodes if of_node else client.own
-        if value >= metrics.get(name, -1.0):
-            metrics[name] = value
+        return client
 
     def saw_version(self, version: str) -> None:
         """Take a sample that tells the library's version."""

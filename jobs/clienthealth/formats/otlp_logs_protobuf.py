@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from clienthealth.formats import Format, LogLine, Record
 from clienthealth.formats._otlp import log_line, process_of
-from clienthealth.formats._protobuf import attributes, body, parsed, signal, text
+from clienthealth.formats._protobuf import attributes, body, parsed, text
 
 
 def _recognise(record: Record) -> bool:
-    return record.data is not None and signal(record.data) == "logs"
+    return record.signal == "logs"
 
 
 def _decode(record: Record) -> list[LogLine] | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clienthealth.formats import Format, Record, Snapshot
-from clienthealth.formats._otlp import AGENT_INTERVAL_MS, Points, Sample, metric, sample
+from clienthealth.formats._otlp import AGENT_INTERVAL_MS, Points, Sample, metric, resource_of, sample
 from clienthealth.formats._samples import unusable
 from clienthealth.formats._values import known, mapping, millis, number, text
 from clienthealth.settings import IdentitySettings
@@ -72,7 +72,7 @@ def _scalar(value: Mapping[str, Any]) -> str | None:
 
 
 def _points(scopes: list[list[Any]], attributes: Mapping[str, str], identity: IdentitySettings) -> Points:
-    found = Points(attributes, identity)
+    found = Points(resource_of(attributes, identity))
     # Most points of a record share their times.
     last_end: Any = None
     last_begin: Any = None
@@ -89,7 +89,7 @@ def _points(scopes: list[list[Any]], attributes: Mapping[str, str], identity: Id
                 points = _data_points(said.get("gauge"))
             if not points:
                 continue
-            found.of(of, delta)
+            found.of(of.kip714, delta)
             bare = Sample(None, of.kind, of.name)
             for point in points:
                 if type(point) is not dict:

@@ -1,0 +1,174 @@
+"""OTLP metrics as protobuf are remembered by their shape: what is remembered says what the message itself says."""
+
+from __future__ import annotations
+
+import random
+import struct
+from typing import Any
+
+import msgspec
+import pytest
+from google.protobuf.json_format import MessageToJson
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    AGGREGATION_TEMPORALITY_CUMULATIVE as CUMULATIVE,
+)
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    AGGREGATION_TEMPORALITY_DELTA as DELTA,
+)
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData, NumberDataPoint
+
+from clienthealth.decode import Decoded, decode_metrics
+from clienthealth.formats import _otlp_shapes, otlp_metrics_protobuf
+from clienthealth.formats._otlp_shapes import Shapes
+from clienthealth.settings import IdentitySettings, Settings
+from tests.raw_records import ARRIVED_MS, Raw
+
+AT_NS = 1795200030000 * 1_000_000
+TOTALS = ("producer.record.send.total", "producer.select.total", "consumer.fetch.manager.records.consumed.total")
+GAUGES = ("producer.buffer.available.bytes", "producer.record.queue.time.avg", "consumer.fetch.manager.records.lag")
+ODD = (float("nan"), float("inf"), -1.0, 0.0, 1e300)
+
+
+@pytest.fixture(autouse=True)
+def shapes(monkeypatch: pytest.MonkeyPatch) -> Shapes:
+    """None seen yet."""
+    fresh = Shapes()
+    monkeypatch.setattr(otlp_metrics_protobuf, "_SHAPES", fresh)
+    return fresh
+
+
+def decoded(value: bytes) -> Decoded:
+    return decode_metrics(Raw("t", value).record, Settings(), ARRIVED_MS)
+
+
+def push(layout: int, numbers: int) -> MetricsData:
+    """A push; `layout` decides which metrics it has and of what, `numbers` what they say."""
+    laid, said = random.Random(layout), random.Random(numbers)
+    data = MetricsData()
+    at, since = AT_NS + said.randrange(60) * 10**9, AT_NS - said.randrange(1, 60) * 10**9
+    for n in range(laid.randrange(1, 3)):
+        resource = data.resource_metrics.add()
+        for name, value in (("client_id", f"c-{layout}-{n}"), ("service.name", "s"), ("service.instance.id", "i")):
+            resource.resource.attributes.add(key=name).value.string_value = value
+        for _ in range(laid.randrange(1, 3)):
+            metrics = resource.scope_metrics.add().metrics
+            for _ in range(laid.randrange(1, 8)):
+                add(metrics, laid, said, at, since)
+    return data
+
+
+def add(metrics: Any, laid: random.Random, said: random.Random, at: int, since: int) -> None:
+    kind = laid.choice(("total", "delta", "gauge", "other", "histogram"))
+    if kind == "other":
+        metrics.add(name="jvm.memory.used").gauge.data_points.add(as_int=said.getrandbits(60), time_unix_nano=at)
+        return
+    if kind == "histogram":
+        point = metrics.add(name="kafkaesque.latency").histogram.data_points.add(count=said.getrandbits(20))
+        point.bucket_counts.extend(said.getrandbits(20) for _ in range(4))
+        return
+    metric: Metric = metrics.add(name="org.apache.kafka." + laid.choice(GAUGES if kind == "gauge" else TOTALS))
+    if kind != "gauge":
+        metric.sum.aggregation_temporality = DELTA if kind == "delta" else CUMULATIVE
+    points = metric.gauge.data_points if kind == "gauge" else metric.sum.data_points
+    for _ in range(laid.randrange(1, 4)):
+        number: NumberDataPoint = points.add(time_unix_nano=at)
+        if kind != "gauge" or laid.random() < 0.2:
+            number.start_time_unix_nano = since
+        for name in ("topic", "partition", "node_id"):
+            if laid.random() < 0.4:
+                number.attributes.add(key=name).value.string_value = str(laid.randrange(3))
+        if laid.random() < 0.1:
+            number.flags = 1
+        if laid.random() < 0.3:
+            number.as_int = said.randrange(-1, 10**9)
+        else:
+            number.as_double = said.choice((*ODD, said.random() * 1e6))
+
+
+def in_order(found: Decoded) -> Any:
+    return sorted(msgspec.json.encode(snapshot, order="sorted") for snapshot in found.snapshots)
+
+
+@pytest.mark.parametrize("layout", range(60))
+def test_what_is_remembered_says_what_the_same_push_says_as_json(layout: int) -> None:
+    for numbers in range(4):
+        data = push(layout, numbers)
+        found = decoded(data.SerializeToString())
+        as_json = decoded(without_flagged(data).encode())
+        assert in_order(found) == in_order(as_json)
+        assert len(found.errors) == len(as_json.errors)
+
+
+def without_flagged(data: MetricsData) -> str:
+    """As JSON, where points without a recorded value say so by having none."""
+    for resource in data.resource_metrics:
+        for scope in resource.scope_metrics:
+            for metric in scope.metrics:
+                for point in (*metric.gauge.data_points, *metric.sum.data_points):
+                    if point.flags:
+                        point.ClearField("value")
+    return MessageToJson(data)
+
+
+def one(value: dict[str, Any], name: str = "org.apache.kafka.producer.select.total") -> bytes:
+    data = MetricsData()
+    resource = data.resource_metrics.add()
+    resource.resource.attributes.add(key="client_id").value.string_value = "c"
+    metric = resource.scope_metrics.add().metrics.add(name=name)
+    metric.gauge.data_points.add(time_unix_nano=AT_NS, start_time_unix_nano=AT_NS - 10**9, **value)
+    return data.SerializeToString()
+
+
+def says(value: bytes) -> dict[str, float]:
+    (snapshot,) = decoded(value).snapshots
+    return snapshot.metrics
+
+
+def test_numbers_of_the_same_size_are_told_apart_by_how_they_are_written() -> None:
+    as_double, as_int = one({"as_double": 7.0}), one({"as_int": 7})
+    assert len(as_double) == len(as_int)
+    for _ in range(2):
+        assert says(as_double) == says(as_int) == {"select-total": 7.0}
+    assert says(one({"as_double": 9.0})) == says(one({"as_int": 9})) == {"select-total": 9.0}
+
+
+def test_fields_in_another_order_are_read() -> None:
+    usual = one({"as_double": 7.0})
+    assert says(usual) == {"select-total": 7.0}
+    start, end = (struct.pack("<BQ", tag, at) for tag, at in ((0x11, AT_NS - 10**9), (0x19, AT_NS)))
+    value = b"\x21" + struct.pack("<d", 5.0)
+    point = usual[usual.index(start) : usual.index(start) + 27]
+    for n, parts in enumerate(((end, start, value), (value, start, end), (start, value, end))):
+        for _ in range(2):
+            found = decoded(usual.replace(point, b"".join(parts)))
+            assert [snapshot.metrics for snapshot in found.snapshots] == [{"select-total": 5.0}], n
+            assert found.snapshots[0].ts_ms == AT_NS // 1_000_000
+
+
+def test_the_same_bytes_mean_another_client_where_the_settings_say_so() -> None:
+    data = MetricsData()
+    metric = data.resource_metrics.add().scope_metrics.add().metrics.add(name="kafka.producer.select_total")
+    point = metric.gauge.data_points.add(time_unix_nano=AT_NS, as_double=1.0)
+    for name in ("client_id", "app"):
+        point.attributes.add(key=name).value.string_value = f"by {name}"
+    value = data.SerializeToString()
+    for name in ("client_id", "app", "client_id"):
+        settings = Settings(identity=IdentitySettings(otlp_client_id=(name,)))
+        (snapshot,) = decode_metrics(Raw("t", value).record, settings, ARRIVED_MS).snapshots
+        assert snapshot.client.client_id == f"by {name}"
+
+
+def test_a_broken_scope_is_counted_and_the_rest_is_read() -> None:
+    data = MetricsData.FromString(one({"as_double": 7.0}))
+    whole = data.resource_metrics[0].SerializeToString()
+    broken = whole + b"\x12\x0bkafka.\xff\xff\xff\xff\xff"
+    found = decoded(b"\x0a" + bytes((len(broken),)) + broken)
+    assert [snapshot.metrics for snapshot in found.snapshots] == [{"select-total": 7.0}]
+    assert found.errors == ["wrong-types"]
+
+
+def test_what_is_remembered_is_bounded(shapes: Shapes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_otlp_shapes, "REMEMBERED_BYTES", 10_000)
+    for n in range(500):
+        decoded(one({"as_double": 7.0}, name=f"org.apache.kafka.producer.n{n}"))
+    assert sum(len(shape.meanings) for of in shapes._of_size.values() for shape in of.values()) < 10_000 / 50
