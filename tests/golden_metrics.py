@@ -397,6 +397,52 @@ GOLDEN: dict[str, list[Row]] = {
 }
 
 
+def scraped(
+    fmt: str, host: str, port: int, metrics: Mapping[str, float], client: Mapping[str, Any], **more: Any
+) -> Row:
+    """What was scraped of a page of this host and port."""
+    return snapshot(fmt, {**client, "host": host, "instance": f"{host}:{port}"}, metrics, **more)
+
+
+JMX = {"service": "jmx"}
+GOLDEN |= {
+    "telegraf_influx_jolokia2.influx": [
+        scraped("influx", POD, 8778, SATURATED, CHECKOUT),
+        scraped("influx", "billing-0", 8778, STUCK, BILLING, topics=LAG),
+    ],
+    "telegraf_influx_prometheus.influx": [
+        scraped("influx", "checkout-1", 9404, BUFFER, CHECKOUT),
+        scraped("influx", "billing-1", 9404, {}, BILLING, topics=LAG),
+    ],
+    "telegraf_prometheus.prom": [
+        scraped(
+            "prometheus_text",
+            "checkout-1",
+            8080,
+            {**BUFFER, "request-latency-max": 61.5},
+            {**CHECKOUT, "service": "checkout", "version": "4.1.0"},
+        ),
+    ],
+    "vector_metrics.ndjson": [
+        scraped(
+            "vector_metrics", "checkout-1", 9404, {"buffer-available-bytes": 24576}, CHECKOUT | JMX, interval_ms=15_000
+        ),
+        scraped("vector_metrics", "billing-1", 9404, {}, BILLING | JMX, topics=LAG, interval_ms=15_000),
+        scraped(
+            "vector_metrics",
+            "checkout-1",
+            9404,
+            {},
+            CHECKOUT | JMX,
+            topics=[{"topic": "orders_v2", "metrics": {"record-send-total": 20}}],
+            interval_ms=15_000,
+            delta=True,
+        ),
+        {"format": "vector_metrics", "error": "no-metrics"},
+    ],
+}
+
+
 def of_protobuf(name: str) -> list[Row]:
     """What a sample of OTLP says, which its protobuf (made of it with opentelemetry-proto) says too."""
     return [{**row, "format": f"{row['format']}_protobuf"} for row in GOLDEN[name]]

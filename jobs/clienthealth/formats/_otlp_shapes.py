@@ -74,10 +74,6 @@ class _Shape:
         self.meanings: dict[Parts, _Meaning] = {}
 
 
-class _UnusualError(Exception):
-    """Fields stand in an order of their own."""
-
-
 class Shapes:
     """The shapes of the scopes that have been seen."""
 
@@ -102,7 +98,8 @@ class Shapes:
     def _remember(self, scope: bytes, listed: Sequence[_Metric], ids: Ids) -> None:
         try:
             form, meaning = _laid_out(scope, listed)
-        except _UnusualError:
+        except ValueError:
+            # Its fields stand in an order of their own.
             return
         self._remembered += len(scope)
         if self._remembered > REMEMBERED_BYTES:
@@ -186,19 +183,19 @@ def _sample(of: Metric, pairs: tuple[bytes, ...], ids: Ids) -> Sample:
 
 
 def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
-    """The shape of a scope, as a format of `struct`, and what it means. Raises _UnusualError."""
+    """The shape of a scope as a format of `struct`, and what it means. Raises ValueError: fields in another order."""
     form, behind, items = ["<"], 0, 0
     values: dict[Sample, list[tuple[int, str]]] = {}
     deltas: list[int] = []
     for said in listed:
-        begin = _place(scope, said.message, behind)
+        begin = scope.index(said.message, behind)
         if said.of is None and said.name:
-            named, end = _place(scope, said.name, begin) + len(said.name), begin + len(said.message)
+            named, end = scope.index(said.name, begin) + len(said.name), begin + len(said.message)
             form.append(f"{named - behind}s0s0s{end - named}x0s")
             behind, items = end, items + _ITEMS
         for of, start, end, value in said.points:
             times, number = _written(start, end, value)
-            at = _place(scope, times + number, max(begin, behind)) + 1
+            at = scope.index(times + number, max(begin, behind)) + 1
             form.append(f"{at - behind}s{len(times) - 1}sc{'q' if number[:1] == _AS_INT else 'd'}")
             if said.delta:
                 deltas.append(items + _TIMES)
@@ -218,10 +215,3 @@ def _written(start: int, end: int, value: float) -> tuple[bytes, bytes]:
     """Times and value of a point as it is written in the order of the fields."""
     times = (_STARTS + _END.pack(start) if start else b"") + _ENDS + _END.pack(end)
     return times, _AS_INT + _WHOLE.pack(value) if type(value) is int else _AS_DOUBLE + _DOUBLE.pack(value)
-
-
-def _place(scope: bytes, part: bytes, behind: int) -> int:
-    at = scope.find(part, behind)
-    if at < 0:
-        raise _UnusualError
-    return at

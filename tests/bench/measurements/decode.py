@@ -50,7 +50,7 @@ def multiple() -> float:
     from clienthealth.formats import RawRecord
 
     settings, now_ms = Settings(), round(time.time() * 1000)
-    least = {}
+    least: dict[str, float] = {}
     for _ in range(TURNS):
         for name in ("OTLP JSON", "OTLP protobuf"):
             records = [

@@ -1,0 +1,114 @@
+"""What a series of Prometheus says of a Kafka client, whoever scraped it and whatever brought it here.
+
+Names in three dialects (naming.py): Micrometer, the JMX exporter's default, Confluent's kafka_client.yml.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from clienthealth import naming
+from clienthealth.formats._samples import Process
+from clienthealth.formats._values import integer, place, present
+
+_NAMES = naming.spellings(naming.micrometer, naming.jmx_exporter)
+_KINDS = {"kafka_producer_": "producer", "kafka_consumer_": "consumer"}
+_PORT = re.compile(r":\d+$")
+
+#: Labels and their values; where one stands twice, the last counts.
+Labels = tuple[tuple[str, str], ...]
+
+
+class Series(NamedTuple):
+    """What a series is of. `name`: ours, None for a metric that we do not read."""
+
+    kind: str
+    name: str | None
+    client_id: str | None
+    topic: str | None
+    partition: int | None
+    of_node: bool
+
+
+class Scraped(NamedTuple):
+    """Whose the labels say that a series is."""
+
+    service: str | None
+    host: str | None
+    instance: str | None
+    version: str | None
+
+    def process(self, ts_ms: int | None) -> Process:
+        """The process at one moment."""
+        return Process(
+            ts_ms,
+            service=self.service,
+            host=self.host,
+            instance=self.instance,
+            library="java",
+            version=self.version,
+        )
+
+
+def kind_of(name: str) -> str | None:
+    """The kind of client that has metrics of this name, None where it is no Kafka client's."""
+    # Both prefixes have the same length.
+    return _KINDS.get(name[: len("kafka_producer_")])
+
+
+def our_name(name: str, of_node: bool) -> str | None:
+    """Our name of a metric, None for one that we do not read."""
+    found = _NAMES.get(name)
+    return None if of_node and found is not None and not found.startswith("request-latency") else found
+
+
+@lru_cache(maxsize=65_536)
+def series(name: str, labels: Labels) -> tuple[Series, Scraped] | None:
+    """A series by its name and labels, None where it is no Kafka client's."""
+    kind = kind_of(name)
+    if kind is None:
+        return None
+    said = dict(labels)
+    of_node = label(said, "node_id", "node-id") is not None
+    instance = label(said, "instance")
+    host, scraped = label(said, "host", "pod"), None
+    if url := label(said, "url", "endpoint"):
+        # Whose address it is; `host` is of who scraped.
+        host, scraped = place(url, host)
+    return (
+        Series(
+            kind,
+            our_name(name, of_node),
+            label(said, "client_id", "clientId", "client.id", "client-id"),
+            label(said, "topic"),
+            integer(said.get("partition")),
+            of_node,
+        ),
+        Scraped(
+            label(said, "service", "application", "app", "job"),
+            host or (_PORT.sub("", instance) if instance else None),
+            instance or scraped,
+            label(said, "kafka_version"),
+        ),
+    )
+
+
+def add(process: Process, of: Series, value: float | None) -> None:
+    """Give the process the sample of a series."""
+    process.add(of.client_id, of.kind, of.name, value, of.topic, of.partition, of_node=of.of_node)
+
+
+def labels_of(said: Mapping[str, Any]) -> Labels:
+    """The labels of a JSON object, without those that are no text or number."""
+    return tuple((name, value) for name, given in said.items() if (value := present(given)) is not None)
+
+
+def label(labels: Mapping[str, Any], *names: str) -> str | None:
+    """The value of the first of the labels that says something."""
+    for name in names:
+        if name in labels and (said := present(labels[name])) is not None:
+            return said
+    return None

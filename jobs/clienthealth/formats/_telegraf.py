@@ -1,0 +1,119 @@
+"""What Telegraf's metrics say of Kafka clients, however they are written: a name, tags, fields and a time.
+
+Those of inputs.jolokia2_agent: fields are MBean attributes; the client's id, topic and partition are tags, where the
+user listed them as tag keys. Those of inputs.prometheus, which scrapes the JMX exporter or Micrometer: the series is
+the field's name (`metric_version = 2`), or the metric's, with a field that tells its type. Telegraf leaves NaN fields
+out. Which JVM it was, tell the tag `host` and the agent's URL, or that of the scraped page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from clienthealth import naming
+from clienthealth.formats import Snapshot
+from clienthealth.formats._prometheus import Labels, kind_of, label, series
+from clienthealth.formats._prometheus import add as add_series
+from clienthealth.formats._samples import Process
+from clienthealth.formats._values import integer, number, place
+
+_NAMES = naming.spellings(naming.attribute)
+_TELLING = naming.telling()
+#: The fields in which inputs.prometheus gives the value of a series that gave the metric its name.
+_VALUES = frozenset({"gauge", "counter", "value", "untyped"})
+
+
+class Point(NamedTuple):
+    """One metric of Telegraf. `ts_ms`: None where it tells no time; values of fields as they are written."""
+
+    name: str
+    tags: Labels
+    fields: Mapping[str, Any]
+    ts_ms: int | None
+
+
+class _Whose(NamedTuple):
+    """What the tags of a point of Jolokia say."""
+
+    service: str | None
+    host: str | None
+    instance: str | None
+    client_id: str | None
+    topic: str | None
+    partition: int | None
+    of_node: bool
+
+
+class Processes:
+    """The processes of which the metrics of a record are: one Telegraf asks many, and writes several rounds at once."""
+
+    def __init__(self) -> None:
+        self._found: dict[Any, Process] = {}
+
+    def add(self, point: Point) -> None:
+        """Take a metric."""
+        if kind_of(point.name) is not None and not _VALUES.isdisjoint(point.fields):
+            for field in _VALUES & point.fields.keys():
+                self._add_series(point.name, point, point.fields[field])
+        elif any(kind_of(field) is not None for field in point.fields):
+            for field, value in point.fields.items():
+                self._add_series(field, point, value)
+        else:
+            self._add_attributes(point)
+
+    def snapshots(self) -> list[Snapshot]:
+        """One per client, process and moment."""
+        return [snapshot for process in self._found.values() for snapshot in process.snapshots()]
+
+    def _add_series(self, name: str, point: Point, value: Any) -> None:
+        found = series(name, point.tags)
+        if found is None:
+            return
+        of, scraped = found
+        process = self._found.get((point.ts_ms, scraped))
+        if process is None:
+            process = self._found[point.ts_ms, scraped] = scraped.process(point.ts_ms)
+        add_series(process, of, number(value))
+
+    def _add_attributes(self, point: Point) -> None:
+        whose = _whose(point.tags)
+        key = (point.ts_ms, whose.service, whose.host, whose.instance)
+        process = self._found.get(key)
+        if process is None:
+            process = self._found[key] = Process(
+                point.ts_ms, service=whose.service, host=whose.host, instance=whose.instance, library="java"
+            )
+        kind = _kind(point.name, point.fields)
+        for field, value in point.fields.items():
+            name = _NAMES.get(_attribute(field))
+            if whose.of_node and name is not None and not name.startswith("request-latency"):
+                name = None
+            process.add(whose.client_id, kind, name, number(value), whose.topic, whose.partition, of_node=whose.of_node)
+
+
+@lru_cache(maxsize=16_384)
+def _whose(tags: Labels) -> _Whose:
+    said = dict(tags)
+    return _Whose(
+        label(said, "service", "application", "app"),
+        *place(label(said, "jolokia_agent_url"), label(said, "host")),
+        label(said, "client-id", "client_id", "clientId"),
+        label(said, "topic"),
+        integer(label(said, "partition")),
+        label(said, "node-id", "node_id") is not None,
+    )
+
+
+def _kind(name: str, fields: Iterable[str]) -> str | None:
+    """The client's kind, from the name that the user gave the measurement, else from what only one kind has."""
+    for kind in ("producer", "consumer"):
+        if kind in name:
+            return kind
+    return next((_TELLING[a] for field in fields if (a := _attribute(field)) in _TELLING), None)
+
+
+@lru_cache(maxsize=4096)
+def _attribute(field: str) -> str:
+    return field.replace("_", "-")

@@ -1,0 +1,76 @@
+"""Prometheus's text exposition: Telegraf with `data_format = "prometheus"`, or a script that forwards a page.
+
+What the names and labels mean stands in `_prometheus.py`. A series may tell its time in milliseconds, otherwise it is
+of its record's. Recognised by a line of `# HELP` or `# TYPE`, or a series with labels.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats._prometheus import Labels, Scraped, add, series
+from clienthealth.formats._samples import Process, unusable
+from clienthealth.formats._values import epoch, number
+
+_NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*+"
+#: 1 name, 2 labels, 3 value, 4 time.
+_SERIES = re.compile(
+    rf"({_NAME})(?:\{{((?:[^\"}}]|\"(?:[^\"\\]|\\.)*+\")*+)\}})?[ \t]+"
+    r"([-+]?(?:[0-9.]+(?:[eE][-+]?\d+)?|Inf|NaN|inf|nan))(?:[ \t]+(-?\d{1,19}))?[ \t\r]*+(?:#.*)?"
+)
+_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*+)[ \t]*+=[ \t]*+"((?:[^"\\]|\\.)*+)"[ \t]*+,?[ \t]*+')
+_DESCRIBED = re.compile(rf"# (?:HELP {_NAME} |TYPE {_NAME} (?:counter|gauge|histogram|summary|untyped|unknown|info)\b)")
+_ESCAPED = re.compile(r"\\(.)")
+_ESCAPES = {"n": "\n"}
+
+
+def _recognise(record: Record) -> bool:
+    first, _, _ = record.text.partition("\n")
+    if first.startswith("# "):
+        return _DESCRIBED.match(first) is not None
+    found = _SERIES.fullmatch(first)
+    return found is not None and found[2] is not None and _labels(found[2]) is not None
+
+
+def _decode(record: Record) -> list[Snapshot]:
+    processes: dict[tuple[int | None, Scraped], Process] = {}
+    broken = 0
+    for line in record.text.split("\n"):
+        if not line or line.isspace() or line[0] == "#":
+            continue
+        found = _SERIES.fullmatch(line)
+        labels = _labels(found[2] or "") if found is not None else None
+        if found is None or labels is None:
+            broken += 1
+            continue
+        known = series(found[1], labels)
+        if known is None:
+            continue
+        of, scraped = known
+        moment = epoch(float(found[4])) if found[4] else record.ts_ms
+        process = processes.get((moment, scraped))
+        if process is None:
+            process = processes[moment, scraped] = scraped.process(moment)
+        add(process, of, number(found[3]))
+    snapshots = [snapshot for process in processes.values() for snapshot in process.snapshots()]
+    return [*snapshots, *(unusable() for _ in range(broken))]
+
+
+@lru_cache(maxsize=16_384)
+def _labels(said: str) -> Labels | None:
+    """Labels with their values, None where they are none."""
+    found = []
+    at = 0
+    while at < len(said):
+        one = _LABEL.match(said, at)
+        if one is None:
+            return None
+        value = _ESCAPED.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), one[2]) if "\\" in one[2] else one[2]
+        found.append((one[1], value))
+        at = one.end()
+    return tuple(found)
+
+
+FORMAT = Format("prometheus_text", "metrics", 82, _recognise, _decode, text=True)
