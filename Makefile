@@ -20,7 +20,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: system $(READY) ## everything that the other targets need, and nothing else
-	@.venv/bin/python -m clienthealth.jars
+	@.venv/bin/python -m clienthealth.platform.jars
 
 demo: setup ## the whole product on this machine, with clients that really fail; ARGS="--for 300"
 	@exec .venv/bin/kafka-health demo $(ARGS)

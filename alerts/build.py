@@ -18,8 +18,9 @@ from alerts.measurements import client_alerts, lag_alerts
 from alerts.rule import Alert, Links, Recording, rules_file
 from alerts.runbook_heads import with_head
 from alerts.slo import burn_alerts, recordings
+from clienthealth.configuration import load
 from clienthealth.modes import modes
-from clienthealth.settings import Settings, load
+from clienthealth.settings import Settings
 
 HERE = Path(__file__).resolve().parent
 _GROUP = "kafka-client-health"

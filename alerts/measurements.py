@@ -1,4 +1,4 @@
-"""Alerts on the four measurements. Limits and their reasons are in `clienthealth_exporters.limits`."""
+"""Alerts on the four measurements. Limits and their reasons are in `clienthealth_exporters.prometheus.limits`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alerts.rule import CLIENT, Alert, Links, dashboard_uid
-from clienthealth_exporters.limits import LIMITS
+from clienthealth_exporters.prometheus.limits import LIMITS
 
 _BY = f"by ({', '.join(CLIENT)})"
 _WHO = "{{ $labels.client_id }} of {{ $labels.service }} on {{ $labels.instance }}"

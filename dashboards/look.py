@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard as model
 
-from clienthealth.records import STATUS_ORDER
+from clienthealth.model.verdicts import STATUS_ORDER
 
 #: Grafana's names, which follow its theme, and the colours behind them.
 GOOD, WARNING, CRITICAL = "blue", "yellow", "dark-red"

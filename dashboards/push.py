@@ -25,7 +25,7 @@ from grafana_client.client import (
 )
 
 from clienthealth.errors import ServiceError, SettingsError
-from dashboards.incidents import Incident
+from dashboards.annotations import Incident
 from dashboards.scope import TAG
 
 TOKEN_VARIABLE = "GRAFANA_TOKEN"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clienthealth_exporters.limits import LIMITS
+from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import WARNING
 from dashboards.page import Page, Section
 from dashboards.panel import Panel, number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clienthealth_exporters.limits import LIMITS
+from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, LAG_STATES, WARNING, lag_words
 from dashboards.panel import Panel, Query, chart, number, rows, timeline
 from dashboards.scope import OF_GROUP, OF_GROUP_TOPIC, OF_TOPIC, WORST, to_group

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from clienthealth_exporters.limits import LIMITS
+from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, GOOD, NEUTRAL, WARNING, words
 from dashboards.panel import Panel, Query, chart, timeline
 from dashboards.scope import BY_CLIENT, OF_CLIENT, WORST, to_client

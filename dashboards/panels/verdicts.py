@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from clienthealth.model.verdicts import STATUS_ORDER
 from clienthealth.modes import FailureMode
-from clienthealth.records import STATUS_ORDER
 from dashboards.look import CRITICAL, NEUTRAL, STATUS_COLOURS, WARNING, status_words, words
 from dashboards.panel import Panel, Query, number, rows, timeline
 from dashboards.scope import BY_CLIENT, OF_CLIENT, to_client

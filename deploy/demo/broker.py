@@ -13,11 +13,11 @@ from typing import Self
 
 from kafka.errors import KafkaError
 
-from clienthealth import jars
 from clienthealth.errors import ServiceError
-from clienthealth.java import java
+from clienthealth.platform import jars
+from clienthealth.platform.java import java
+from clienthealth.platform.kafka import admin
 from clienthealth.settings import KafkaSettings, Settings
-from clienthealth_exporters.kafka import admin
 from deploy.demo.processes import Process, free_port
 from deploy.demo.topics import create_topics
 

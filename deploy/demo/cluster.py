@@ -16,8 +16,8 @@ from typing import Any, Self
 from kafka.errors import KafkaError
 
 from clienthealth.errors import ServiceError
+from clienthealth.platform.kafka import admin
 from clienthealth.settings import KafkaSettings, Settings
-from clienthealth_exporters.kafka import admin
 from deploy.demo.broker import Broker, new_cluster_id
 from deploy.demo.processes import free_port
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from clienthealth import jars
 from clienthealth.errors import DependencyError, InputError
-from clienthealth.java import has_compiler, java, version
 from clienthealth.modes import modes
+from clienthealth.platform import jars
+from clienthealth.platform.java import has_compiler, java, version
 from deploy.demo import alerting, lasting
 from deploy.demo.board import Board, account
 from deploy.demo.client import DemoClient

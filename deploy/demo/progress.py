@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from clienthealth.records import STATUS_ORDER, Status
+from clienthealth.model.verdicts import STATUS_ORDER, Status
 from deploy.demo.client import DemoClient
 from deploy.demo.running import Running
 from deploy.demo.webhook import Page

@@ -22,8 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from clienthealth_exporters.jolokia import Jolokia, JolokiaError, MBeans
-from clienthealth_exporters.mbeans import PATTERNS, RUNTIME, object_name
+from clienthealth.mbeans import PATTERNS, RUNTIME, MBeans, object_name
+from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 from deploy.demo.broker import Broker
 from deploy.demo.client import PROGRAMS, Context, DemoClient
 from deploy.demo.clients import CLIENTS

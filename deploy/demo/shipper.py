@@ -14,11 +14,12 @@ import logging
 import threading
 from pathlib import Path
 
-from clienthealth.settings import Settings, load
-from clienthealth_exporters.ecs import log_record
-from clienthealth_exporters.mbeans import Process
+from clienthealth.configuration import load
+from clienthealth.mbeans import Process
+from clienthealth.platform.stopping import told_to_stop
+from clienthealth.settings import Settings
+from clienthealth_exporters.jvm.ecs import log_record
 from clienthealth_exporters.publish import Publisher
-from clienthealth_exporters.stopping import told_to_stop
 from deploy.demo.log_file import LogEvent, LogFile
 
 log = logging.getLogger(__name__)

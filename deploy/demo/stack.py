@@ -13,10 +13,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from clienthealth import checkout
+from clienthealth.configuration import load
 from clienthealth.errors import ServiceError
-from clienthealth.selfmetrics import PREFIX, QUERY
-from clienthealth.settings import Settings, load
+from clienthealth.platform import checkout
+from clienthealth.self_monitoring.metrics import PREFIX, QUERY
+from clienthealth.settings import Settings
 from deploy.demo import alerting
 from deploy.demo.broker import Broker
 from deploy.demo.client import DemoClient

@@ -7,8 +7,8 @@ from typing import Any
 
 from kafka.errors import TopicAlreadyExistsError
 
+from clienthealth.platform.kafka import admin
 from clienthealth.settings import KafkaSettings, Settings
-from clienthealth_exporters.kafka import admin
 
 _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from clienthealth import checkout
 from clienthealth.modes import modes
+from clienthealth.platform import checkout
 from clienthealth.settings import Settings
 
 CHART = "deploy/helm/kafka-client-health"

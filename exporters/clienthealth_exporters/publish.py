@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Self
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, MessageSizeTooLargeError
 
+from clienthealth.platform import kafka
 from clienthealth.settings import Settings
-from clienthealth_exporters import kafka
 
 log = logging.getLogger(__name__)
 

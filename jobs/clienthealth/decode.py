@@ -35,14 +35,15 @@ from typing import Any
 import msgspec
 
 from clienthealth.errors import DependencyError
-from clienthealth.formats import Format, Identity, LogLine, RawRecord, Record, Snapshot, Stream, formats
+from clienthealth.formats import Format, Record, formats
+from clienthealth.formats._log_lines import opened
 from clienthealth.formats._payload import PayloadError, framed, unpacked, without_message_path
 from clienthealth.formats._protobuf import signal
 from clienthealth.formats._typed import UNKNOWN, Fast, FastClient, FastTopic, fast
-from clienthealth.formats._values import EARLIEST_MS, interval, present
-from clienthealth.logs.opening import opened
-from clienthealth.records import CLIENT_METRICS
-from clienthealth.registry import UnknownSchemaError, schema
+from clienthealth.model.metrics import CLIENT_METRICS
+from clienthealth.model.telemetry import Identity, LogLine, RawRecord, Snapshot, Stream
+from clienthealth.model.values import EARLIEST_MS, interval, present
+from clienthealth.platform.schema_registry import UnknownSchemaError, schema
 from clienthealth.settings import Settings
 
 __all__ = [

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from clienthealth.judging import evidence_of
-from clienthealth.records import Client, Status, Verdict
+from clienthealth.model.clients import Client
+from clienthealth.model.verdicts import Status, Verdict
 
 #: `moved`: what a nameless process was found to suffer from is a client's, which takes the incident over.
 Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]

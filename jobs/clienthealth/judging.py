@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clienthealth.model.readings import ClientWindow
+from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Status, Verdict
 from clienthealth.modes import FailureMode, modes
-from clienthealth.records import STATUS_ORDER, ClientWindow, Evidence, Status, Verdict
 from clienthealth.windows.view import Windows
 
 

@@ -19,8 +19,8 @@ from kafka.errors import CoordinatorNotAvailableError
 from kafka.structs import OffsetAndMetadata
 
 from clienthealth.settings import GroupSettings, KafkaSettings, Settings
-from clienthealth_exporters.group_offsets import GroupExporter, Snapshots, connection
-from clienthealth_exporters.group_reader import GroupReader
+from clienthealth_exporters.groups.exporter import GroupExporter, Snapshots, connection
+from clienthealth_exporters.groups.reader import GroupReader
 from deploy.demo.broker import Broker
 
 GROUPS, PARTITIONS, TARGET_SECONDS = 2000, 6, 0.5

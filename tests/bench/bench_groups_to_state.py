@@ -25,8 +25,8 @@ from kafka.structs import OffsetAndMetadata
 from prometheus_client.parser import text_string_to_metric_families
 
 from clienthealth.settings import KafkaSettings, Settings
-from clienthealth_exporters.group_offsets import Snapshots
-from clienthealth_exporters.group_reader import Group, GroupsReading, Member, Offsets
+from clienthealth_exporters.groups.exporter import Snapshots
+from clienthealth_exporters.groups.reader import Group, GroupsReading, Member, Offsets
 from deploy.demo.broker import Broker
 from deploy.demo.processes import Process, free_port
 from deploy.demo.topics import create_ours

@@ -18,13 +18,13 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from clienthealth.review.build import build
 from clienthealth.review.period import WEEK, Period
+from clienthealth.review.queries import build
 from clienthealth.settings import Settings
 from clienthealth.streaming import history
 from clienthealth.streaming.maintenance import maintain
 from clienthealth.streaming.session import session
-from tests.generated_history import minute_rows, quality_rows
+from tests.support.generated_history import minute_rows, quality_rows
 
 CLIENTS, DAYS = 1_000, 28
 END = datetime(2026, 11, 16, tzinfo=UTC)

@@ -23,12 +23,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from clienthealth.platform.web import Server
 from clienthealth.settings import PrometheusSettings, Settings
-from clienthealth_exporters.prometheus import PROBES, Exporter
-from clienthealth_exporters.series import FAMILIES, SCOPES
-from clienthealth_exporters.states import States
-from clienthealth_exporters.web import Server
-from tests.health_records import NOW_MS, group, wire
+from clienthealth_exporters.prometheus.exporter import PROBES, Exporter
+from clienthealth_exporters.prometheus.series import FAMILIES, SCOPES
+from clienthealth_exporters.prometheus.states import States
+from tests.support.health_records import NOW_MS, group, wire
 
 GROUPS = 2_000
 PARTITIONS = 6

@@ -15,8 +15,8 @@ from typing import Any, Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from clienthealth.configuration import load
 from clienthealth.errors import ServiceError
-from clienthealth.settings import load
 from deploy.demo.broker import Broker
 from deploy.demo.processes import Process, free_port
 from deploy.demo.topics import create_ours

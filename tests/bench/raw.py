@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from clienthealth import jars
+from clienthealth.platform import jars
 from deploy.demo.processes import Process
 from tests.bench.lab import Lab
 from tests.bench.publish import Filled

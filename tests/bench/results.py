@@ -13,8 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from clienthealth import jars
-from clienthealth.java import java
+from clienthealth.platform import jars
+from clienthealth.platform.java import java
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".cache" / "bench"

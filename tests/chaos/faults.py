@@ -16,14 +16,14 @@ from subprocess import CalledProcessError
 from kafka import TopicPartition
 
 from clienthealth.errors import ServiceError
-from clienthealth.selfmetrics import QUERY
+from clienthealth.self_monitoring.metrics import QUERY
 from deploy.demo.gateway import Gateway
 from deploy.demo.processes import free_port
-from tests import fake_grafana
 from tests.chaos import disks, parts
 from tests.chaos.load import Slice
 from tests.chaos.told import position
 from tests.chaos.world import Run
+from tests.support import fake_grafana
 
 #: The seconds of a slice whose records are published before, during and after its fault.
 BEFORE, AFTER = 120, 240

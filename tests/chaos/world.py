@@ -15,10 +15,11 @@ from typing import Any, Self
 from confluent_kafka import KafkaException, Producer
 from prometheus_client.parser import text_string_to_metric_families
 
+from clienthealth.configuration import load
 from clienthealth.errors import ServiceError
-from clienthealth.selfmetrics import PREFIX, QUERY
-from clienthealth.settings import KafkaSettings, Settings, load
-from clienthealth_exporters.kafka import admin
+from clienthealth.platform.kafka import admin
+from clienthealth.self_monitoring.metrics import PREFIX, QUERY
+from clienthealth.settings import KafkaSettings, Settings
 from deploy.demo.broker import Broker
 from deploy.demo.gateway import Gateway
 from deploy.demo.processes import free_port

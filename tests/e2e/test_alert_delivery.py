@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from alerts.build import alertmanager_config, write
+from clienthealth.platform.web import Request
 from clienthealth.settings import Settings
-from clienthealth_exporters.prometheus import Exporter
-from clienthealth_exporters.states import States
-from clienthealth_exporters.web import Request
-from tests.health_records import deadlock, group, healthy, record, verdict, wire
+from clienthealth_exporters.prometheus.exporter import Exporter
+from clienthealth_exporters.prometheus.states import States
+from tests.support.health_records import deadlock, group, healthy, record, verdict, wire
 
 PROMETHEUS = shutil.which("prometheus")
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")

@@ -24,16 +24,16 @@ from prometheus_client import generate_latest
 from alerts.build import write
 from alerts.rule import CLIENT, dashboard_uid
 from clienthealth.modes import modes
-from clienthealth.selfmetrics import QUERY, SelfMetrics
+from clienthealth.self_monitoring.metrics import QUERY, SelfMetrics
 from clienthealth.settings import Settings
 from clienthealth.streaming.stepping import Summary
-from clienthealth_exporters.prometheus import Exporter
-from clienthealth_exporters.states import States
+from clienthealth_exporters.prometheus.exporter import Exporter
+from clienthealth_exporters.prometheus.states import States
 from dashboards.build import boards
-from tests.alert_rules import ROOT
-from tests.dashboard_reading import Board, label_values, panels
 from tests.e2e.test_alert_delivery import awaited, free_address, now_ms, started
-from tests.health_records import deadlock, group, healthy, record, verdict, wire
+from tests.support.alert_rules import ROOT
+from tests.support.dashboard_reading import Board, label_values, panels
+from tests.support.health_records import deadlock, group, healthy, record, verdict, wire
 
 PROMETHEUS = shutil.which("prometheus")
 pytestmark = pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed")

@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from clienthealth.settings import Settings, load
+from clienthealth.configuration import load
+from clienthealth.settings import Settings
 from deploy.demo import alerting
 from deploy.demo.clients import CLIENTS
 

@@ -9,8 +9,8 @@ import pytest
 from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.html_report import html_report
 from clienthealth.settings import Settings
-from tests.browser import check, node_modules
-from tests.recorded import RECORDINGS
+from tests.support.browser import check, node_modules
+from tests.support.recorded import RECORDINGS
 
 
 @pytest.fixture(scope="module")

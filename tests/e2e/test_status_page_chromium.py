@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from clienthealth.platform.web import Request, Response, Server
 from clienthealth.settings import PrometheusSettings, Settings
-from clienthealth_exporters.prometheus import PROBES, Exporter
-from clienthealth_exporters.states import States
-from clienthealth_exporters.web import Request, Response, Server
-from tests.health_records import NOW_MS, deadlock, group, healthy, record, verdict, wire
+from clienthealth_exporters.prometheus.exporter import PROBES, Exporter
+from clienthealth_exporters.prometheus.states import States
+from tests.support.health_records import NOW_MS, deadlock, group, healthy, record, verdict, wire
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.laws.sources import ROOT
-from tests.recorded import RECORDINGS
+from clienthealth.reference.sources import ROOT
+from tests.support.recorded import RECORDINGS
 
 UV = shutil.which("uv") or shutil.which("uv", path=str(ROOT / ".cache" / "uv" / "bin"))
 

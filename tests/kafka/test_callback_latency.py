@@ -14,18 +14,18 @@ from kafka import KafkaConsumer, TopicPartition
 
 from clienthealth.decode import decode_metrics
 from clienthealth.diagnose import bucket_of, pack
-from clienthealth.formats import RawRecord
 from clienthealth.indicators.client import client_indicators
-from clienthealth.records import Source
+from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import RawRecord
+from clienthealth.platform.kafka import producer
 from clienthealth.settings import JvmSettings, Settings, TopicSettings
 from clienthealth.windows.packed import Packer
-from clienthealth_exporters.jvm import Exporter, Target, Targets
-from clienthealth_exporters.kafka import producer
+from clienthealth_exporters.jvm.exporter import Exporter, Target, Targets
 from clienthealth_exporters.publish import Publisher
 from deploy.demo.broker import Broker
 from deploy.demo.clients import CLIENTS
 from deploy.demo.running import Running
-from tests.demo_world import World
+from tests.support.demo_world import World
 
 TOPIC = "callback-latency-metrics"
 SECONDS = 40.0

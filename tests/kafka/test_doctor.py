@@ -15,8 +15,8 @@ import pytest
 from clienthealth.doctor import Finding, checks, codecs
 from clienthealth.doctor.brokers import kafka_works
 from clienthealth.doctor.servers import servers
+from clienthealth.platform.kafka import producer
 from clienthealth.settings import KafkaSettings, LinkSettings, ReviewSettings, Settings, TopicSettings
-from clienthealth_exporters.kafka import producer
 from deploy.demo.broker import Broker
 from deploy.demo.processes import free_port
 from deploy.demo.topics import create_ours, create_topics

@@ -20,9 +20,9 @@ from kafka.structs import OffsetAndMetadata
 
 from clienthealth.errors import ServiceError
 from clienthealth.settings import GroupSettings, KafkaSettings, LagSettings, Settings, TopicSettings
-from clienthealth_exporters import group_offsets
-from clienthealth_exporters.group_reader import GroupReader
-from tests.group_histories import lag_of
+from clienthealth_exporters.groups import exporter
+from clienthealth_exporters.groups.reader import GroupReader
+from tests.support.group_histories import lag_of
 
 PATIENCE_SECONDS = 30.0
 
@@ -53,8 +53,8 @@ class Lab:
         self.admin = KafkaAdminClient(bootstrap_servers=servers)
         self.producer = KafkaProducer(bootstrap_servers=servers)
         self.now = 1_700_000_000.0
-        self.reader = GroupReader(group_offsets.connection(self.settings), self.settings.groups, lambda: self.now)
-        self.snapshots = group_offsets.Snapshots(self.settings)
+        self.reader = GroupReader(exporter.connection(self.settings), self.settings.groups, lambda: self.now)
+        self.snapshots = exporter.Snapshots(self.settings)
         self.readings: list[dict[str, Any]] = []
         self.consumers: list[KafkaConsumer] = []
         self.create()
@@ -234,12 +234,12 @@ def test_snapshots_are_published_and_a_restart_of_the_connection_costs_nothing(l
     consumer = lab.join("shown")
     lab.produce(10)
     lab.commit(consumer, 4)
-    exporter = group_offsets.GroupExporter(lab.settings)
-    assert exporter.cycle() == 1
-    exporter._reader._disconnect()
-    assert exporter.cycle() == 1
-    exporter.close()
-    assert exporter.failures_total == 0
+    running = exporter.GroupExporter(lab.settings)
+    assert running.cycle() == 1
+    running._reader._disconnect()
+    assert running.cycle() == 1
+    running.close()
+    assert running.failures_total == 0
 
     records = KafkaConsumer(
         lab.settings.topics.metrics[0],
@@ -269,21 +269,21 @@ def test_a_broker_that_restarts_is_read_again(tmp_path: Path) -> None:
         consumer.assign([TopicPartition("orders", 0)])
         consumer.commit({TopicPartition("orders", 0): OffsetAndMetadata(0, "", -1)})
         consumer.close()
-        exporter = group_offsets.GroupExporter(settings)
-        eventually(lambda: exporter.cycle() == 1)
+        running = exporter.GroupExporter(settings)
+        eventually(lambda: running.cycle() == 1)
         broker.kill()
-        failures = exporter.failures_total
-        assert exporter.cycle() == 0
-        assert exporter.failures_total > failures
+        failures = running.failures_total
+        assert running.cycle() == 0
+        assert running.failures_total > failures
         broker.start()
-        eventually(lambda: exporter.cycle() == 1)
-        exporter.close()
+        eventually(lambda: running.cycle() == 1)
+        running.close()
 
 
 def test_it_stops_when_told_to(lab: Lab) -> None:
     lab.admin.create_topics([NewTopic(lab.settings.topics.metrics[0], 1, 1)])
     stop = threading.Event()
-    service = threading.Thread(target=group_offsets.serve, args=(lab.settings, stop))
+    service = threading.Thread(target=exporter.serve, args=(lab.settings, stop))
     service.start()
     stop.set()
     service.join(PATIENCE_SECONDS)
@@ -294,14 +294,14 @@ def test_once_prints_for_people_and_for_machines(lab: Lab, capsys: pytest.Captur
     consumer = lab.join("shown")
     lab.produce(10)
     lab.commit(consumer, 4)
-    assert group_offsets.once(lab.settings, as_json=True) == 0
+    assert exporter.once(lab.settings, as_json=True) == 0
     (snapshot,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert snapshot["client"]["client_id"] == f"{lab.name}-shown"
-    assert group_offsets.once(lab.settings, as_json=False) == 0
+    assert exporter.once(lab.settings, as_json=False) == 0
     assert capsys.readouterr().out.splitlines()[1].split()[-5:-2] == ["4", "10", "6"]
 
 
 def test_a_cluster_that_is_not_there_is_an_error_of_ours() -> None:
     nowhere = Settings(kafka=KafkaSettings(bootstrap_servers="127.0.0.1:1"), groups=GroupSettings(timeout_seconds=0.2))
     with pytest.raises(ServiceError, match=r"127\.0\.0\.1:1"):
-        group_offsets.once(nowhere, as_json=True)
+        exporter.once(nowhere, as_json=True)

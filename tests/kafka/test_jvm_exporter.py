@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
+from clienthealth.platform.kafka import consumer, producer
 from clienthealth.settings import JvmSettings, Settings, TopicSettings
-from clienthealth_exporters.jvm import Exporter, Target, Targets
-from clienthealth_exporters.kafka import consumer, producer
+from clienthealth_exporters.jvm.exporter import Exporter, Target, Targets
 from clienthealth_exporters.publish import Publisher
 from deploy.demo.broker import Broker
 from deploy.demo.client import DemoClient
 from deploy.demo.clients import CLIENTS
 from deploy.demo.running import Running
-from tests.demo_world import World
+from tests.support.demo_world import World
 
 METRICS, LOGS = "test-jvm-metrics", "test-jvm-logs"
 

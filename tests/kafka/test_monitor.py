@@ -97,12 +97,15 @@ class Lab:
         return found
 
     def worked_off(self, records: int) -> bool:
-        """Has it finished the batches of so many records."""
+        """Has it finished the batches of so many records. Not while the checkpoint is set back."""
         root = self.folder / "checkpoints/monitor"
         done = [int(path.name) for path in (root / "commits").glob("[0-9]*")]
         if not done:
             return False
-        offsets = map(json.loads, (root / "offsets" / str(max(done))).read_text().splitlines()[2:])
+        newest = root / "offsets" / str(max(done))
+        if not newest.exists():
+            return False
+        offsets = map(json.loads, newest.read_text().splitlines()[2:])
         return sum(sum(of.values()) for source in offsets for of in source.values()) >= records
 
     def await_(self, what: Callable[[], bool], seconds: float = 300) -> None:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
+from clienthealth.platform.kafka import producer
 from clienthealth.settings import KafkaSettings, Settings, TopicSettings
-from clienthealth_exporters.health_topic import HealthTopic
-from clienthealth_exporters.kafka import producer
-from tests.health_records import deadlock, group, healthy, key
+from clienthealth_exporters.prometheus.health_topic import HealthTopic
+from tests.support.health_records import deadlock, group, healthy, key
 
 if TYPE_CHECKING:
     from deploy.demo.broker import Broker

@@ -21,14 +21,14 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
-from clienthealth import jars
 from clienthealth.decode import decode_logs, decode_metrics
-from clienthealth.formats import LogLine, Snapshot
-from clienthealth.java import java
+from clienthealth.model.telemetry import LogLine, Snapshot
+from clienthealth.platform import jars
+from clienthealth.platform.java import java
 from clienthealth.settings import Settings
 from deploy.demo.client import PROGRAMS
 from deploy.demo.processes import free_port
-from tests.raw_records import Raw
+from tests.support.raw_records import Raw
 
 if TYPE_CHECKING:
     from deploy.demo.broker import Broker
@@ -136,6 +136,16 @@ def jvm(jar_set: str, folder: Path, servers: str, *options: str) -> Iterator[sub
             running.terminate()
 
 
+def has_sent(export: bytes) -> bool:
+    """Does an export of OTLP JSON count records of the producer that were sent?"""
+    scopes = (scope for resource in json.loads(export)["resourceMetrics"] for scope in resource["scopeMetrics"])
+    metrics = {metric["name"]: metric for scope in scopes for metric in scope["metrics"]}
+    total = metrics.get("kafka.producer.record_send_total", {"sum": {"dataPoints": []}})
+    return any(
+        point.get("asDouble", 0) > 0 for of in total.values() if isinstance(of, dict) for point in of["dataPoints"]
+    )
+
+
 def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str, list[bytes]]]:
     """Metrics by the OpenTelemetry agent and by Jolokia of one JVM; logs by logback's encoder and by the agent."""
     (folder / "logback.xml").write_text(
@@ -160,18 +170,18 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
     with jvm("test-logback", folder, servers, *agents, *(f"-D{name}={value}" for name, value in options.items())):
         out = folder / "out"
 
-        def exported(kind: str, word: bytes, times: int = 1) -> Callable[[], list[bytes]]:
+        def exported(kind: str, holds: Callable[[bytes], bool]) -> Callable[[], bytes | None]:
             start = f'{{"{kind}"'.encode()
 
-            def found() -> list[bytes]:
-                lines = [line for line in out.read_bytes().splitlines() if line.startswith(start) and word in line]
-                return lines if len(lines) >= times else []
+            def newest() -> bytes | None:
+                lines = (line for line in out.read_bytes().splitlines(keepends=True) if line.endswith(b"\n"))
+                return next((line for line in lines if line.startswith(start) and holds(line)), None)
 
-            return found
+            return newest
 
         # The first exports tell of a client that has not sent yet.
-        otlp = eventually(exported("resourceMetrics", b"kafka.producer.record_send_total", times=5))[-1]
-        logs = eventually(exported("resourceLogs", b"clientId=jvm-producer"))
+        otlp = eventually(exported("resourceMetrics", has_sent))
+        logs = [eventually(exported("resourceLogs", lambda line: b"clientId=jvm-producer" in line))]
         request = json.dumps([{"type": "read", "mbean": mbean} for mbean in READS]).encode()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/jolokia/", request, timeout=10) as answer:
             bulk = answer.read()

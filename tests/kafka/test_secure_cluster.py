@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from clienthealth.configuration import load
 from clienthealth.doctor import brokers
 from clienthealth.doctor.brokers import kafka_works
-from clienthealth.settings import Settings, load
-from clienthealth_exporters.kafka import consumer, producer
+from clienthealth.platform.kafka import consumer, producer
+from clienthealth.settings import Settings
 from deploy.demo.processes import Process, free_port
 from tests.kafka.secure_broker import SecureBroker, authority
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth import jars
 from clienthealth.errors import DependencyError, ServiceError
+from clienthealth.platform import jars
+from clienthealth.platform.kafka import admin, consumer, producer
 from clienthealth.settings import KafkaSettings, Settings
-from clienthealth_exporters.kafka import admin, consumer, producer
 from deploy.demo.broker import Broker
 from deploy.demo.cluster import Cluster
 from deploy.demo.legacy import LegacyBroker

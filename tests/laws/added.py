@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.laws.sources import ROOT
+from clienthealth.reference.sources import ROOT
 
 
 class Copy:

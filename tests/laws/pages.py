@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from tests.laws.sources import ROOT
+from clienthealth.reference.sources import ROOT
 
 SKIPPED = ("recordings", "node_modules", "golden")
 

@@ -7,11 +7,12 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pytest
 
-from tests.laws.sources import ROOT, imports, modules, tree
+from clienthealth.reference.rooms import uses
+from clienthealth.reference.sources import ROOT, imports, modules, tree
 
 #: Reading and writing files, other programs, networks. Delta and Kafka too: they are what results are written to.
 OUTSIDE = {
@@ -24,17 +25,15 @@ CALLS = {
 }
 #: Where it is done because that is what the package is for.
 PLACES = (
-    *("clienthealth.streaming.kafka", "clienthealth.streaming.history", "clienthealth.streaming.maintenance"),
-    *("clienthealth.cli", "clienthealth.doctor"),
+    *("clienthealth.streaming.topics", "clienthealth.streaming.history", "clienthealth.streaming.maintenance"),
+    *("clienthealth.cli", "clienthealth.doctor", "clienthealth.platform"),
 )
 APART = ("clienthealth_exporters", "dashboards", "alerts", "deploy")
 #: Single modules elsewhere that do it all the same, with the reason.
 EXCUSED = {
-    "clienthealth.settings": "reads the file of settings",
-    "clienthealth.jars": "fetches jars and keeps them",
-    "clienthealth.registry": "asks a schema registry for the schemas that its frames name",
-    "clienthealth.java": "asks the Java of this machine for its version",
+    "clienthealth.configuration": "reads the file of settings",
     "clienthealth.recordings": "reads the files that people attach",
+    "clienthealth.reference.sources": "reads the sources of this checkout",
     "clienthealth.diagnose.archives": "unpacks the archives among them",
     "clienthealth.diagnose.inputs": "finds them",
     "clienthealth.reference": "reads the pages whose blocks it fills in",
@@ -45,6 +44,23 @@ EXCUSED = {
     "clienthealth.review.mail": "sends the report",
     "clienthealth.review.render": "writes the report, beside its own style sheet",
 }
+#: The rooms by what they stand on: a room uses rooms of earlier lines only, and never one of its own line.
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("errors", "model"),
+    ("settings", "logs", "mbeans"),
+    ("platform", "windows", "formats", "recordings"),
+    ("indicators", "decode"),
+    ("modes",),
+    ("judging", "configuration"),
+    ("incidents",),
+    ("step", "self_monitoring"),
+    ("streaming", "diagnose", "doctor"),
+    ("review",),
+    ("cli",),
+    ("reference",),
+    ("exporters.publish", "exporters.python_client", "exporters.prometheus"),
+    ("exporters.jvm", "exporters.groups"),
+)
 #: What Spark brings with it, and where alone that may be imported, even within a function.
 SPARK = ("pyspark", "delta", "pandas", "pyarrow", "py4j")
 WITH_SPARK = ("clienthealth.streaming", "clienthealth.review")
@@ -52,7 +68,7 @@ WITH_SPARK = ("clienthealth.streaming", "clienthealth.review")
 HOT_PATH = (
     *("clienthealth.decode", "clienthealth.formats", "clienthealth.logs", "clienthealth.windows", "clienthealth.step"),
     *("clienthealth.indicators", "clienthealth.modes", "clienthealth.judging", "clienthealth.incidents"),
-    *("clienthealth.health", "clienthealth.diagnose", "clienthealth.recordings"),
+    *("clienthealth.model.health_record", "clienthealth.diagnose", "clienthealth.recordings"),
 )
 EVERY = sorted(modules())
 
@@ -90,6 +106,21 @@ def test_a_cycle_would_be_found() -> None:
     assert list(_cycles({"a": ["b"], "b": ["c"], "c": ["b"]})) == ["b → c → b"]
 
 
+def test_every_room_uses_only_rooms_before_it() -> None:
+    assert {name for floor in FLOORS for name in floor} == uses().keys()
+    assert upwards(FLOORS, uses()) == []
+
+
+def upwards(floors: Iterable[Iterable[str]], used: Mapping[str, Iterable[str]]) -> list[str]:
+    """Every arrow that does not point to an earlier floor, as `room → room`."""
+    floor = {name: number for number, names in enumerate(floors) for name in names}
+    return [f"{name} → {other}" for name in used for other in sorted(used[name]) if floor[other] >= floor[name]]
+
+
+def test_an_arrow_upwards_or_to_the_side_would_be_found() -> None:
+    assert upwards([["a"], ["b", "c"]], {"a": ["c"], "b": ["a"], "c": ["b"]}) == ["a → c", "c → b"]
+
+
 def touches(module: str) -> set[str]:
     """By what a module reaches out of the process."""
     named = {name for name in imports(module) if name in OUTSIDE}
@@ -118,7 +149,7 @@ def test_every_excuse_is_needed(module: str) -> None:
 
 def test_sources_and_sinks_judge_nothing() -> None:
     above = (*HOT_PATH, "clienthealth.streaming.query", "clienthealth.streaming.batch")
-    allowed = ("clienthealth.incidents", "clienthealth.health")  # what is written
+    allowed = ("clienthealth.incidents", "clienthealth.model.health_record")  # what is written
     for module in (m for m in EVERY if within(m, PLACES[:3])):
         assert [n for n in imports(module) if within(n, above) and not within(n, allowed)] == [], module
 

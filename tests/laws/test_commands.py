@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from clienthealth.reference.sources import ROOT
 from tests.laws.pages import commands, pages
-from tests.laws.sources import ROOT
 
 #: How a command line begins → the file of tests that runs it, or `not run: …`.
 PROVEN = {

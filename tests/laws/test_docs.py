@@ -14,12 +14,13 @@ import pytest
 
 from clienthealth.cli import commands as known_commands
 from clienthealth.cli import parser_for
+from clienthealth.configuration import NOT_SETTINGS, load
 from clienthealth.modes import modes
-from clienthealth.settings import NOT_SETTINGS, Settings, load
-from tests.alert_rules import alerts, recordings
-from tests.known_metrics import known_labels
+from clienthealth.reference.sources import ROOT
+from clienthealth.settings import Settings
 from tests.laws.pages import commands, pages
-from tests.laws.sources import ROOT
+from tests.support.alert_rules import alerts, recordings
+from tests.support.known_metrics import known_labels
 
 ALL = "\n".join(pages().values())
 README = pages()["README.md"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests import matrix
+from tests.support import matrix
 
 
 def test_every_verdict_is_as_reviewed() -> None:
@@ -11,6 +11,6 @@ def test_every_verdict_is_as_reviewed() -> None:
     moved = [f"- {line}" for line in reviewed if line not in judged]
     moved += [f"+ {line}" for line in judged if line not in reviewed]
     assert judged == reviewed, (
-        "verdicts moved; if each of these is right, run `python -m tests.matrix --write` and say why in the commit:\n"
+        "verdicts moved; if each is right, run `python -m tests.support.matrix --write` and say why in the commit:\n"
         + "\n".join(moved)
     )

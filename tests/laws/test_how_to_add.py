@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from clienthealth import modes
-from clienthealth.records import Client, ClientWindow, Reading
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import ClientWindow, Reading
+from clienthealth.reference.sources import ROOT
 from tests.laws.added import Copy
-from tests.laws.sources import ROOT
 
 PAGE = "jobs/clienthealth/modes/README.md"
 MODE = "rebalance-storm"

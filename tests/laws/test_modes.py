@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 import clienthealth.modes
-from clienthealth import checkout
 from clienthealth.diagnose.causes import CAUSES
 from clienthealth.judging import judge_windows
 from clienthealth.logs.signatures import SIGNATURES
 from clienthealth.modes import FailureMode, modes
+from clienthealth.platform import checkout
 from tests.laws.test_modes_recordings import truth, verdicts, was_stopped
-from tests.recorded import clients, folders
 from tests.scenarios import scenarios
+from tests.support.recorded import clients, folders
 
 ALL = list(modes().values())
 every_mode = pytest.mark.parametrize("mode", ALL, ids=lambda mode: mode.id)

@@ -13,9 +13,10 @@ import pytest
 
 from clienthealth.judging import judge_windows
 from clienthealth.logs.signatures import BLOCKING, CONSUMER_STALLED, DEADLOCK, LOOP, METADATA, NOT_CLOSED
+from clienthealth.model.readings import ClientWindow
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
-from clienthealth.records import ClientWindow, Verdict
-from tests.recorded import RECORDINGS, Recorded, clients, folders
+from tests.support.recorded import RECORDINGS, Recorded, clients, folders
 
 EVIDENCE = RECORDINGS / "evidence"
 

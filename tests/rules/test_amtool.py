@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from alerts.build import alertmanager_config
-from tests.alert_rules import ROOT, Rule, alerts
+from tests.support.alert_rules import ROOT, Rule, alerts
 
 pytestmark = pytest.mark.skipif(shutil.which("amtool") is None, reason="amtool is not installed")
 CONFIG = ROOT / "alerts/alertmanager.yml"

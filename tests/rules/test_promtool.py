@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.alert_rules import RULE_FILES, TEST_FILES
+from tests.support.alert_rules import RULE_FILES, TEST_FILES
 
 pytestmark = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 

@@ -7,17 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from clienthealth.records import (
-    Client,
-    ClientWindow,
-    Kind,
-    LogEvent,
-    Reading,
-    Status,
-    Thread,
-    ThreadDump,
-    TopicReading,
-)
+from clienthealth.model.clients import Client, Kind
+from clienthealth.model.readings import ClientWindow, LogEvent, Reading, Thread, ThreadDump, TopicReading
+from clienthealth.model.verdicts import Status
 
 T0 = 1_795_200_000_000
 MIB = 1024 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from clienthealth.records import Reading, Thread, ThreadDump
+from clienthealth.model.readings import Reading, Thread, ThreadDump
 from tests.scenarios._making import (
     LOOKUP,
     PUT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from clienthealth.records import LogEvent, Reading, Thread
+from clienthealth.model.readings import LogEvent, Reading, Thread
 from tests.scenarios._making import (
     Scenario,
     consumer,

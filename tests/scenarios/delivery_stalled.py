@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from clienthealth.records import LogEvent, Reading
+from clienthealth.model.readings import LogEvent, Reading
 from tests.scenarios._making import (
     Scenario,
     every,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clienthealth.records import LogEvent, Thread
+from clienthealth.model.readings import LogEvent, Thread
 from tests.scenarios._making import (
     AWAIT_UPDATE,
     CALLBACK,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clienthealth.records import Reading
+from clienthealth.model.readings import Reading
 from tests.scenarios._making import (
     MIB,
     STARTED,

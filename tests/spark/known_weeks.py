@@ -24,10 +24,10 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from clienthealth.records import Client
+from clienthealth.model.clients import Client
 from clienthealth.review.period import WEEK, Period
 from clienthealth.streaming import history
-from tests.generated_history import Fault, client_rows, minute_rows, quality_rows, status_of, write_faults
+from tests.support.generated_history import Fault, client_rows, minute_rows, quality_rows, status_of, write_faults
 
 W46 = Period(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC))
 W43 = W46.before(3)

@@ -9,9 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from clienthealth.reference.sources import ROOT
 from deploy.demo.stack import QUICK_START
 from tests.laws.pages import commands, pages
-from tests.laws.sources import ROOT
 
 
 def run(command: str, *more: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:

@@ -19,17 +19,18 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from clienthealth.records import STATUS_ORDER, Client
-from clienthealth.review.build import build
+from clienthealth.model.clients import Client
+from clienthealth.model.verdicts import STATUS_ORDER
 from clienthealth.review.model import Review
 from clienthealth.review.period import Period
+from clienthealth.review.queries import build
 from clienthealth.settings import Settings
 from clienthealth.streaming import history
 from dashboards.build import boards
-from tests.alert_rules import recordings
-from tests.dashboard_reading import panels
 from tests.e2e.test_alert_delivery import free_address, started
-from tests.generated_history import Fault, client_rows, minute_rows, quality_rows, status_of
+from tests.support.alert_rules import recordings
+from tests.support.dashboard_reading import panels
+from tests.support.generated_history import Fault, client_rows, minute_rows, quality_rows, status_of
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("prometheus") and shutil.which("promtool")), reason="prometheus is not installed"

@@ -12,7 +12,9 @@ from pyspark.sql import SparkSession
 
 from clienthealth.errors import InputError, SettingsError
 from clienthealth.incidents import Transition
-from clienthealth.records import Client, Evidence, Source, Verdict
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import Source
+from clienthealth.model.verdicts import Evidence, Verdict
 from clienthealth.streaming import history
 from clienthealth.streaming.maintenance import maintain
 from clienthealth.streaming.stepping import Quality

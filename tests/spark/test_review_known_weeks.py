@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from clienthealth.review.build import build
 from clienthealth.review.loss import Loss
 from clienthealth.review.model import (
     Alert,
@@ -24,6 +23,7 @@ from clienthealth.review.model import (
     Upgrade,
 )
 from clienthealth.review.period import Period
+from clienthealth.review.queries import build
 from clienthealth.review.render import write
 from clienthealth.review.slo import Minutes
 from clienthealth.settings import LinkSettings, Settings

@@ -9,11 +9,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from clienthealth.incidents import Change
-from clienthealth.records import Client
+from clienthealth.model.clients import Client
 from clienthealth.review import episodes, incidents
 from clienthealth.review.period import Period
 from clienthealth.streaming import history
-from tests.generated_history import Fault
+from tests.support.generated_history import Fault
 
 DAY = Period(datetime(2026, 11, 10, tzinfo=UTC), datetime(2026, 11, 11, tzinfo=UTC))
 NOON = DAY.start + timedelta(hours=12)

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from clienthealth.review.build import build
+from clienthealth.review.queries import build
 from clienthealth.review.render import write
 from clienthealth.settings import LinkSettings, Settings
-from tests.browser import check, node_modules
 from tests.spark import known_weeks as known
+from tests.support.browser import check, node_modules
 
 ACTIONS = """
 [[action]]

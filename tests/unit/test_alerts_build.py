@@ -12,7 +12,7 @@ from alerts import build
 from alerts.runbook_heads import with_head
 from alerts.yaml_text import Node, document
 from clienthealth.settings import LinkSettings, Settings
-from tests.alert_rules import ROOT, RULE_FILES, read
+from tests.support.alert_rules import ROOT, RULE_FILES, read
 
 
 def test_committed_files_are_current() -> None:

@@ -14,9 +14,9 @@ from alerts.rule import UID_LENGTH, dashboard_uid
 from alerts.slo import BURNS, Burn
 from clienthealth.modes import modes
 from clienthealth.settings import Settings
-from tests.alert_rules import ROOT, TEST_FILES, Rule, alerts, read
-from tests.known_metrics import known_labels
-from tests.promql import compares, metrics, surviving
+from tests.support.alert_rules import ROOT, TEST_FILES, Rule, alerts, read
+from tests.support.known_metrics import known_labels
+from tests.support.promql import compares, metrics, surviving
 
 ALERTS = alerts()
 RUNBOOKS = ROOT / "alerts/runbooks"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from alerts.build import alertmanager_config
-from tests.alert_rules import ROOT, read
+from tests.support.alert_rules import ROOT, read
 
 CONFIG = ROOT / "alerts/alertmanager.yml"
 CLIENT = {"service": "orders", "host": "h", "instance": "h:1", "client_id": "c"}

@@ -9,8 +9,8 @@ import pytest
 
 from clienthealth.indicators.client import client_indicators
 from clienthealth.settings import LagSettings
-from tests.recorded import RECORDINGS, clients
-from tests.stacked import stacked
+from tests.support.recorded import RECORDINGS, clients
+from tests.support.stacked import stacked
 
 #: Seconds between readings: as they were recorded, and as monitors usually read.
 every_interval = pytest.mark.parametrize("interval", [1, 10])

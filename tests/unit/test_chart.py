@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from alerts import build
-from clienthealth.settings import Settings, load
+from clienthealth.configuration import load
+from clienthealth.settings import Settings
 from deploy.supply import helm
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from clienthealth.formats import Snapshot
 from clienthealth.incidents import Transition
+from clienthealth.model.telemetry import Snapshot
 from clienthealth.windows.packed import Said
-from tests.chronic import FAILURES, NOT_CLOSED, Failure
-from tests.stepped import START, Stepped, snapshot
+from tests.support.chronic import FAILURES, NOT_CLOSED, Failure
+from tests.support.stepped import START, Stepped, snapshot
 
 BEGIN = 60
 DAY = 86_400

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dashboards.look import PALETTE
-from tests.colour_vision import VISION, closest, difference
+from tests.support.colour_vision import VISION, closest, difference
 
 GRAFANA_DEFAULT = ("#73BF69", "#EAB839", "#F2495C")
 

@@ -17,14 +17,14 @@ from alerts.rule import UID_LENGTH
 from alerts.slo import BURNS
 from clienthealth.modes import modes
 from clienthealth.settings import LinkSettings, ReviewSettings, Settings
-from clienthealth_exporters.limits import LIMITS
-from clienthealth_exporters.series import EXPORTER_FAMILIES, FAMILIES
+from clienthealth_exporters.prometheus.limits import LIMITS
+from clienthealth_exporters.prometheus.series import EXPORTER_FAMILIES, FAMILIES
 from dashboards.build import boards
 from dashboards.panels.monitor import BEHIND_SECONDS, REJECTED_RATIO, STALE_SECONDS
-from tests.alert_rules import ROOT, alerts, recordings
-from tests.dashboard_reading import panels
-from tests.known_metrics import known_labels
-from tests.promql import metrics, nodes
+from tests.support.alert_rules import ROOT, alerts, recordings
+from tests.support.dashboard_reading import panels
+from tests.support.known_metrics import known_labels
+from tests.support.promql import metrics, nodes
 
 BOARDS = boards()
 ALERTS = alerts()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dashboards.build import OUT, boards, generate, pages
-from tests.alert_rules import ROOT
-from tests.dashboard_lint import RULES, findings
+from tests.support.alert_rules import ROOT
+from tests.support.dashboard_lint import RULES, findings
 
 BOARDS = boards()
 each_board = pytest.mark.parametrize("name", BOARDS)

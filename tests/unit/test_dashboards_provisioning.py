@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from clienthealth.settings import Settings
-from tests.alert_rules import ROOT, alerts
+from tests.support.alert_rules import ROOT, alerts
 
 PROMTOOL = shutil.which("promtool")
 

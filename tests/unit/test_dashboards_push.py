@@ -13,9 +13,9 @@ import pytest
 
 from clienthealth.cli import main
 from clienthealth.errors import InputError
+from dashboards.annotations import incidents
 from dashboards.build import boards
-from dashboards.incidents import incidents
-from tests.fake_grafana import TOKEN, Grafana, serving
+from tests.support.fake_grafana import TOKEN, Grafana, serving
 
 
 @pytest.fixture

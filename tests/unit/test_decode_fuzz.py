@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from clienthealth.decode import HEADERS, KINDS, Decoded, decode_any, decode_metrics, fast, latest_ms
-from clienthealth.formats import Snapshot, formats
-from clienthealth.records import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.formats import formats
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.telemetry import Snapshot
 from clienthealth.settings import Settings
-from tests.golden_metrics import GOLDEN
-from tests.metrics_cases import CASES, record
-from tests.mutations import mutated
-from tests.raw_records import ARRIVED_MS, Raw, sample
+from tests.support.golden_metrics import GOLDEN
+from tests.support.metrics_cases import CASES, record
+from tests.support.mutations import mutated
+from tests.support.raw_records import ARRIVED_MS, Raw, sample
 
 #: What `decode.py` may say of a record that it cannot use.
 REASONS = {

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from clienthealth.records import Status
+from clienthealth.model.verdicts import Status
 from deploy.demo import lasting
 from deploy.demo.clients import CLIENTS
 from deploy.demo.main import shortcomings

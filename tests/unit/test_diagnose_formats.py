@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clienthealth.cli import main
-from tests.raw_records import SAMPLES
+from tests.support.raw_records import SAMPLES
 
 
 def test_files_of_one_record_and_of_one_per_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,8 @@ from clienthealth.diagnose import diagnose
 from clienthealth.modes import modes
 from clienthealth.recordings import read
 from clienthealth.settings import Settings
-from tests.matrix import MATRIX
-from tests.recorded import RECORDINGS
+from tests.support.matrix import MATRIX
+from tests.support.recorded import RECORDINGS
 
 FOLDERS = (
     "deadlock-0.11",

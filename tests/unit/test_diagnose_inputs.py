@@ -16,7 +16,7 @@ from clienthealth.diagnose import archives
 from clienthealth.diagnose.examine import examine
 from clienthealth.errors import InputError
 from clienthealth.settings import Settings
-from tests.attachments import ARCHIVES, AROUND_LINES, LAYOUTS, log, statuses, unpacked, worst
+from tests.support.attachments import ARCHIVES, AROUND_LINES, LAYOUTS, log, statuses, unpacked, worst
 
 DEADLOCK, BLOCKED, LOOP = "deadlock-4.1", "send-blocked-topic-4.1", "shutdown-loop-a"
 METADATA, CALLBACK = "send-blocked-on-metadata", "producer-callback-deadlock"

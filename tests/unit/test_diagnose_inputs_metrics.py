@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.attachments import statuses, worst
-from tests.recorded import RECORDINGS
+from tests.support.attachments import statuses, worst
+from tests.support.recorded import RECORDINGS
 
 CALLBACK = "producer-callback-deadlock"
 _NAME = re.compile(r"(?P<group>[\w-]+-metrics)/(?P<name>[^{}]+)\{(?P<tags>.*)\}")

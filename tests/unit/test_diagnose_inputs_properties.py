@@ -14,8 +14,8 @@ from clienthealth.diagnose.layouts import Layouts
 from clienthealth.diagnose.prefixes import Prefixes
 from clienthealth.diagnose.scan import Scanner
 from clienthealth.diagnose.text import plain
-from tests.attachments import log, statuses, unpacked, worst
-from tests.recorded import RECORDINGS
+from tests.support.attachments import log, statuses, unpacked, worst
+from tests.support.recorded import RECORDINGS
 
 RUNS = settings(
     max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]

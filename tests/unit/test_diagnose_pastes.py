@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.attachments import log, statuses, worst
-from tests.pasted import BLOCKS, SEARCHES, TEXTS, cut, entries
-from tests.recorded import RECORDINGS
+from tests.support.attachments import log, statuses, worst
+from tests.support.pasted import BLOCKS, SEARCHES, TEXTS, cut, entries
+from tests.support.recorded import RECORDINGS
 
 CALLBACK, METADATA, LOOP, CLOSED = (
     "producer-callback-deadlock",

@@ -17,8 +17,10 @@ from clienthealth.diagnose.html_report import html_report
 from clienthealth.diagnose.input import Input
 from clienthealth.diagnose.outcome import EXIT_CODES, exit_code, json_lines
 from clienthealth.diagnose.report import colour_of, report, width_of
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import Source
+from clienthealth.model.verdicts import Evidence, Status, Verdict
 from clienthealth.modes import modes
-from clienthealth.records import Client, Evidence, Source, Status, Verdict
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SHAPES = Path(__file__).parents[1] / "dump_shapes"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from clienthealth.configuration import load
 from clienthealth.diagnose import diagnose
 from clienthealth.diagnose.outcome import exit_code
 from clienthealth.logs.dump_formats import Found, found_in, may_hold_dumps
 from clienthealth.logs.dumps import placed_frames, threads
+from clienthealth.model.verdicts import Verdict
 from clienthealth.recordings import RawRecord
-from clienthealth.records import Verdict
-from clienthealth.settings import load
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 FOLDER = Path(__file__).parents[1] / "dump_shapes"

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 import pytest
 
 from clienthealth.logs.dumps import DUMP_LINE, dumps, line_sample, rejoin, threads, written_ms
-from clienthealth.records import LogEvent, Source, Thread
-from tests.recorded import RECORDINGS
+from clienthealth.model.readings import LogEvent, Source, Thread
+from tests.support.recorded import RECORDINGS
 
 JVM_8 = (
     """\

@@ -10,15 +10,15 @@ from datetime import datetime
 from pathlib import Path
 
 from clienthealth.decode import decode_logs
-from clienthealth.formats import LogLine, RawRecord
 from clienthealth.logs.dumps import DUMP_LINE, rejoin
 from clienthealth.logs.events import LITERALS, said, worth_decoding
 from clienthealth.logs.sampling import SAMPLING_MS, sample_key
 from clienthealth.logs.signatures import SIGNATURES, Signature
+from clienthealth.model.readings import LogEvent, Source, ThreadDump
+from clienthealth.model.telemetry import LogLine, RawRecord
 from clienthealth.recordings import read
-from clienthealth.records import LogEvent, Source, ThreadDump
 from clienthealth.settings import Settings
-from tests.recorded import RECORDINGS
+from tests.support.recorded import RECORDINGS
 from tests.unit.test_dumps import EXPECTED, JVM_8, as_tuples
 from tests.unit.test_formats_logs import ARRIVED_MS, raw, sample
 

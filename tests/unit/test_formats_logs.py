@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clienthealth.decode import Decoded, decode_logs
-from clienthealth.formats import RawRecord, formats
+from clienthealth.formats import formats
 from clienthealth.logs.events import said
-from clienthealth.records import Source
+from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import RawRecord
 from clienthealth.settings import Settings
 
 SAMPLES = Path(__file__).parent.parent / "formats"

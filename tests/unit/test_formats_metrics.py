@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 from clienthealth.decode import Decoded, decode_any, decode_metrics, key_parts
-from clienthealth.formats import Format, RawRecord, Snapshot, formats
+from clienthealth.formats import Format, formats
+from clienthealth.model.telemetry import RawRecord, Snapshot
 from clienthealth.settings import IdentitySettings, MonitorSettings, Settings
-from tests.golden_metrics import AT, GOLDEN, KEYS, Row
-from tests.metrics_cases import CASES, OWN_ATTRIBUTE, REJECTED, P, otlp, record
-from tests.raw_records import ARRIVED_MS, SAMPLES, Raw, sample
+from tests.support.golden_metrics import AT, GOLDEN, KEYS, Row
+from tests.support.metrics_cases import CASES, OWN_ATTRIBUTE, REJECTED, P, otlp, record
+from tests.support.raw_records import ARRIVED_MS, SAMPLES, Raw, sample
 
 
 def decoded(raw: Raw, settings: Settings | None = None) -> Decoded:

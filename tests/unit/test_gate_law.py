@@ -14,14 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clienthealth.judging import gate, verdict
+from clienthealth.model.clients import Kind
+from clienthealth.model.readings import ClientWindow
 from clienthealth.modes import FailureMode, modes
-from clienthealth.records import ClientWindow, Kind
 from clienthealth.windows.view import Windows
-from tests.arbitrary import arbitrary_window
-from tests.recorded import clients, folders
 from tests.scenarios import _making as making
 from tests.scenarios import scenarios
-from tests.stacked import stacked
+from tests.support.arbitrary import arbitrary_window
+from tests.support.recorded import clients, folders
+from tests.support.stacked import stacked
 
 LIVE = [mode for mode in modes().values() if mode.gate]
 every_live_mode = pytest.mark.parametrize("mode", LIVE, ids=lambda mode: mode.id)

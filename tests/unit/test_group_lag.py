@@ -10,13 +10,13 @@ from typing import Any
 from kafka import TopicPartition
 
 from clienthealth.decode import decode_metrics
-from clienthealth.formats import Identity, Member, Snapshot, TopicMetrics
+from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
 from clienthealth.settings import Settings
-from clienthealth_exporters.group_offsets import Snapshots
-from clienthealth_exporters.group_reader import Group, GroupsReading, Offsets
-from clienthealth_exporters.group_reader import Member as Owner
-from tests.raw_records import SAMPLES, Raw, sample
-from tests.stepped import Stepped
+from clienthealth_exporters.groups.exporter import Snapshots
+from clienthealth_exporters.groups.reader import Group, GroupsReading, Offsets
+from clienthealth_exporters.groups.reader import Member as Owner
+from tests.support.raw_records import SAMPLES, Raw, sample
+from tests.support.stepped import Stepped
 
 NOON_MS = 1_700_000_000_000 - 1_700_000_000_000 % 300_000
 SETTINGS = Settings()

@@ -20,8 +20,8 @@ from kafka.errors import (
 
 from clienthealth.errors import ServiceError
 from clienthealth.settings import GroupSettings, Settings
-from clienthealth_exporters.group_offsets import Snapshots, table
-from clienthealth_exporters.group_reader import GroupReader, Member, Offsets
+from clienthealth_exporters.groups.exporter import Snapshots, table
+from clienthealth_exporters.groups.reader import GroupReader, Member, Offsets
 
 ORDERS = TopicPartition("orders", 0)
 PAYMENTS = TopicPartition("payments", 0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from clienthealth.incidents import Incidents, OpenIncident
-from clienthealth.records import Client, Evidence, Status, Verdict
+from clienthealth.model.clients import Client
+from clienthealth.model.verdicts import Evidence, Status, Verdict
 
 CLIENT = Client("orders", "web-7", "web-7:31337", "order-producer", "producer")
 MODE = "producer-callback-deadlock"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from clienthealth.health import verdict_from_json, verdict_json
 from clienthealth.judging import evidence_of, merged
-from clienthealth.records import Evidence, Source, Verdict
+from clienthealth.model.health_record import verdict_from_json, verdict_json
+from clienthealth.model.readings import Source
+from clienthealth.model.verdicts import Evidence, Verdict
 
 MODE = "producer-callback-deadlock"
 

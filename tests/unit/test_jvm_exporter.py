@@ -15,13 +15,13 @@ import pytest
 from kafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
 
 from clienthealth.errors import InputError, SettingsError
+from clienthealth.mbeans import RUNTIME, MBeans, Process, object_name, process, snapshots
 from clienthealth.settings import JvmSettings, Settings
-from clienthealth_exporters.ecs import dump_record, shortened
-from clienthealth_exporters.jolokia import Jolokia, JolokiaError, MBeans
-from clienthealth_exporters.jvm import Exporter, Target, Targets, Watch
-from clienthealth_exporters.mbeans import RUNTIME, Process, object_name, process, snapshots
+from clienthealth_exporters.jvm.ecs import dump_record, shortened
+from clienthealth_exporters.jvm.exporter import Exporter, Target, Targets, Watch
+from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
+from clienthealth_exporters.jvm.suspicion import DumpPlan, Reason, Suspicion
 from clienthealth_exporters.publish import Publisher
-from clienthealth_exporters.suspicion import DumpPlan, Reason, Suspicion
 
 PROCESS = Process("orders", "web-7", "web-7:31337")
 JAVA: MBeans = {
@@ -447,7 +447,7 @@ def test_a_silent_jvm_is_asked_less_and_less_often() -> None:
 
 
 def test_a_slow_jvm_does_not_delay_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clienthealth_exporters.jvm.TICK_SECONDS", 0.01)
+    monkeypatch.setattr("clienthealth_exporters.jvm.exporter.TICK_SECONDS", 0.01)
     released = threading.Event()
     enough = threading.Event()
 

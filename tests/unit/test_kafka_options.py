@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from clienthealth.errors import SettingsError
+from clienthealth.platform.kafka import producer, python_options
 from clienthealth.settings import KafkaSettings, Settings
-from clienthealth_exporters.kafka import producer, python_options
 
 
 def test_sasl_over_tls() -> None:

@@ -20,7 +20,7 @@ from clienthealth.indicators.lag import (
 )
 from clienthealth.indicators.lag_state import STATE_ORDER
 from clienthealth.settings import LagSettings
-from tests.group_histories import lag_of
+from tests.support.group_histories import lag_of
 
 LIMITS = LagSettings()
 GROUP = "invoices"

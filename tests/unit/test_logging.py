@@ -24,4 +24,4 @@ def test_a_repeated_line_of_the_library_comes_once_a_minute() -> None:
 
 def test_our_own_lines_always_come() -> None:
     shown = _Repeated("kafka").filter
-    assert all(shown(line("clienthealth_exporters.group_offsets", "the cluster cannot be read", 0.0)) for _ in range(3))
+    assert all(shown(line("clienthealth_exporters.groups.exporter", "cannot be read", 0)) for _ in range(3))

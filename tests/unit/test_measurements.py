@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from clienthealth_exporters.health_record import read
-from clienthealth_exporters.measurements import Measurement, measurements
-from tests.health_records import record
+from clienthealth_exporters.prometheus.health_record import read
+from clienthealth_exporters.prometheus.measurements import Measurement, measurements
+from tests.support.health_records import record
 
 
 def shown(kind: str, **indicators: Any) -> dict[str, Measurement]:

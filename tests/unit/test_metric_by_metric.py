@@ -9,19 +9,20 @@ from typing import Any
 
 import pytest
 
-from clienthealth import naming
 from clienthealth.decode import decode_metrics
 from clienthealth.diagnose import bucket_of, pack
 from clienthealth.indicators.client import client_indicators
 from clienthealth.judging import judge_windows
-from clienthealth.records import ClientWindow, Reading, TopicReading, Verdict
+from clienthealth.model import metric_names
+from clienthealth.model.readings import ClientWindow, Reading, TopicReading
+from clienthealth.model.verdicts import Verdict
 from clienthealth.settings import LagSettings, Settings
 from clienthealth.windows.packed import Packer
 from clienthealth.windows.view import Windows
-from tests.raw_records import ARRIVED_MS, Raw
-from tests.recorded import Recorded
 from tests.scenarios._making import T0, at
 from tests.scenarios.producer_callback_deadlock import SCENARIOS
+from tests.support.raw_records import ARRIVED_MS, Raw
+from tests.support.recorded import Recorded
 
 DEADLOCK = SCENARIOS[0].window.readings
 STYLES = ("canonical", "adapter", "jmxtrans")
@@ -68,7 +69,7 @@ def samples(kind: str, reading: Reading) -> Iterator[tuple[str, str, float, Topi
     """MBean group, attribute, value, and whose it is where not the client's."""
     for topic in (None, *reading.topics):
         for name, value in (topic or reading).metrics.items():
-            groups = [g for g, names in naming.JAVA.items() if name in names and g.startswith(kind)]
+            groups = [g for g, names in metric_names.JAVA.items() if name in names and g.startswith(kind)]
             yield (groups[-1] if topic else groups[0]), name, value, topic
 
 
@@ -80,7 +81,7 @@ def adapter(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, A
         yield {
             "timestamp": datetime.fromtimestamp(reading.ts_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "value": str(value),
-            "name": naming.micrometer(group, name),
+            "name": metric_names.micrometer(group, name),
             "labels": labels,
         }
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clienthealth.health import verdict_from_json, verdict_json
+from clienthealth.model.health_record import verdict_from_json, verdict_json
+from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 from clienthealth.modes import FailureMode, modes
-from clienthealth.records import ClientWindow, LogEvent, Thread, ThreadDump
-from tests.arbitrary import arbitrary_window
 from tests.scenarios import _making as making
+from tests.support.arbitrary import arbitrary_window
 
 
 @pytest.mark.parametrize("mode", list(modes().values()), ids=lambda mode: mode.id)

@@ -9,9 +9,9 @@ import urllib.request
 import pytest
 
 from clienthealth.errors import ServiceError
-from clienthealth.monitor_port import HUNG_SECONDS, Port, serve
-from clienthealth.selfmetrics import QUERY, SelfMetrics
-from clienthealth_exporters.web import Request
+from clienthealth.platform.web import Request
+from clienthealth.self_monitoring.metrics import QUERY, SelfMetrics
+from clienthealth.self_monitoring.port import HUNG_SECONDS, Port, serve
 
 
 class Monitor:

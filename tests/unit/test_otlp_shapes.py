@@ -21,7 +21,7 @@ from clienthealth.decode import Decoded, decode_metrics
 from clienthealth.formats import _otlp_shapes, otlp_metrics_protobuf
 from clienthealth.formats._otlp_shapes import Shapes
 from clienthealth.settings import IdentitySettings, Settings
-from tests.raw_records import ARRIVED_MS, Raw
+from tests.support.raw_records import ARRIVED_MS, Raw
 
 AT_NS = 1795200030000 * 1_000_000
 TOTALS = ("producer.record.send.total", "producer.select.total", "consumer.fetch.manager.records.consumed.total")

@@ -17,7 +17,7 @@ from clienthealth.errors import ServiceError
 from clienthealth.settings import Settings
 from tests import fake_registry
 from tests.fake_registry import AVRO, Registry
-from tests.raw_records import ARRIVED_MS, Raw, sample
+from tests.support.raw_records import ARRIVED_MS, Raw, sample
 
 AT = 1795200030000
 READING = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clienthealth.errors import ServiceError
-from clienthealth.records import Source
+from clienthealth.model.readings import Source
 from clienthealth.streaming.checkpoint import Part, Pending
 from clienthealth.streaming.poison import DEATHS, Guard, narrowed
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from clienthealth.settings import PrometheusSettings, Settings
-from clienthealth_exporters.prometheus import Exporter
-from clienthealth_exporters.series import EXPORTER_FAMILIES, FAMILIES, SCOPES
-from clienthealth_exporters.states import States
-from tests.health_records import NOW_MS, deadlock, group, healthy, key, record, wire
+from clienthealth_exporters.prometheus.exporter import Exporter
+from clienthealth_exporters.prometheus.series import EXPORTER_FAMILIES, FAMILIES, SCOPES
+from clienthealth_exporters.prometheus.states import States
+from tests.support.health_records import NOW_MS, deadlock, group, healthy, key, record, wire
 
 NOW = NOW_MS / 1000
 WHO = 'service="orders-api",host="web-7",instance="web-7:31337",client_id="order-producer"'

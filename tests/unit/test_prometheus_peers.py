@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from clienthealth.platform import web
+from clienthealth.platform.compressed_pages import Packed, Page
+from clienthealth.platform.web import Answer, Request, Response, Server
 from clienthealth.settings import PrometheusSettings, Settings
-from clienthealth_exporters import web
-from clienthealth_exporters.packed import Packed, Page
-from clienthealth_exporters.prometheus import PROBES, Exporter
-from clienthealth_exporters.states import States
-from clienthealth_exporters.web import Answer, Request, Response, Server
-from tests.health_records import NOW_MS, healthy, key, record, wire
+from clienthealth_exporters.prometheus.exporter import PROBES, Exporter
+from clienthealth_exporters.prometheus.states import States
+from tests.support.health_records import NOW_MS, healthy, key, record, wire
 
 LINES = "".join(f'metric{{client="{number}"}} {number}\n' for number in range(200_000))
 PAGE = Page(Packed.of([LINES]), "last 1\n")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from clienthealth.settings import Settings
-from clienthealth_exporters.exposition import page
-from clienthealth_exporters.states import States
-from tests.health_records import NOW_MS, deadlock, group, healthy, key, record, wire
+from clienthealth_exporters.prometheus.exposition import page
+from clienthealth_exporters.prometheus.states import States
+from tests.support.health_records import NOW_MS, deadlock, group, healthy, key, record, wire
 
 KEY = key("orders-api", "web-7:31337", "order-producer")
 

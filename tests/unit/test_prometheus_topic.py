@@ -13,8 +13,8 @@ from kafka.errors import KafkaTimeoutError, UnsupportedCodecError
 
 from clienthealth.errors import ServiceError
 from clienthealth.settings import Settings
-from clienthealth_exporters import health_topic
-from clienthealth_exporters.health_topic import HealthTopic
+from clienthealth_exporters.prometheus import health_topic
+from clienthealth_exporters.prometheus.health_topic import HealthTopic
 
 
 @dataclass

@@ -19,11 +19,11 @@ from pathlib import Path
 import pytest
 
 from clienthealth.errors import ServiceError, SettingsError
+from clienthealth.platform.web import Request, Response, Server
 from clienthealth.settings import PrometheusSettings, Settings
-from clienthealth_exporters.prometheus import PROBES, Exporter
-from clienthealth_exporters.states import States
-from clienthealth_exporters.web import Request, Response, Server
-from tests.health_records import NOW_MS, deadlock, healthy, wire
+from clienthealth_exporters.prometheus.exporter import PROBES, Exporter
+from clienthealth_exporters.prometheus.states import States
+from tests.support.health_records import NOW_MS, deadlock, healthy, wire
 
 LOCAL = PrometheusSettings(port=0)
 

@@ -12,10 +12,10 @@ import pytest
 from kafka import TopicPartition
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
-from clienthealth_exporters.durations import Durations
 from clienthealth_exporters.python_client import connection_of, library_metrics, report
-from clienthealth_exporters.python_probes import MAX_TOPICS, ConsumerProbe, ProducerProbe
-from clienthealth_exporters.python_watch import watch
+from clienthealth_exporters.python_client.durations import Durations
+from clienthealth_exporters.python_client.probes import MAX_TOPICS, ConsumerProbe, ProducerProbe
+from clienthealth_exporters.python_client.watch import watch
 
 
 class Clock:

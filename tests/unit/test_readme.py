@@ -7,8 +7,8 @@ import shlex
 import pytest
 
 from clienthealth.cli import main
+from clienthealth.reference.sources import ROOT
 from tests.laws.pages import commands, pages
-from tests.laws.sources import ROOT
 
 
 def test_the_recorded_deadlock_is_diagnosed_in_80_columns(

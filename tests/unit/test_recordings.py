@@ -10,9 +10,9 @@ import pytest
 
 from clienthealth.cli.replay import in_order
 from clienthealth.errors import InputError
+from clienthealth.mbeans import Process
 from clienthealth.recordings import read, readings
-from clienthealth.recordtimes import moved, time_of
-from clienthealth_exporters.mbeans import Process
+from clienthealth.recordings.times import moved, time_of
 
 READING = b'{"ts": 1795208530689, "client_id": "p", "metrics": {"producer-metrics/select-total{client-id=p}": 5}}'
 LINE = "2026-11-20 21:02:10,164 INFO  [main] app - hello"

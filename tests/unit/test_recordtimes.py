@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clienthealth.recordtimes import moved, time_of
-from tests.golden_metrics import AT, GOLDEN
-from tests.raw_records import sample
+from clienthealth.recordings.times import moved, time_of
+from tests.support.golden_metrics import AT, GOLDEN
+from tests.support.raw_records import sample
 
 DAY_MS = 86_400_000
 #: kafka-python's own metrics() says no time.

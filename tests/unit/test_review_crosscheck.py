@@ -14,7 +14,7 @@ import pytest
 from clienthealth.errors import ServiceError
 from clienthealth.review.crosscheck import firing
 from clienthealth.review.model import MeasurementAlert
-from tests.review_example import WEEK
+from tests.support.review_example import WEEK
 
 RULES = {
     "groups": [

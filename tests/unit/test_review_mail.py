@@ -17,7 +17,7 @@ from clienthealth.errors import ServiceError, SettingsError
 from clienthealth.review.mail import check, send
 from clienthealth.review.render import write
 from clienthealth.settings import ReviewSettings
-from tests.review_example import review
+from tests.support.review_example import review
 
 
 class Post(socketserver.ThreadingTCPServer):

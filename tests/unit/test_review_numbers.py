@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clienthealth.review import words
+from clienthealth.review import wording
 from clienthealth.review.capacity import buffer_distribution, buffers, percentile
 from clienthealth.review.coverage import gap_minutes, gaps
 from clienthealth.review.loss import Loss, Range, of_all, of_service
@@ -12,7 +12,7 @@ from clienthealth.review.model import Gap
 from clienthealth.review.period import Period, utc
 from clienthealth.review.slo import Budget, Minutes, objectives
 
-NB = words.NB
+NB = wording.NB
 
 
 def test_suspected_and_confirmed_spend_the_budget_and_unknown_counts_neither_way() -> None:
@@ -104,7 +104,7 @@ def test_records_lost_count_beside_the_minutes_also_of_a_service_that_left_none(
     assert services[0].as_json()["lost_records"] == {"at_least": 12, "at_most": 12, "state": "missed"}
     # Every minute was healthy, and the service is not shown as 100 % healthy.
     assert services[0].minutes.sli == 1
-    assert [words.healthy(s) for s in services] == [f"<{NB}100.00{NB}%", "–", f"100.00{NB}%", "–"]
+    assert [wording.healthy(s) for s in services] == [f"<{NB}100.00{NB}%", "–", f"100.00{NB}%", "–"]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_records_lost_count_beside_the_minutes_also_of_a_service_that_left_none(
     ],
 )
 def test_what_was_lost_in_words(records: Range | None, in_bytes: Range | None, text: str) -> None:
-    assert words.lost(records, in_bytes) == text
+    assert wording.lost(records, in_bytes) == text
 
 
 def test_percentile_is_the_lowest_class_that_covers_the_share() -> None:
@@ -173,21 +173,21 @@ def test_gaps_are_what_nobody_watched() -> None:
     ],
 )
 def test_what_is_not_whole_is_never_shown_as_whole(ratio: float, digits: int, text: str) -> None:
-    assert words.percent(ratio, digits) == f"{text}{NB}%"
+    assert wording.percent(ratio, digits) == f"{text}{NB}%"
 
 
 def test_words() -> None:
-    assert words.duration(6000) == f"1{NB}h{NB}40{NB}min"
-    assert words.duration(0) == f"0{NB}s"
-    assert words.duration(86_400 + 59) == f"1{NB}d"
-    assert words.duration(None) == "–"
-    assert words.short(1234) == "1.2k"
-    assert words.short(45_678) == "46k"
-    assert words.points(-0.0123) == "−1.23"
-    assert words.points(0.000001) == "±0.00"
-    assert words.lost((0, 1140), (0, 99)) == "0 to 1,140"
-    assert words.lost((7, 7), None) == "7"
-    assert words.lost(None, (0, 4096)) == "0 to 4,096 bytes"
-    assert words.listed(["a", "b", "c", "d"]) == "a, b, c and 1 more"
-    assert words.listed(["a", "b"]) == "a and b"
-    assert words.left(-1.61) == f"161{NB}% over"
+    assert wording.duration(6000) == f"1{NB}h{NB}40{NB}min"
+    assert wording.duration(0) == f"0{NB}s"
+    assert wording.duration(86_400 + 59) == f"1{NB}d"
+    assert wording.duration(None) == "–"
+    assert wording.short(1234) == "1.2k"
+    assert wording.short(45_678) == "46k"
+    assert wording.points(-0.0123) == "−1.23"
+    assert wording.points(0.000001) == "±0.00"
+    assert wording.lost((0, 1140), (0, 99)) == "0 to 1,140"
+    assert wording.lost((7, 7), None) == "7"
+    assert wording.lost(None, (0, 4096)) == "0 to 4,096 bytes"
+    assert wording.listed(["a", "b", "c", "d"]) == "a, b, c and 1 more"
+    assert wording.listed(["a", "b"]) == "a and b"
+    assert wording.left(-1.61) == f"161{NB}% over"

@@ -26,9 +26,9 @@ from clienthealth.review.model import (
 from clienthealth.review.period import Period
 from clienthealth.review.render import definitions, html, markdown, write
 from clienthealth.review.slo import Minutes, total
-from clienthealth.review.words import NB
+from clienthealth.review.wording import NB
 from clienthealth.settings import LinkSettings
-from tests.review_example import WEEK, review, service, theme, watched
+from tests.support.review_example import WEEK, review, service, theme, watched
 
 FINE, ILL = Minutes(ok=10_080), Minutes(ok=9_980, suspected=20, confirmed=80)
 HOSTILE = "<script>alert(1)</script> [x](javascript:alert(1)) | `rm` \n# not a heading"

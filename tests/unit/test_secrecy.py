@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 
 from clienthealth import cli
 from clienthealth.cli import _logging
+from clienthealth.configuration import load
+from clienthealth.configuration.text import in_force, toml
 from clienthealth.errors import HealthError, SettingsError
 from clienthealth.modes import modes
-from clienthealth.secrecy import HIDDEN, redacted
-from clienthealth.settings import KafkaSettings, Settings, load
-from clienthealth.settings_text import in_force, toml
-from clienthealth_exporters.kafka import python_options
-from clienthealth_exporters.web import SECURITY_HEADERS
+from clienthealth.platform.kafka import python_options
+from clienthealth.platform.secrecy import HIDDEN, redacted
+from clienthealth.platform.web import SECURITY_HEADERS
+from clienthealth.settings import KafkaSettings, Settings
 
 PLANTED = "s3cr3t-0f-0urs"
 KEYS = [

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from clienthealth.configuration import load
+from clienthealth.configuration.text import in_force
 from clienthealth.errors import SettingsError
-from clienthealth.settings import load
-from clienthealth.settings_text import in_force
 
 
 def written(folder: Path, text: str) -> str:

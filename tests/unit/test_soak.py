@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import msgspec
 
 from clienthealth.decode import decode_metrics, fast
-from clienthealth.formats import RawRecord
-from clienthealth.records import Source
+from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import RawRecord
 from clienthealth.settings import Settings
-from tests.golden_metrics import GOLDEN
-from tests.mutations import damaged
-from tests.raw_records import ARRIVED_MS, sample
+from tests.support.golden_metrics import GOLDEN
+from tests.support.mutations import damaged
+from tests.support.raw_records import ARRIVED_MS, sample
 
 SENT = 200_000
 #: Records of other formats than our own, one client each.

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from clienthealth import words
+from clienthealth.model import wording
 from clienthealth.modes import modes
+from clienthealth.platform.web import Request
 from clienthealth.settings import LinkSettings, Settings
-from clienthealth_exporters import runbook_pages
-from clienthealth_exporters.markdown import html
-from clienthealth_exporters.prometheus import Exporter
-from clienthealth_exporters.states import States
-from clienthealth_exporters.web import Request
-from tests.health_records import NOW_MS, deadlock, group, healthy, record, verdict, wire
+from clienthealth_exporters.prometheus import runbook_pages
+from clienthealth_exporters.prometheus.exporter import Exporter
+from clienthealth_exporters.prometheus.markdown import html
+from clienthealth_exporters.prometheus.states import States
+from tests.support.health_records import NOW_MS, deadlock, group, healthy, record, verdict, wire
 
 NOW = NOW_MS / 1000
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
@@ -266,20 +266,20 @@ def test_unknown_is_never_zero() -> None:
     ],
 )
 def test_durations(seconds: float, shown: str) -> None:
-    assert words.duration(seconds) == shown
+    assert wording.duration(seconds) == shown
 
 
 @pytest.mark.parametrize(
     ("seconds", "shown"), [(0.00013, "0.13 ms"), (0.012, "12 ms"), (1.25, "1.2 s"), (200, "3 min 20 s")]
 )
 def test_latencies(seconds: float, shown: str) -> None:
-    assert words.short_seconds(seconds) == shown
+    assert wording.short_seconds(seconds) == shown
 
 
 def test_moments() -> None:
-    assert words.moment(NOW, NOW) == "21:04:00 UTC"
-    assert words.moment(NOW - 86_400, NOW) == "2026-11-19 21:04:00 UTC"
-    assert words.moment(1e18, NOW) == "an impossible time"
+    assert wording.moment(NOW, NOW) == "21:04:00 UTC"
+    assert wording.moment(NOW - 86_400, NOW) == "2026-11-19 21:04:00 UTC"
+    assert wording.moment(1e18, NOW) == "an impossible time"
 
 
 def test_every_runbook_is_served() -> None:

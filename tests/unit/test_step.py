@@ -11,12 +11,13 @@ import pytest
 
 from clienthealth.decode import key_parts
 from clienthealth.judging import gate, judge_windows
+from clienthealth.model.readings import ClientWindow, Source
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import FailureMode, modes
-from clienthealth.records import ClientWindow, Source, Verdict
 from clienthealth.step import Published, departures, judgement, minutes
 from clienthealth.streaming.stepping import REJECT, _rows
 from clienthealth.windows.view import Windows
-from tests.stepped import START, Stepped, snapshot, told
+from tests.support.stepped import START, Stepped, snapshot, told
 
 MODE = "producer-callback-deadlock"
 

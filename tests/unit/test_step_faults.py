@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from clienthealth.records import Source
+from clienthealth.model.readings import Source
 from clienthealth.step import readings, said
 from clienthealth.windows.packed import WHO
-from tests.stepped import Stepped, snapshot, told
+from tests.support.stepped import Stepped, snapshot, told
 
 
 def test_a_client_whose_readings_cannot_be_entered_costs_no_other(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from clienthealth.formats import Snapshot
 from clienthealth.incidents import Transition
-from tests.stepped import START, Stepped, snapshot, told
+from clienthealth.model.telemetry import Snapshot
+from tests.support.stepped import START, Stepped, snapshot, told
 
 DEADLOCK, LOOP = "producer-callback-deadlock", "consumer-shutdown-loop"
 BUFFER = 4_194_304.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import resource
 
-from clienthealth.formats import Snapshot
+from clienthealth.model.telemetry import Snapshot
 from clienthealth.settings import MonitorSettings, Settings
 from clienthealth.windows.packed import Said
-from tests.stepped import START, Stepped, snapshot, told
+from tests.support.stepped import START, Stepped, snapshot, told
 
 
 def limited(**limits: int) -> Settings:

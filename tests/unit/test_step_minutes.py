@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from clienthealth.formats import Snapshot, TopicMetrics
-from tests.stepped import START, Stepped, snapshot
+from clienthealth.model.telemetry import Snapshot, TopicMetrics
+from tests.support.stepped import START, Stepped, snapshot
 
 CLIENTS = {"a": 1, "b": 10, "c": 60}
 SECONDS = 15 * 60

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.stepped import Stepped, snapshot
+from tests.support.stepped import Stepped, snapshot
 from tests.unit.test_step_time import by_batch, honest, in_order, metrics
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from clienthealth.errors import StateError
-from clienthealth.formats import Identity, Snapshot, TopicMetrics
-from clienthealth.records import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.step.state import CLIENT_WIDTH, UNDELIVERED, BucketState, load, save
 from clienthealth.windows.packed import HEAD, METRICS_MAX, PART_HEAD
-from tests.stepped import START, Stepped, snapshot, told
+from tests.support.stepped import START, Stepped, snapshot, told
 
 QUEUES = [
     TopicMetrics("slow", thread="0", metrics={"queue-chunks": 2.0}),

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from clienthealth.formats import Snapshot
+from clienthealth.model.telemetry import Snapshot
 from clienthealth.step import Published
-from tests.stepped import START, Stepped, snapshot
+from tests.support.stepped import START, Stepped, snapshot
 
 HONEST = [f"client-{n}" for n in range(20)]
 

@@ -8,16 +8,16 @@ import pytest
 
 from clienthealth.diagnose import diagnose
 from clienthealth.logs.fields import named_client
+from clienthealth.model.clients import Client
 from clienthealth.modes import modes
 from clienthealth.recordings import read
-from clienthealth.records import Client
 from clienthealth.settings import Settings
 from clienthealth.step import departures
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Faults
 from clienthealth.step.readings import grid_of
-from tests.recorded import RECORDINGS
-from tests.stepped import Stepped, snapshot, told
+from tests.support.recorded import RECORDINGS
+from tests.support.stepped import Stepped, snapshot, told
 
 NOT_CLOSED, BLOCKED, DEADLOCK = "producer-not-closed", "send-blocked-on-metadata", "producer-callback-deadlock"
 FULL = {"buffer-total-bytes": 4e6, "buffer-available-bytes": 1e6, "select-total": 7.0, "record-send-total": 9.0}

@@ -10,9 +10,9 @@ import pytest
 from prometheus_client import start_http_server
 
 from clienthealth.cli import check_config, monitor, parser_for
-from clienthealth.doctor.monitor import limits
+from clienthealth.doctor.limits import limits
 from clienthealth.errors import SettingsError
-from clienthealth.selfmetrics import SelfMetrics
+from clienthealth.self_monitoring.metrics import SelfMetrics
 from clienthealth.settings import MonitorSettings, Settings
 from clienthealth.streaming.session import driver_options
 from clienthealth.streaming.stepping import Summary

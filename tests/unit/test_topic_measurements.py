@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from clienthealth.indicators.client import client_indicators, minute_figures
-from clienthealth.records import ClientWindow, Kind, Reading, TopicReading
+from clienthealth.model.clients import Kind
+from clienthealth.model.readings import ClientWindow, Reading, TopicReading
 from clienthealth.settings import LagSettings
 from clienthealth.windows.view import Windows
 from tests.scenarios import _making as making
-from tests.stacked import stacked
+from tests.support.stacked import stacked
 
 LIMITS = LagSettings(allowed_lag={"batch-*/audit": 50, "*/audit": 20})
 

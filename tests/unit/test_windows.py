@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from clienthealth.formats import Snapshot, TopicMetrics
 from clienthealth.indicators.client import client_indicators
-from clienthealth.records import ClientWindow, Thread, ThreadDump
+from clienthealth.model.readings import ClientWindow, Thread, ThreadDump
+from clienthealth.model.telemetry import Snapshot, TopicMetrics
 from clienthealth.settings import LagSettings
 from clienthealth.windows.packed import Said
 from clienthealth.windows.view import Windows
-from tests.stepped import START, Stepped, snapshot, told
+from tests.support.stepped import START, Stepped, snapshot, told
 
 BUFFER = {"buffer-total-bytes": 1000.0}
 CHUNKS = [

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import NoReturn
 
 from clienthealth.errors import DependencyError, HealthError
-from clienthealth.secrecy import redacted
+from clienthealth.platform.secrecy import redacted
 
 #: Which extra provides a module that a command may fail to import.
 EXTRAS = {

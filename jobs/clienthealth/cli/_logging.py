@@ -6,7 +6,7 @@ import logging
 import re
 import time
 
-from clienthealth import secrecy
+from clienthealth.platform import secrecy
 
 #: A Kafka client that cannot connect says so four times a second.
 QUIET_SECONDS = 60.0

@@ -20,8 +20,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0; an unknown key or a wrong value raises SettingsError, whose code is 2."""
-    from clienthealth.settings import load
-    from clienthealth.settings_text import in_force
+    from clienthealth.configuration import load
+    from clienthealth.configuration.text import in_force
 
     if args.spark_submit:
         from clienthealth.streaming.session import submit_options

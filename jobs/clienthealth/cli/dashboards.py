@@ -6,9 +6,9 @@ import argparse
 from contextlib import closing
 from pathlib import Path
 
-from clienthealth import checkout
+from clienthealth.configuration import load
 from clienthealth.errors import SettingsError
-from clienthealth.settings import load
+from clienthealth.platform import checkout
 
 HELP = "send the dashboards to a Grafana, and incidents as annotations"
 
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     if not url:
         raise SettingsError("no address of Grafana: give --url, or set [links] dashboards")
     build, push = checkout.load("dashboards.build"), checkout.load("dashboards.push")
-    incidents = checkout.load("dashboards.incidents").incidents(args.incidents) if args.incidents else []
+    incidents = checkout.load("dashboards.annotations").incidents(args.incidents) if args.incidents else []
     with closing(push.Grafana(url, push.token(args.token_file), args.timeout)) as grafana:
         folder = grafana.folder(args.folder, args.folder_uid)
         for board in build.boards(settings).values():

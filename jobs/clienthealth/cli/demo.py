@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from clienthealth import checkout
+from clienthealth.platform import checkout
 
 HELP = "run the whole product on this machine, with real clients that really fail"
 

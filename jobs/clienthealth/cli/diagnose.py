@@ -27,9 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read, judge, print. Raises InputError where nothing can be read, or the page cannot be written."""
     from clienthealth.cli._reading_progress import Bar
+    from clienthealth.configuration import load
     from clienthealth.diagnose.examine import examine
     from clienthealth.diagnose.outcome import exit_code
-    from clienthealth.settings import load
 
     with Bar(sys.stderr) as bar:
         result = examine(args.paths, load(args.config), sys.stdin.buffer, bar if sys.stderr.isatty() else None)

@@ -22,9 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 if nothing failed (a warning is no failure), else 1."""
+    from clienthealth.configuration import load
     from clienthealth.doctor import checks
-    from clienthealth.secrecy import redacted
-    from clienthealth.settings import load
+    from clienthealth.platform.secrecy import redacted
 
     settings = load(args.config)
     if args.prometheus:

@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from clienthealth import settings
 from clienthealth.cli.modes import COLUMNS, entry
+from clienthealth.configuration import load
 from clienthealth.errors import InputError
 from clienthealth.logs.signatures import SIGNATURES
 from clienthealth.modes import FailureMode, modes
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     mode = modes().get(args.mode)
     if mode is None:
         raise InputError(f"there is no failure mode '{args.mode}'; known are {', '.join(modes())}")
-    found = explanation(mode, settings.load(args.config).modes.get(mode.id, {}))
+    found = explanation(mode, load(args.config).modes.get(mode.id, {}))
     print(json.dumps(found, indent=2, ensure_ascii=False) if args.json else text(found))
     return 0
 

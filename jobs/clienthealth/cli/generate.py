@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from clienthealth import checkout
+from clienthealth.platform import checkout
 
 HELP = "write the generated files of the repository (alerts, dashboards, docs), or check that they are current"
 

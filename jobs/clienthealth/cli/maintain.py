@@ -15,7 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Maintain all tables and say what was done."""
-    from clienthealth.settings import load
+    from clienthealth.configuration import load
     from clienthealth.streaming.maintenance import maintain
     from clienthealth.streaming.session import session
 

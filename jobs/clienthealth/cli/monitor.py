@@ -40,13 +40,13 @@ def run(args: argparse.Namespace) -> int:
 
     Under spark-submit it runs once: whoever submits supervises.
     """
-    from clienthealth.settings import load
+    from clienthealth.configuration import load
 
     settings = load(args.config)
     if not args.once and "PYSPARK_GATEWAY_PORT" not in os.environ:
         return _supervised(args.config)
     from clienthealth.cli._logging import to_stderr
-    from clienthealth.streaming.monitor import run as run_monitor
+    from clienthealth.streaming.program import run as run_monitor
     from clienthealth.streaming.session import session
 
     to_stderr()

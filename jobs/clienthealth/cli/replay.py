@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clienthealth.errors import InputError
-from clienthealth.recordtimes import moved, time_of
+from clienthealth.recordings.times import moved, time_of
 
 if TYPE_CHECKING:
     from clienthealth.recordings import RawRecord
@@ -27,9 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Publish all records in the order of their times. Raises InputError."""
+    from clienthealth.configuration import load
+    from clienthealth.platform.kafka import producer
     from clienthealth.recordings import read
-    from clienthealth.settings import load
-    from clienthealth_exporters.kafka import producer
 
     if args.speed <= 0:
         raise InputError("--speed must be greater than 0")

@@ -26,11 +26,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make the review, write it, send it where asked."""
-    from clienthealth.review.build import build
+    from clienthealth.configuration import load
     from clienthealth.review.mail import check, send
     from clienthealth.review.period import period
+    from clienthealth.review.queries import build
     from clienthealth.review.render import write
-    from clienthealth.settings import load
     from clienthealth.streaming.session import session
 
     settings = load(args.config)

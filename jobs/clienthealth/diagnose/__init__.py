@@ -18,12 +18,14 @@ from clienthealth.decode import Decoded, decode_any, decode_logs, decode_metrics
 from clienthealth.diagnose.clear import honest
 from clienthealth.diagnose.input import Input
 from clienthealth.diagnose.tally import Tally
-from clienthealth.formats import Identity, RawRecord
 from clienthealth.judging import explained, judge_windows, merged
 from clienthealth.logs.events import said
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import Identity, RawRecord
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
 from clienthealth.recordings import RawRecord as Recorded
-from clienthealth.records import Client, Source, Verdict
 from clienthealth.settings import Settings
 from clienthealth.step import departures, judgement, readings
 from clienthealth.step import said as speech

@@ -6,8 +6,8 @@ import re
 from datetime import UTC, datetime
 
 from clienthealth.diagnose.layouts import Stamp
+from clienthealth.formats._json_layouts import parsed
 from clienthealth.logs import lines
-from clienthealth.logs.json_layouts import parsed
 
 _LEVEL = r"TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE"
 _TAIL = r"[\[({<]?\s*([^\])}>\s]{0,300})\s*[\])}>]?\s*[-:|]*\s*(.*)"

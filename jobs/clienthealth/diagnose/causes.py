@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from clienthealth.model.clients import Client
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import FailureMode
-from clienthealth.records import Client, Verdict
 
 #: By `detail.cause`. What stands in braces is taken from the detail; a sentence whose parts are not known is not used.
 CAUSES: Mapping[str, tuple[str, ...]] = {

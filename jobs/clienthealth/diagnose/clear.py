@@ -14,8 +14,10 @@ import numpy as np
 
 from clienthealth.diagnose.input import Input
 from clienthealth.logs.signatures import DEADLOCK, LOOP, METADATA, NOT_CLOSED
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import LogEvent, Thread, ThreadDump
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import FEW, MIN_READINGS, modes
-from clienthealth.records import Client, LogEvent, Thread, ThreadDump, Verdict
 from clienthealth.step import said as speech
 from clienthealth.step.bucket import Bucket
 from clienthealth.windows.packed import TOPIC, WHO, Who

@@ -13,8 +13,8 @@ from clienthealth.diagnose.inputs import Opener
 from clienthealth.diagnose.reading import Progress, Reader
 from clienthealth.diagnose.tally import Tally
 from clienthealth.errors import InputError
+from clienthealth.model.verdicts import Verdict
 from clienthealth.recordings import RawRecord
-from clienthealth.records import Verdict
 from clienthealth.settings import Settings
 
 #: A thread dump of thousands of threads is one record: files may hold larger ones than topics.

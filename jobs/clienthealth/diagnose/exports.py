@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from clienthealth.diagnose.layouts import Layouts
-from clienthealth.logs.json_layouts import any_layout, line_of
+from clienthealth.formats._json_layouts import any_layout, line_of
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
 #: What the field is called that holds a line as the application wrote it, and the one that says when.

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from clienthealth.logs.dumps import placed_frames
-from clienthealth.records import Evidence, Source
+from clienthealth.model.readings import Source
+from clienthealth.model.verdicts import Evidence
 
 MOST, MOST_THREADS = 5, 2
 _PLATFORM = ("java.", "jdk.", "sun.", "com.sun.", "javax.", "scala.", "kotlin.", "threading.", "selectors.")

@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from clienthealth.diagnose.input import Input
 from clienthealth.diagnose.story import Fact, Finding, Story, input_line, nothing_judged, stories
-from clienthealth.records import Client, Source, Verdict
-from clienthealth_exporters.html_page import foreign, page
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import Source
+from clienthealth.model.verdicts import Verdict
+from clienthealth.platform.html_page import foreign, page
 
 _TITLES = {"confirmed": "Confirmed", "suspected": "Suspected", "unknown": "Cannot judge", "ok": "Healthy"}
 _PRINT = (

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from clienthealth import naming
 from clienthealth.diagnose.layouts import Layouts
-from clienthealth.formats import Snapshot
 from clienthealth.formats._samples import Process
-from clienthealth.formats._values import integer, number
-from clienthealth_exporters.mbeans import Process as Jvm
-from clienthealth_exporters.mbeans import snapshots
+from clienthealth.mbeans import Process as Jvm
+from clienthealth.mbeans import snapshots
+from clienthealth.model import metric_names
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import integer, number
 
 #: What a client is called that its metrics do not name.
 UNNAMED = "unnamed"
@@ -132,7 +132,7 @@ class _Pile:
 
     def __init__(self, of: Jvm, file_ms: int) -> None:
         self.of, self.file_ms = of, file_ms
-        self.names = naming.spellings(naming.micrometer, naming.jmx_exporter)
+        self.names = metric_names.spellings(metric_names.micrometer, metric_names.jmx_exporter)
         self.layouts = Layouts.all()
         self.ts_ms: int | None = None
         self.heading = ""

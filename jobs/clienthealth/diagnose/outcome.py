@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clienthealth.diagnose.input import Input
-from clienthealth.health import client_json, verdict_json
-from clienthealth.records import Client, Verdict
+from clienthealth.model.clients import Client
+from clienthealth.model.health_record import client_json, verdict_json
+from clienthealth.model.verdicts import Verdict
 
 HEALTHY, FOUND, UNREADABLE, NOT_JUDGED = 0, 1, 2, 3
 EXIT_CODES = (

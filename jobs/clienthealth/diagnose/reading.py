@@ -20,14 +20,14 @@ from clienthealth.diagnose.of_lines import chained, is_reading, named, parsed, r
 from clienthealth.diagnose.pastes import restored
 from clienthealth.diagnose.prefixes import Prefixes
 from clienthealth.diagnose.text import blocks, encoding_of, plain, unwrapper, utf8
-from clienthealth.formats import RawRecord as Shipped
-from clienthealth.formats._values import EARLIEST_MS
+from clienthealth.formats._json_layouts import any_layout, line_of
 from clienthealth.logs.dump_formats import Found, found_in, is_dump_document
-from clienthealth.logs.json_layouts import any_layout, line_of
+from clienthealth.mbeans import Process
+from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import RawRecord as Shipped
+from clienthealth.model.values import EARLIEST_MS
 from clienthealth.recordings import RawRecord, Timed, readings
-from clienthealth.records import Source
 from clienthealth.settings import Settings
-from clienthealth_exporters.mbeans import Process
 
 #: Texts up to this size are looked at whole: only in these are dumps of every shape found, and JSON documents.
 WHOLE = 1 << 24

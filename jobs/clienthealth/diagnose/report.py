@@ -12,7 +12,9 @@ from typing import TextIO
 
 from clienthealth.diagnose.input import Input
 from clienthealth.diagnose.story import Finding, Story, input_line, nothing_judged, stories
-from clienthealth.records import Client, Source, Verdict
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import Source
+from clienthealth.model.verdicts import Verdict
 
 WIDTH, LEAST, MOST = 80, 40, 120
 INDENT = 2

@@ -13,9 +13,11 @@ from typing import Any, Literal
 from clienthealth.diagnose.causes import JAVA_DUMPS, cause, next_command, remedy
 from clienthealth.diagnose.frames import Frames, frames_of
 from clienthealth.diagnose.input import CUT, Input
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import Source
+from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Verdict
+from clienthealth.model.wording import duration
 from clienthealth.modes import modes
-from clienthealth.records import STATUS_ORDER, Client, Evidence, Source, Verdict
-from clienthealth.words import duration
 
 Word = Literal["confirmed", "suspected", "unknown", "ok"]
 #: Facts and look-alikes that are shown of a verdict.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from clienthealth.decode import Decoded
 from clienthealth.diagnose.input import Input
+from clienthealth.model.readings import Source
 from clienthealth.recordings import RawRecord as Recorded
-from clienthealth.records import Source
 
 #: Why a record is left out that is no evidence, rather than evidence that cannot be read.
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")

@@ -29,9 +29,9 @@ Check = Callable[[Settings], Iterator[Finding]]
 
 def checks() -> tuple[Check, ...]:
     """All checks, in the order of dependence: this machine, Kafka, the monitor, what shows the results."""
-    from clienthealth.doctor import brokers, codecs, machine, monitor, servers
+    from clienthealth.doctor import brokers, codecs, limits, machine, servers
 
     return (
         *(machine.java_works, machine.jars_present, machine.folders_writable),
-        *(codecs.codecs_present, brokers.kafka_works, monitor.limits, servers.servers),
+        *(codecs.codecs_present, brokers.kafka_works, limits.limits, servers.servers),
     )

@@ -11,8 +11,8 @@ from kafka.errors import AuthorizationError, CoordinatorNotAvailableError, Group
 
 from clienthealth.doctor import Finding, clocks, codecs
 from clienthealth.errors import HealthError
+from clienthealth.platform.kafka import admin
 from clienthealth.settings import Settings
-from clienthealth_exporters.kafka import admin
 
 TIMEOUT_MS = 10_000
 #: What Spark names the consumer groups of its readers after.

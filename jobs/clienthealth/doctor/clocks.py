@@ -17,10 +17,10 @@ from kafka.errors import KafkaError
 from clienthealth.decode import decode_metrics
 from clienthealth.doctor import Finding
 from clienthealth.errors import HealthError
-from clienthealth.formats import RawRecord
-from clienthealth.records import Source
+from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import RawRecord
+from clienthealth.platform.kafka import consumer
 from clienthealth.settings import Settings
-from clienthealth_exporters.kafka import consumer
 
 ABOUT = "clock"
 #: A reading may be told a little before or after our time; more shifts windows.

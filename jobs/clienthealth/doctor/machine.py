@@ -8,10 +8,10 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from clienthealth import jars
 from clienthealth.doctor import Finding
 from clienthealth.errors import DependencyError
-from clienthealth.java import has_compiler, java, version
+from clienthealth.platform import jars
+from clienthealth.platform.java import has_compiler, java, version
 from clienthealth.settings import Settings
 
 #: A monitor that cannot write its checkpoint stops.

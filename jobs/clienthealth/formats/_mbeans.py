@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from clienthealth import naming
 from clienthealth.formats._samples import Process
-from clienthealth.formats._values import integer, number, text
+from clienthealth.model import metric_names
+from clienthealth.model.values import integer, number, text
 
 #: One key property of an MBean's name: 1 the key, 2 the value, perhaps in quotes.
 PROPERTY = re.compile(r'[:,]\s*([^=,:"]+)=("[^"]*"|[^,]*)')
@@ -21,7 +21,7 @@ _QUOTES = re.compile(r'^"|"$|\\(?=.)', re.DOTALL)
 #: What tells the version: the Java client's attribute, the Scala client's MBean.
 VERSIONS = frozenset({"app-info/version", "app-info/Version", "AppInfo/Version/Value"})
 
-_KINDS = naming.kinds()
+_KINDS = metric_names.kinds()
 _NOTHING: Mapping[str, str] = {}
 
 
@@ -47,7 +47,7 @@ class MBean(NamedTuple):
 def _by_path() -> dict[str, dict[str, str]]:
     """See NAMES."""
     found: dict[str, dict[str, str]] = {}
-    for spelled, name in naming.mbeans().items():
+    for spelled, name in metric_names.mbeans().items():
         path, _, attribute = spelled.rpartition("/")
         found.setdefault(path, {})[attribute] = name
     return found

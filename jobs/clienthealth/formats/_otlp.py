@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from clienthealth import naming
-from clienthealth.formats import Identity, LogLine, Snapshot
 from clienthealth.formats._samples import Process
-from clienthealth.formats._values import epoch, integer, interval
 from clienthealth.logs.fields import offset, service_of_pod
+from clienthealth.model import metric_names
+from clienthealth.model.telemetry import Identity, LogLine, Snapshot
+from clienthealth.model.values import epoch, integer, interval
 from clienthealth.settings import IdentitySettings
 
 KIP714 = "org.apache.kafka."
@@ -31,7 +31,7 @@ NODES = frozenset({"node_id", "node-id", "node.id"})
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 
 _CLIENT_METRIC = re.compile(r"(?:org\.apache\.)?kafka\.(producer|consumer)\.")
-_NAMES = naming.spellings(naming.kip714, naming.otel_agent)
+_NAMES = metric_names.spellings(metric_names.kip714, metric_names.otel_agent)
 _WORKLOADS = ("k8s.deployment.name", "k8s.statefulset.name")
 _LAST_RESORT = ("k8s.container.name", "container.name")
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from clienthealth.formats._otlp import Metric, Points, Sample, metric, sample
 from clienthealth.formats._protobuf import DELTA, NO_VALUE, REMEMBERED, attributes, parsed, text
-from clienthealth.formats._values import known, millis
+from clienthealth.model.values import known, millis
 
 #: As many bytes of scopes are remembered, with a few times as many of what they mean; then all are forgotten.
 REMEMBERED_BYTES = 16_000_000

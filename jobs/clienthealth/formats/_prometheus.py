@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from clienthealth import naming
 from clienthealth.formats._samples import Process
-from clienthealth.formats._values import integer, place, present
+from clienthealth.model import metric_names
+from clienthealth.model.values import integer, place, present
 
-_NAMES = naming.spellings(naming.micrometer, naming.jmx_exporter)
+_NAMES = metric_names.spellings(metric_names.micrometer, metric_names.jmx_exporter)
 _KINDS = {"kafka_producer_": "producer", "kafka_consumer_": "consumer"}
 _PORT = re.compile(r":\d+$")
 

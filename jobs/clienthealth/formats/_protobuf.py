@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from typing import Any, Literal
 
 from clienthealth.errors import DependencyError
-from clienthealth.formats import Stream
+from clienthealth.model.telemetry import Stream
 
 #: As many sets of attributes are kept by their bytes.
 REMEMBERED = 65_536

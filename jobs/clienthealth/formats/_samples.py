@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from clienthealth.formats import Identity, Snapshot, TopicMetrics
-from clienthealth.records import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 
 #: Metrics that some give per topic or partition only; the client's own is their sum.
 SUMMED = (

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from clienthealth import naming
-from clienthealth.formats import Snapshot
 from clienthealth.formats._prometheus import Labels, kind_of, label, series
 from clienthealth.formats._prometheus import add as add_series
 from clienthealth.formats._samples import Process
-from clienthealth.formats._values import integer, number, place
+from clienthealth.model import metric_names
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import integer, number, place
 
-_NAMES = naming.spellings(naming.attribute)
-_TELLING = naming.telling()
+_NAMES = metric_names.spellings(metric_names.attribute)
+_TELLING = metric_names.telling()
 #: The fields in which inputs.prometheus gives the value of a series that gave the metric its name.
 _VALUES = frozenset({"gauge", "counter", "value", "untyped"})
 

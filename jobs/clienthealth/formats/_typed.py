@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from clienthealth.formats import Identity, Member, Snapshot, TopicMetrics
-from clienthealth.formats._values import EARLIEST_MS, MAX_INT, MIN_INT, interval, known, present
 from clienthealth.formats.canonical import INTERVAL_MS, METRIC_NAMES, options
-from clienthealth.records import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
+from clienthealth.model.values import EARLIEST_MS, MAX_INT, MIN_INT, interval, known, present
 
 #: What stands for a metric that is not known; this very object where the record does not name it.
 UNKNOWN = float("nan")

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from clienthealth.formats import Format, Identity, Member, Record, Snapshot, TopicMetrics
-from clienthealth.formats._values import integer, interval, known, mapping, measured, millis, present, text
-from clienthealth.records import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.formats import Format, Record
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
+from clienthealth.model.values import integer, interval, known, mapping, measured, millis, present, text
 
 INTERVAL_MS = 10_000
 

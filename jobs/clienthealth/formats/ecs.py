@@ -6,7 +6,7 @@ Fields are nested (Filebeat expands them), dotted (ecs-logging writes them so), 
 
 from __future__ import annotations
 
-from clienthealth.logs.json_layouts import Layout, has, has_any, json_format
+from clienthealth.formats._json_layouts import Layout, has, has_any, json_format
 
 LINE = Layout(
     time=("@timestamp",),

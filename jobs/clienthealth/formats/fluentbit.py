@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from clienthealth.logs.json_layouts import Layout, has, has_any, json_format
+from clienthealth.formats._json_layouts import Layout, has, has_any, json_format
 
 LAYOUT = Layout(
     time=("@timestamp", "timestamp", "date", "time"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clienthealth.logs.json_layouts import Layout, has, json_format
+from clienthealth.formats._json_layouts import Layout, has, json_format
 
 LINE = Layout(
     time=("timestamp",),

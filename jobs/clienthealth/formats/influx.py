@@ -11,11 +11,12 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats import Format, Record
 from clienthealth.formats._prometheus import Labels
 from clienthealth.formats._samples import unusable
 from clienthealth.formats._telegraf import Point, Processes
-from clienthealth.formats._values import epoch
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import epoch
 
 _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[iu]?"
 _FIELD = re.compile(

@@ -11,10 +11,11 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from clienthealth import naming
-from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats import Format, Record
 from clienthealth.formats._samples import Process
-from clienthealth.formats._values import epoch, integer, mapping, number, present, text
+from clienthealth.model import metric_names
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import epoch, integer, mapping, number, present, text
 
 #: 1 host and port, 2 kind, 3 what the MBean's name says, 4 MBean type, 5 attribute.
 KEYSPACE = re.compile(
@@ -24,7 +25,7 @@ KEYSPACE = re.compile(
 PARTITION = re.compile(r"(.+)\.([^.]+)\.(\d+)", re.DOTALL)
 PORT = re.compile(r"_(\d+)$")
 
-_NAMES = naming.mbeans()
+_NAMES = metric_names.mbeans()
 
 
 class _Key(NamedTuple):

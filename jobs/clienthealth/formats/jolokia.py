@@ -10,10 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats import Format, Record
 from clienthealth.formats._mbeans import read
 from clienthealth.formats._samples import Process, unusable
-from clienthealth.formats._values import epoch, known, mapping
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import epoch, known, mapping
 
 #: Does a key of a read's value name an MBean? Then it was the read of a pattern.
 MBEAN = re.compile(r"[^=]+:.*=")

@@ -6,7 +6,7 @@ an unknown format: it may be anything.
 
 from __future__ import annotations
 
-from clienthealth.logs.json_layouts import Layout, has_any, json_format
+from clienthealth.formats._json_layouts import Layout, has_any, json_format
 
 MESSAGES = ("message", "msg", "short_message", "log", "event")
 

@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats import Format, Record
 from clienthealth.formats._mbeans import NAMES
 from clienthealth.formats._samples import Process
-from clienthealth.formats._values import known, mapping, millis, number, text
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import known, mapping, millis, number, text
 
 GROUP = re.compile(
     r"(producer|consumer)-(?:metrics|fetch-manager-metrics|coordinator-metrics|(?:node|topic)-metrics\..+)", re.DOTALL

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from clienthealth.formats import Format, LogLine, Record
+from clienthealth.formats import Format, Record
+from clienthealth.model.telemetry import LogLine
 
 _BEGINNING = re.compile(r"%\d\|\d{1,12}\.\d{1,9}\|\w{1,40}\|", re.ASCII)
 

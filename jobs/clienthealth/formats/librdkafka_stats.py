@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from clienthealth.formats import Format, Identity, Record, Snapshot, TopicMetrics
-from clienthealth.formats._values import integer, known, mapping, millis, text
-from clienthealth.naming import LIBRDKAFKA
+from clienthealth.formats import Format, Record
+from clienthealth.model.metric_names import LIBRDKAFKA
+from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
+from clienthealth.model.values import integer, known, mapping, millis, text
 
 Object = Mapping[str, Any]
 

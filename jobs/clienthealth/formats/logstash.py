@@ -5,7 +5,7 @@ Context (MDC) and logback's context properties stand at the root, so that servic
 
 from __future__ import annotations
 
-from clienthealth.logs.json_layouts import Layout, has, has_any, json_format
+from clienthealth.formats._json_layouts import Layout, has, has_any, json_format
 
 LINE = Layout(
     time=("@timestamp",),

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats import Format, Record
 from clienthealth.formats._mbeans import add, parts
 from clienthealth.formats._samples import Process
-from clienthealth.formats._values import iso_millis, known, mapping, number, place, text
-from clienthealth.naming import METRICBEAT
+from clienthealth.model.metric_names import METRICBEAT
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import iso_millis, known, mapping, number, place, text
 
 
 def _recognise(record: Record) -> bool:

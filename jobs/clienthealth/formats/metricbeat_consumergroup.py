@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from clienthealth.formats import Format, Identity, Member, Record, Snapshot, TopicMetrics
-from clienthealth.formats._values import integer, iso_millis, known, mapping, text
+from clienthealth.formats import Format, Record
+from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
+from clienthealth.model.values import integer, iso_millis, known, mapping, text
 
 
 def _recognise(record: Record) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clienthealth.formats import Format, Identity, LogLine, Record
+from clienthealth.formats import Format, Record
+from clienthealth.formats._json_layouts import as_text, has
 from clienthealth.formats._otlp import log_line, process_of
-from clienthealth.formats._values import mapping
 from clienthealth.logs.fields import number
-from clienthealth.logs.json_layouts import as_text, has
+from clienthealth.model.telemetry import Identity, LogLine
+from clienthealth.model.values import mapping
 from clienthealth.settings import IdentitySettings
 
 _TIMES = ("timeUnixNano", "observedTimeUnixNano")

@@ -5,9 +5,10 @@ What they mean stands in `_otlp.py`, for JSON and protobuf alike. A body that is
 
 from __future__ import annotations
 
-from clienthealth.formats import Format, LogLine, Record
+from clienthealth.formats import Format, Record
 from clienthealth.formats._otlp import log_line, process_of
 from clienthealth.formats._protobuf import attributes, body, parsed, text
+from clienthealth.model.telemetry import LogLine
 
 
 def _recognise(record: Record) -> bool:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats import Format, Record
 from clienthealth.formats._otlp import AGENT_INTERVAL_MS, Points, Sample, metric, resource_of, sample
 from clienthealth.formats._samples import unusable
-from clienthealth.formats._values import known, mapping, millis, number, text
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import known, mapping, millis, number, text
 from clienthealth.settings import IdentitySettings
 
 DELTA = (1, "1", "AGGREGATION_TEMPORALITY_DELTA")

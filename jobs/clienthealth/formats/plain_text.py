@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from clienthealth.formats import Format, LogLine, Record
+from clienthealth.formats import Format, Record
+from clienthealth.model.telemetry import LogLine
 
 _VISIBLE = re.compile(r"\S", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")

@@ -6,9 +6,10 @@ are rejected as `no-metrics`; better have the adapter match `{__name__=~"kafka_(
 
 from __future__ import annotations
 
-from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats import Format, Record
 from clienthealth.formats._prometheus import add, label, labels_of, series
-from clienthealth.formats._values import iso_millis, number, text
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import iso_millis, number, text
 
 
 def _recognise(record: Record) -> bool:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats import Format, Record
 from clienthealth.formats._prometheus import Labels, Scraped, add, series
 from clienthealth.formats._samples import Process, unusable
-from clienthealth.formats._values import epoch, number
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import epoch, number
 
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*+"
 #: 1 name, 2 labels, 3 value, 4 time.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clienthealth.logs.json_layouts import Layout, has, has_any, json_format
+from clienthealth.formats._json_layouts import Layout, has, has_any, json_format
 
 LINE = Layout(
     time=("asctime", "timestamp", "created"),

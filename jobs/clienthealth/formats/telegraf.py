@@ -5,11 +5,12 @@ What it says stands in `_telegraf.py`.
 
 from __future__ import annotations
 
-from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats import Format, Record
 from clienthealth.formats._prometheus import labels_of
 from clienthealth.formats._samples import unusable
 from clienthealth.formats._telegraf import Point, Processes
-from clienthealth.formats._values import epoch, known, mapping
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import epoch, known, mapping
 
 
 def _recognise(record: Record) -> bool:

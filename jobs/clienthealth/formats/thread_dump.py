@@ -5,9 +5,10 @@ Its time is in the line above its title, without a zone: it is taken as UTC.
 
 from __future__ import annotations
 
-from clienthealth.formats import Format, LogLine, Record
+from clienthealth.formats import Format, Record
 from clienthealth.formats.plain_text import is_text
 from clienthealth.logs.fields import is_dump
+from clienthealth.model.telemetry import LogLine
 
 
 def _recognise(record: Record) -> bool:

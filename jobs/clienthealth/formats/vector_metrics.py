@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from clienthealth.formats import Format, Record, Snapshot
+from clienthealth.formats import Format, Record
 from clienthealth.formats._prometheus import add, labels_of, series
-from clienthealth.formats._values import iso_millis, mapping, number
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import iso_millis, mapping, number
 
 _KINDS = ("absolute", "incremental")
 _VALUES = ("gauge", "counter")

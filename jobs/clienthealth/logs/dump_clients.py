@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clienthealth.records import Kind, Thread, ThreadDump
+from clienthealth.model.clients import Kind
+from clienthealth.model.readings import Thread, ThreadDump
 
 PRODUCER_THREAD = "kafka-producer-network-thread | "
 _FETCHER_THREAD = "ConsumerFetcherThread-"

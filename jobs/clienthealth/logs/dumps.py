@@ -12,7 +12,7 @@ from hashlib import blake2b
 from itertools import islice, pairwise
 
 from clienthealth.logs.fields import DUMP_TITLE, offset, time_ms
-from clienthealth.records import LogEvent, Source, Thread, ThreadDump
+from clienthealth.model.readings import LogEvent, Source, Thread, ThreadDump
 
 MAX_THREADS = 256
 MAX_FRAMES = 1_024

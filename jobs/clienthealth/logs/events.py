@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
-from clienthealth.formats import LogLine
 from clienthealth.logs.dumps import DUMP_LINE, dumps, is_line
 from clienthealth.logs.fields import DUMP_TITLE, body_of
 from clienthealth.logs.signatures import SIGNATURES, Signature, compiled
-from clienthealth.records import LogEvent, Source, ThreadDump
+from clienthealth.model.readings import LogEvent, Source, ThreadDump
+from clienthealth.model.telemetry import LogLine
 
 MAX_TEXT = 500
 #: Bytes that a line of a dump takes at least: what an offset of a record is worth where lines have no file.

@@ -6,8 +6,8 @@ import re
 from datetime import date
 from functools import lru_cache
 
-from clienthealth.formats import LogLine
-from clienthealth.formats._values import epoch, millis, present
+from clienthealth.model.telemetry import LogLine
+from clienthealth.model.values import epoch, millis, present
 
 DUMP_TITLE = "Full thread dump "
 THREAD_PREFIXES = ("kafka-producer-network-thread | ", "kafka-admin-client-thread | ")

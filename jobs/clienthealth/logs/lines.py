@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from clienthealth.formats import Identity, LogLine
 from clienthealth.logs.fields import time_ms
+from clienthealth.model.telemetry import Identity, LogLine
 
 _MAX_FIRST_LINE = 32_768
 _DAY = r"\d{4}[-/]\d\d[-/]\d\d"

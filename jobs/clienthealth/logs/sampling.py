@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clienthealth.logs.dumps import DUMP_LINE, line_sample
-from clienthealth.records import LogEvent
+from clienthealth.model.readings import LogEvent
 
 #: Of events of one signature, client, thread and address one in so many milliseconds is kept, with the number of those
 #: that it stands for: 100,000 lines a second of one process cost as much state as ten.

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from clienthealth.records import Kind
+from clienthealth.model.clients import Kind
 
 LOOP, DEADLOCK, METADATA, BLOCKING, NOT_CLOSED, DELIVERY_STALLED, CONSUMER_STALLED = (
     "consumer-shutdown-loop",

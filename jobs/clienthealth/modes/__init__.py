@@ -20,7 +20,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from clienthealth.records import ClientWindow, EvidenceKind, Kind, Verdict
+from clienthealth.model.clients import Kind
+from clienthealth.model.readings import ClientWindow
+from clienthealth.model.verdicts import EvidenceKind, Verdict
 from clienthealth.windows.columns import Bools
 from clienthealth.windows.view import MIN_READINGS, Windows
 

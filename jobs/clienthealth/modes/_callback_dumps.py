@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clienthealth.model.readings import ClientWindow, Thread, ThreadDump
 from clienthealth.modes import MIN_READINGS
 from clienthealth.modes._evidence import Fact, duration, has_frame, innermost, values
 from clienthealth.modes._io_thread import (
@@ -11,7 +12,6 @@ from clienthealth.modes._io_thread import (
     sleeps,
     waits,
 )
-from clienthealth.records import ClientWindow, Thread, ThreadDump
 
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
 

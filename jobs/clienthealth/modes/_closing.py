@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clienthealth.model.readings import ClientWindow, Reading, Source, Thread, ThreadDump
 from clienthealth.modes._evidence import has_frame, innermost
-from clienthealth.records import ClientWindow, Reading, Source, Thread, ThreadDump
 
 CLOSE = "KafkaConsumer.close"
 CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_thread")

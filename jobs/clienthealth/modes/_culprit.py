@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from clienthealth.records import Reading
+from clienthealth.model.readings import Reading
 
 
 def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation: float) -> str | None:

@@ -12,18 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clienthealth import words
-from clienthealth.records import (
-    ClientWindow,
-    Evidence,
-    EvidenceKind,
-    LogEvent,
-    Reading,
-    Source,
-    Thread,
-    ThreadDump,
-    Verdict,
-)
+from clienthealth.model import wording
+from clienthealth.model.readings import ClientWindow, LogEvent, Reading, Source, Thread, ThreadDump
+from clienthealth.model.verdicts import Evidence, EvidenceKind, Verdict
 from clienthealth.windows.view import number
 
 #: metadata-age counts from 1970 until the first metadata: so old means never.
@@ -170,7 +161,7 @@ def duration(seconds: float) -> str:
     whole = round(seconds)
     if seconds < 10 and whole != seconds:
         return f"{seconds:.1f} s"
-    return f"{whole} s" if whole < 120 else words.duration(seconds)
+    return f"{whole} s" if whole < 120 else wording.duration(seconds)
 
 
 def size(number: float) -> str:

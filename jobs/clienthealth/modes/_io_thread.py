@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 from clienthealth.modes._evidence import JVM_FRAMES
-from clienthealth.records import ClientWindow, LogEvent, Thread, ThreadDump
 
 NETWORK_THREAD = "kafka-producer-network-thread"
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")

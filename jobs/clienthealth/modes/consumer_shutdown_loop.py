@@ -30,6 +30,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from clienthealth.logs.signatures import CONSUMER_STALLED, LOOP
+from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
 from clienthealth.modes._closing import Closing, closing
 from clienthealth.modes._evidence import (
@@ -41,7 +43,6 @@ from clienthealth.modes._evidence import (
     quoted,
     sightings,
 )
-from clienthealth.records import ClientWindow, LogEvent, Thread, ThreadDump, Verdict
 from clienthealth.windows.columns import Bools, Floats
 from clienthealth.windows.view import Windows
 

@@ -25,10 +25,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from clienthealth.logs.signatures import CONSUMER_STALLED
+from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
 from clienthealth.modes._closing import has_polled
 from clienthealth.modes._evidence import Fact, conclude, count, duration, events, has_frame, innermost, quoted
-from clienthealth.records import ClientWindow, LogEvent, Thread, ThreadDump, Verdict
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
 

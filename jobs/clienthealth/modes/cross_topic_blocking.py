@@ -31,6 +31,8 @@ import numpy as np
 
 from clienthealth.indicators.queue import CHUNKS, Queues, queues
 from clienthealth.logs.signatures import BLOCKING
+from clienthealth.model.readings import ClientWindow, Reading, Thread, ThreadDump, TopicReading
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
 from clienthealth.modes._culprit import handled_alone, slow_topic
 from clienthealth.modes._evidence import (
@@ -45,7 +47,6 @@ from clienthealth.modes._evidence import (
     run,
     values,
 )
-from clienthealth.records import ClientWindow, Reading, Thread, ThreadDump, TopicReading, Verdict
 from clienthealth.windows.columns import Bools, Floats
 from clienthealth.windows.view import Runs, Windows
 

@@ -23,9 +23,10 @@ from typing import NamedTuple
 import numpy as np
 
 from clienthealth.logs.signatures import DELIVERY_STALLED
+from clienthealth.model.readings import ClientWindow, LogEvent
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import Fact, conclude, count, duration, events, option, percent, quoted
-from clienthealth.records import ClientWindow, LogEvent, Verdict
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Windows
 

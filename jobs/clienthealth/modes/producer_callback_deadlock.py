@@ -31,6 +31,8 @@ import numpy as np
 
 from clienthealth.indicators.buffer import used_ratios
 from clienthealth.logs.signatures import DEADLOCK, DELIVERY_STALLED, METADATA_WAITED
+from clienthealth.model.readings import ClientWindow
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
 from clienthealth.modes._callback_dumps import in_dumps
 from clienthealth.modes._evidence import (
@@ -47,7 +49,6 @@ from clienthealth.modes._evidence import (
     values,
 )
 from clienthealth.modes._io_thread import in_callback, network_threads, on_io_thread
-from clienthealth.records import ClientWindow, Verdict
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Runs, Windows
 

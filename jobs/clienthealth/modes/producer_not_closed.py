@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from clienthealth.logs.signatures import NOT_CLOSED
+from clienthealth.model.readings import ClientWindow, LogEvent, Reading
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import FailureMode, threshold
 from clienthealth.modes._evidence import (
     Fact,
@@ -38,7 +40,6 @@ from clienthealth.modes._evidence import (
     used_bytes,
     version,
 )
-from clienthealth.records import ClientWindow, LogEvent, Reading, Verdict
 from clienthealth.windows.view import Windows
 
 STARTED = ("producer-started", "producer-config")

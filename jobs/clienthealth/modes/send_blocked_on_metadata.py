@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clienthealth.logs.signatures import METADATA, METADATA_WAITED
+from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
     NEVER_SECONDS,
@@ -38,7 +40,6 @@ from clienthealth.modes._evidence import (
     values,
 )
 from clienthealth.modes._io_thread import is_network_thread, network_threads, on_io_thread
-from clienthealth.records import ClientWindow, LogEvent, Thread, ThreadDump, Verdict
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
 

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from clienthealth.records import UNHEALTHY
+from clienthealth.model.verdicts import UNHEALTHY
 from clienthealth.review.period import Period
 from clienthealth.streaming.history import CLIENT_KEY
 

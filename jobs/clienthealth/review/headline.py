@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clienthealth.review.model import Review
 from clienthealth.review.slo import total
-from clienthealth.review.words import duration, healthy, listed, lost, minutes, number, percent, plural, points
+from clienthealth.review.wording import duration, healthy, listed, lost, minutes, number, percent, plural, points
 
 #: A smaller change of the SLI than this is none.
 LEVEL = 0.00005

@@ -16,7 +16,7 @@ from clienthealth.review.coverage import gap_minutes
 from clienthealth.review.model import Distribution, Review, Theme
 from clienthealth.review.period import DAY, MINUTE, Period
 from clienthealth.review.slo import Budget, Minutes, ServiceSlo, total
-from clienthealth.review.words import healthy, left, minutes, percent, plural, short, stretch
+from clienthealth.review.wording import healthy, left, minutes, percent, plural, short, stretch
 
 ROWS = 12
 CELLS = 10

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import clienthealth.review as package
-from clienthealth.review import plots, words
+from clienthealth.review import plots, wording
 from clienthealth.review.model import Capacity, ClientRow, Review, TopicRow, as_json
 from clienthealth.review.period import DAY, Period
 
@@ -112,7 +112,7 @@ def _environment(escape: bool) -> Environment:
         keep_trailing_newline=True,
     )
     for name in ("percent", "points", "number", "duration", "minutes", "stretch", "lost", "healthy", "plural", "left"):
-        env.filters[name] = getattr(words, name)
+        env.filters[name] = getattr(wording, name)
     return env
 
 
@@ -153,8 +153,8 @@ def title(period: Period) -> str:
     """The period in words."""
     if period.is_week and period.label.startswith(f"{period.start.isocalendar()[0]}-W"):
         week = period.start.isocalendar()[1]
-        return f"Week {week}: {words.moment(period.start)[:-6]} to {_day(period)}, all times UTC"
-    return f"{words.moment(period.start)} to {words.moment(period.end)} {period.end.year}, all times UTC"
+        return f"Week {week}: {wording.moment(period.start)[:-6]} to {_day(period)}, all times UTC"
+    return f"{wording.moment(period.start)} to {wording.moment(period.end)} {period.end.year}, all times UTC"
 
 
 def _day(period: Period) -> str:
@@ -169,12 +169,12 @@ def _period_names(review: Review) -> list[str]:
 
 
 def _value(row: ClientRow | TopicRow) -> str:
-    return words.percent(row.value, 0) if row.what in ("buffer", "queue") else words.number(row.value)
+    return wording.percent(row.value, 0) if row.what in ("buffer", "queue") else wording.number(row.value)
 
 
 def _weeks_left(row: Capacity) -> str:
     if row.slope is None:
-        return words.NONE
+        return wording.NONE
     if row.periods_left is None or row.periods_left > FAR:
         return "not in sight"
     return f"{row.periods_left:.1f}"

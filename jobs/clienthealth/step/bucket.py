@@ -10,19 +10,10 @@ from functools import cached_property, lru_cache
 import msgspec
 import numpy as np
 
-from clienthealth.health import client_json
-from clienthealth.records import (
-    CLIENT_METRICS,
-    TOPIC_METRICS,
-    Client,
-    ClientWindow,
-    Kind,
-    LogEvent,
-    Reading,
-    Source,
-    ThreadDump,
-    TopicReading,
-)
+from clienthealth.model.clients import Client, Kind
+from clienthealth.model.health_record import client_json
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.readings import ClientWindow, LogEvent, Reading, Source, ThreadDump, TopicReading
 from clienthealth.settings import Settings
 from clienthealth.step.faults import Faults
 from clienthealth.step.readings import SHIFT, Grid, Ints, keys, totals_added_up

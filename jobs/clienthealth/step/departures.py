@@ -11,11 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from clienthealth.health import SCHEMA, client_json, verdict_json, worst
 from clienthealth.incidents import OpenIncident, Transition
 from clienthealth.judging import judge_windows
+from clienthealth.model.clients import Client
+from clienthealth.model.health_record import SCHEMA, client_json, verdict_json, worst
+from clienthealth.model.metrics import CLIENT_METRICS
+from clienthealth.model.readings import ClientWindow, Reading
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
-from clienthealth.records import CLIENT_METRICS, Client, ClientWindow, Reading, Verdict
 from clienthealth.settings import Settings
 from clienthealth.step import recovery
 from clienthealth.step import said as speech

@@ -11,7 +11,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clienthealth.records import Client, Source
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import Source
 from clienthealth.step.state import BucketState
 from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, WHO, Said, Who
 

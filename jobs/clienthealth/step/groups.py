@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from clienthealth.health import SCHEMA, client_json, worst
 from clienthealth.indicators.lag import Observation, Partition, group_lag
+from clienthealth.model.health_record import SCHEMA, client_json, worst
 from clienthealth.settings import LagSettings, Settings
 from clienthealth.step.bucket import client_of
 from clienthealth.step.faults import Faults

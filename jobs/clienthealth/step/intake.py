@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clienthealth.records import CLIENT_METRICS, Client, Source
+from clienthealth.model.clients import Client
+from clienthealth.model.metrics import CLIENT_METRICS
+from clienthealth.model.readings import Source
 from clienthealth.settings import MonitorSettings
 from clienthealth.step import limits, readings, said
 from clienthealth.step.faults import Faults

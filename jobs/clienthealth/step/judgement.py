@@ -15,16 +15,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from clienthealth.health import SCHEMA, verdict_json, worst
 from clienthealth.incidents import Incidents, Transition
 from clienthealth.indicators.client import client_indicators
 from clienthealth.judging import explained, gate, merged, thresholds, verdict
+from clienthealth.model.clients import Client
+from clienthealth.model.health_record import SCHEMA, verdict_json, worst
+from clienthealth.model.readings import ClientWindow
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import FailureMode, modes
-from clienthealth.records import (
-    Client,
-    ClientWindow,
-    Verdict,
-)
 from clienthealth.step import recovery, skew
 from clienthealth.step import said as speech
 from clienthealth.step.bucket import Attended, Bucket, Card, card, client_of

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from clienthealth.incidents import Transition
 from clienthealth.indicators.client import minute_figures
 from clienthealth.judging import gate, thresholds
+from clienthealth.model.verdicts import STATUS_ORDER, Status
 from clienthealth.modes import modes
-from clienthealth.records import STATUS_ORDER, Status
 from clienthealth.step import skew
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.judgement import live_modes

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clienthealth.records import CLIENT_METRICS
+from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.settings import MonitorSettings
 from clienthealth.step.state import (
     CLIENT_WIDTH,

@@ -12,8 +12,9 @@ from typing import Any
 
 from clienthealth.incidents import Incidents, OpenIncident, Transition
 from clienthealth.logs.signatures import SIGNATURES
+from clienthealth.model.readings import ClientWindow
+from clienthealth.model.verdicts import STATUS_ORDER, Verdict
 from clienthealth.modes import FailureMode, modes
-from clienthealth.records import STATUS_ORDER, ClientWindow, Verdict
 from clienthealth.settings import Settings
 from clienthealth.step.state import BucketState
 

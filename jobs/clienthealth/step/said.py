@@ -11,8 +11,10 @@ from clienthealth.logs.dump_clients import PRODUCER_THREAD, clients_of
 from clienthealth.logs.dumps import DUMP_LINE, rejoin
 from clienthealth.logs.sampling import sample_key
 from clienthealth.logs.signatures import CONFIG_LOGGED, SIGNATURES, options_logged
+from clienthealth.model.clients import Kind
+from clienthealth.model.metrics import CONFIG_OPTIONS
+from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.modes import modes
-from clienthealth.records import CONFIG_OPTIONS, Kind, LogEvent, ThreadDump
 from clienthealth.settings import MonitorSettings
 from clienthealth.step.state import BucketState
 from clienthealth.windows.packed import Said, Who

@@ -14,9 +14,10 @@ import msgspec
 import numpy as np
 
 from clienthealth.errors import StateError
-from clienthealth.formats import Member
 from clienthealth.incidents import Incidents, OpenIncident, Transition
-from clienthealth.records import CLIENT_METRICS, TOPIC_METRICS, LogEvent
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.readings import LogEvent
+from clienthealth.model.telemetry import Member
 from clienthealth.windows.packed import (
     HEAD,
     PART_HEAD,

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from clienthealth.records import Source
+from clienthealth.model.readings import Source
 from clienthealth.settings import Settings
 from clienthealth.streaming import history
 from clienthealth.streaming.decoding import Count
-from clienthealth.streaming.kafka import write
 from clienthealth.streaming.poison import REASON, Guard
 from clienthealth.streaming.stepping import (
     CHANGE,
@@ -35,9 +34,10 @@ from clienthealth.streaming.stepping import (
     quality_of,
     summary_of,
 )
+from clienthealth.streaming.topics import write
 
 if TYPE_CHECKING:
-    from clienthealth.selfmetrics import SelfMetrics
+    from clienthealth.self_monitoring.metrics import SelfMetrics
 
 #: A row of kind MINUTE.
 _MINUTE = """minute bigint, service string, host string, instance string, client_id string, kind string,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from clienthealth.decode import Decoded
-    from clienthealth.formats import Identity
+    from clienthealth.model.telemetry import Identity
 
 DECODED = "bucket int, data binary"
 
@@ -296,7 +296,7 @@ class _Records:
         self.arrived = batch.column("ts_ms").to_numpy(zero_copy_only=False).astype(np.float64)
 
     def source(self, at: int) -> Any:
-        from clienthealth.records import Source
+        from clienthealth.model.readings import Source
 
         return Source(self.topic, self.partition[at], self.offset[at])
 
@@ -304,7 +304,7 @@ class _Records:
         return self._batch.column("key")[at].as_py()  # type: ignore[no-any-return]
 
     def record(self, at: int) -> Any:
-        from clienthealth.formats import RawRecord
+        from clienthealth.model.telemetry import RawRecord
 
         text = self.headers[at]
         headers = {} if text is None else {h["key"]: base64.b64decode(h.get("value") or "") for h in json.loads(text)}

@@ -34,9 +34,10 @@ from pyspark.sql.types import (
 from pyspark.sql.window import Window
 
 from clienthealth.errors import InputError
-from clienthealth.health import evidence_json, verdict_from_json
 from clienthealth.incidents import OpenIncident, Transition
-from clienthealth.records import UNHEALTHY, Client
+from clienthealth.model.clients import Client
+from clienthealth.model.health_record import evidence_json, verdict_from_json
+from clienthealth.model.verdicts import UNHEALTHY
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from clienthealth.selfmetrics import SelfMetrics
+from clienthealth.self_monitoring.metrics import SelfMetrics
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from typing import Any, cast
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from clienthealth.selfmetrics import SelfMetrics
+from clienthealth.self_monitoring.metrics import SelfMetrics
 from clienthealth.settings import Settings
-from clienthealth.streaming.kafka import connection
+from clienthealth.streaming.topics import connection
 
 log = logging.getLogger(__name__)
 

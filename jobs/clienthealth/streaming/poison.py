@@ -21,7 +21,7 @@ from collections.abc import Mapping
 import msgspec
 
 from clienthealth.errors import ServiceError
-from clienthealth.records import Source
+from clienthealth.model.readings import Source
 from clienthealth.streaming.checkpoint import Checkpoint, Part, Pending
 
 log = logging.getLogger(__name__)

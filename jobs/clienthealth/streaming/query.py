@@ -11,13 +11,13 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from clienthealth.incidents import OpenIncident
 from clienthealth.logs.events import LITERALS
-from clienthealth.selfmetrics import QUERY
+from clienthealth.self_monitoring.metrics import QUERY
 from clienthealth.settings import Settings
 from clienthealth.streaming import history
 from clienthealth.streaming.batch import Batch
 from clienthealth.streaming.decoding import DECODED, RAW, decoder
-from clienthealth.streaming.kafka import stream
 from clienthealth.streaming.stepping import ROWS, STATE, stepper
+from clienthealth.streaming.topics import stream
 
 
 def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from clienthealth import jars
 from clienthealth.errors import SettingsError
-from clienthealth.java import java
-from clienthealth.secrecy import SECRET
+from clienthealth.platform import jars
+from clienthealth.platform.java import java
+from clienthealth.platform.secrecy import SECRET
 from clienthealth.settings import Settings
 
 _LOG4J = Path(__file__).with_name("spark-log4j2.properties")

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clienthealth.incidents import OpenIncident, Transition
-from clienthealth.records import Client, Source
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import Source
 from clienthealth.settings import Settings
 from clienthealth.streaming.decoding import COUNTS, REJECTS, Count, Reject, decompressed
 

@@ -17,9 +17,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from clienthealth.formats import Member, Snapshot
 from clienthealth.logs.sampling import sample_key
-from clienthealth.records import CLIENT_METRICS, TOPIC_METRICS, LogEvent, Source, ThreadDump
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.readings import LogEvent, Source, ThreadDump
+from clienthealth.model.telemetry import Member, Snapshot
 
 Matrix = NDArray[np.float64]
 

@@ -13,7 +13,9 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from clienthealth.records import CLIENT_METRICS, TOPIC_METRICS, ClientWindow, Kind, Reading
+from clienthealth.model.clients import Kind
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.readings import ClientWindow, Reading
 from clienthealth.windows.columns import Bools, Column, Floats, Ints, counted, spread, unknown
 
 __all__ = ["MIN_READINGS", "Bools", "Floats", "Ints", "Parts", "Runs", "Windows", "number"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from clienthealth.records import Source
+from clienthealth.model.readings import Source
 from clienthealth.settings import Settings
 from tests.bench import canonical, samples
 from tests.bench.measurements import Scope
@@ -47,7 +47,7 @@ def measure(scope: Scope) -> Result:
 def multiple() -> float:
     """How many times as fast OTLP is decoded in protobuf as in JSON, by the fastest of many short passes in turns."""
     from clienthealth.decode import decode_metrics
-    from clienthealth.formats import RawRecord
+    from clienthealth.model.telemetry import RawRecord
 
     settings, now_ms = Settings(), round(time.time() * 1000)
     least: dict[str, float] = {}
@@ -67,7 +67,7 @@ def multiple() -> float:
 def decode_rate(name: str, quickly: bool = False) -> float:
     """Records of a format that one process decodes in a second; `quickly`: by the path for faultless snapshots."""
     from clienthealth.decode import decode_metrics, fast, latest_ms
-    from clienthealth.formats import RawRecord
+    from clienthealth.model.telemetry import RawRecord
 
     settings, now_ms = Settings(), round(time.time() * 1000)
     latest = latest_ms(settings, now_ms)

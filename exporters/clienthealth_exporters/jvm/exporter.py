@@ -1,0 +1,221 @@
+"""`kafka-health export jvm`: reads the Kafka clients of JVMs through their Jolokia agents.
+
+Each JVM is read by itself: one request for all its MBeans every interval, a snapshot of each client to the topic of
+client metrics, and, when a client looks suspicious, a thread dump to the topic of client logs. A JVM that does not
+answer delays no other; it is reported and asked again, less and less often.
+
+A target is `[SERVICE=]URL`, with options of its clients behind it where they are known, for JMX does not show them:
+`orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clienthealth.errors import InputError, SettingsError
+from clienthealth.mbeans import GROUP_OPTION, PATTERNS, Process, process, snapshots
+from clienthealth.model.metrics import CONFIG_OPTIONS
+from clienthealth.platform.stopping import told_to_stop
+from clienthealth.settings import Settings
+from clienthealth_exporters.jvm.ecs import dump_record
+from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
+from clienthealth_exporters.jvm.suspicion import DumpPlan, Suspicion
+from clienthealth_exporters.publish import Publisher
+
+log = logging.getLogger(__name__)
+
+#: JVMs that are read at the same time; one that hangs occupies a place until its timeout.
+WORKERS = 16
+MAX_BACKOFF_SECONDS = 60.0
+TICK_SECONDS = 0.2
+#: Reads of a JVM without a Kafka client in it before somebody is told; a client may be made later than the JVM.
+READS_WITHOUT_CLIENTS = 6
+#: What may be said of a target's clients. JMX does not even show a consumer's group.
+TARGET_OPTIONS = (*CONFIG_OPTIONS, GROUP_OPTION)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A JVM to read: its service, the URL of its agent, options of its clients."""
+
+    service: str
+    url: str
+    config: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """From `[SERVICE=]URL [option=value]…`. Raises SettingsError."""
+        where, *options = text.split()
+        before, scheme, rest = where.partition("://")
+        service, _, protocol = before.rpartition("=")
+        host = urllib.parse.urlsplit(f"{protocol}://{rest}").netloc
+        if not scheme or protocol not in ("http", "https") or not host:
+            raise SettingsError(f"target '{where}' is not [SERVICE=]http(s)://…")
+        config = {}
+        for option in options:
+            name, equals, value = option.partition("=")
+            if not equals or name not in TARGET_OPTIONS:
+                raise SettingsError(f"target '{where}': '{option}' is not one of {', '.join(TARGET_OPTIONS)} =value")
+            config[name] = value
+        return cls(service or host.rpartition("@")[2], f"{protocol}://{rest}", config)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Targets may be given on the command line, in a file, in the settings."""
+    parser.add_argument("--target", action="append", default=[], metavar="[SERVICE=]URL", help="a Jolokia agent")
+    parser.add_argument(
+        "--targets-file", type=Path, metavar="FILE", help="one target per line; read again when it changes"
+    )
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Read until SIGTERM or Ctrl-C; 1 if records could not be delivered at the end."""
+    given = [Target.parse(text) for text in (*settings.jvm.targets, *args.target)]
+    targets = Targets(given, args.targets_file)
+    stop = told_to_stop()
+    publisher = Publisher.to(settings, "kafka-health-jvm", compression_type="gzip")
+    try:
+        Exporter(settings, targets, publisher).run(stop)
+    finally:
+        lost = publisher.close()
+    return 1 if lost else 0
+
+
+class Targets:
+    """The targets that were given, and those of a file that may change. Raises InputError if there are none."""
+
+    def __init__(self, given: Sequence[Target], file: Path | None = None) -> None:
+        self._given = tuple(given)
+        self._file = file
+        self._read_at: tuple[int, int] | None = None
+        self._in_file: tuple[Target, ...] = ()
+        if not given and file is None:
+            raise InputError("no targets: give --target, --targets-file or [jvm] targets")
+
+    def now(self) -> tuple[Target, ...]:
+        """All targets. A file that cannot be read, or not understood, is reported once and the old list stays."""
+        if self._file is not None:
+            try:
+                stat = self._file.stat()
+                changed = (stat.st_mtime_ns, stat.st_size)
+                if changed != self._read_at:
+                    self._read_at = changed
+                    lines = self._file.read_text(encoding="utf-8").splitlines()
+                    kept = (line for line in map(str.strip, lines) if line and not line.startswith("#"))
+                    self._in_file = tuple(map(Target.parse, kept))
+                    log.info("%s: %d targets", self._file, len(self._in_file))
+            except (OSError, UnicodeDecodeError, SettingsError) as error:
+                if self._read_at != (0, 0):
+                    log.warning("%s: %s", self._file, error)
+                if isinstance(error, OSError):
+                    self._read_at = (0, 0)
+        return (*self._given, *self._in_file)
+
+
+class Exporter:
+    """Reads every target on time."""
+
+    def __init__(self, settings: Settings, targets: Targets, publisher: Publisher) -> None:
+        self._settings = settings
+        self._targets = targets
+        self._publisher = publisher
+
+    def run(self, stop: threading.Event) -> None:
+        """Read until `stop` is set."""
+        watched: dict[Target, Watch] = {}
+        under_way: dict[Target, Future[None]] = {}
+        with ThreadPoolExecutor(WORKERS, thread_name_prefix="jvm") as pool:
+            while not stop.is_set():
+                targets = self._targets.now()
+                watched = {
+                    target: watched.get(target) or Watch(target, self._settings, self._publisher) for target in targets
+                }
+                under_way = {target: task for target, task in under_way.items() if not task.done()}
+                for target, watch in watched.items():
+                    if target not in under_way and time.monotonic() >= watch.due:
+                        under_way[target] = pool.submit(watch.read)
+                stop.wait(TICK_SECONDS)
+
+
+class Watch:
+    """One JVM. `due`: when it is to be read next, in seconds of `clock`."""
+
+    def __init__(
+        self,
+        target: Target,
+        settings: Settings,
+        publisher: Publisher,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._target = target
+        self._settings = settings
+        self._publisher = publisher
+        self._clock = clock
+        self._agent = Jolokia(target.url, settings.jvm.timeout_seconds, settings.jvm.user, _password(settings))
+        self._failures = 0
+        self._process: Process | None = None
+        self._reads_without_clients = 0
+        self._suspicion = Suspicion()
+        self._plan = DumpPlan(settings.jvm.dump_min_seconds)
+        self.due = clock()
+
+    def read(self) -> None:
+        """Read the JVM once and publish what it says; never raises."""
+        begin = self._clock()
+        interval = self._settings.jvm.interval_seconds
+        try:
+            self._publish()
+        except JolokiaError as error:
+            self._failures += 1
+            interval = min(interval * 2 ** (self._failures - 1), max(interval, MAX_BACKOFF_SECONDS))
+            log.warning("%s is silent: %s; next try in %.0f s", self._target.service, error, interval)
+        except Exception:
+            log.exception("%s (%s) could not be read", self._target.service, self._target.url)
+        else:
+            if self._failures:
+                log.info("%s answers again after %d tries", self._target.service, self._failures)
+            self._failures = 0
+        self.due = begin + interval
+
+    def _publish(self) -> None:
+        mbeans = self._agent.read(PATTERNS)
+        of = process(self._target.service, mbeans, self._target.config)
+        if of is None:
+            raise JolokiaError(f"{self._target.url}: the process does not say its name")
+        if of != self._process:
+            log.info("%s is %s", self._target.service, of.instance)
+            self._process, self._suspicion = of, Suspicion()
+        found = snapshots(mbeans, of, int(time.time() * 1000))
+        for snapshot in found:
+            key = f"{of.service}|{of.instance}|{snapshot['client']['client_id']}"
+            self._publisher.send(self._settings.topics.metrics[0], key, snapshot)
+        self._reads_without_clients = 0 if found else self._reads_without_clients + 1
+        if self._reads_without_clients == READS_WITHOUT_CLIENTS:
+            log.warning(
+                "%s shows no Kafka client: none runs in it, or its metric.reporters leaves out "
+                "org.apache.kafka.common.metrics.JmxReporter, as the OpenTelemetry agent does with kafka-clients 4.x",
+                self._target.service,
+            )
+        reasons = self._suspicion.reasons(found)
+        if self._settings.jvm.thread_dumps and self._plan.due(reasons, self._clock()):
+            why = "; ".join(reason.text for reason in reasons)
+            log.info("thread dump of %s: %s", of.instance, why)
+            record = dump_record(of, int(time.time() * 1000), self._agent.thread_dump(), why)
+            self._publisher.send(self._settings.topics.logs[0], f"{of.service}|{of.instance}|", record)
+
+
+def _password(settings: Settings) -> str:
+    if not settings.jvm.password_file:
+        return ""
+    try:
+        return Path(settings.jvm.password_file).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise SettingsError(f"[jvm] password_file: {error.strerror}") from error

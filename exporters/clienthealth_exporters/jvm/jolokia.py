@@ -1,0 +1,97 @@
+"""A Jolokia agent: MBeans in one request, and thread dumps."""
+
+from __future__ import annotations
+
+import base64
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clienthealth.errors import ServiceError
+
+#: An answer larger than this is not read: some 100,000 attributes.
+MAX_BYTES = 64 * 1024 * 1024
+
+_DUMP = {
+    "type": "exec",
+    "mbean": "com.sun.management:type=DiagnosticCommand",
+    "operation": "threadPrint",
+    "arguments": [[]],
+}
+
+
+class JolokiaError(ServiceError):
+    """The agent did not answer, or not with what was asked."""
+
+
+class Jolokia:
+    """The agent at `url`. Proxies of the environment are not used: agents are near.
+
+    `timeout` in seconds holds for connecting and for each wait for data.
+    """
+
+    def __init__(self, url: str, timeout: float, user: str = "", password: str = "") -> None:
+        self.url = url
+        self._timeout = timeout
+        self._headers = {"Content-Type": "application/json"}
+        if user:
+            pair = base64.b64encode(f"{user}:{password}".encode()).decode()
+            self._headers["Authorization"] = f"Basic {pair}"
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def read(self, patterns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
+        """The attributes of all MBeans that fit, by MBean name, in one request.
+
+        `patterns`: pattern → names of attributes, empty for all. A pattern that fits nothing is no error, and an
+        attribute that cannot be read is left out. Raises JolokiaError.
+        """
+        asked: list[dict[str, Any]] = [
+            {"type": "read", "mbean": pattern, "config": {"ignoreErrors": True}}
+            | ({"attribute": list(attributes)} if attributes else {})
+            for pattern, attributes in patterns.items()
+        ]
+        answers = self._post(asked)
+        if not isinstance(answers, list) or not all(isinstance(answer, dict) for answer in answers):
+            raise JolokiaError(f"{self.url}: the answer is not what a Jolokia agent says to a bulk request")
+        found: dict[str, dict[str, Any]] = {}
+        for answer in answers:
+            value = answer.get("value")
+            if answer.get("status") != 200:
+                if answer.get("status") != 404:
+                    raise JolokiaError(f"{self.url}: {_reason(answer)}")
+            elif "*" in answer["request"]["mbean"]:
+                found.update({name: attributes for name, attributes in value.items() if attributes})
+            else:
+                found[answer["request"]["mbean"]] = value
+        return found
+
+    def thread_dump(self) -> str:
+        """A thread dump as `jcmd Thread.print` writes it. Raises JolokiaError."""
+        answer = self._post(_DUMP)
+        if not isinstance(answer, dict) or answer.get("status") != 200:
+            raise JolokiaError(f"{self.url}: no thread dump: {_reason(answer)}")
+        return str(answer["value"])
+
+    def _post(self, body: object) -> Any:
+        request = urllib.request.Request(self.url, json.dumps(body).encode(), self._headers)
+        try:
+            with self._opener.open(request, timeout=self._timeout) as response:
+                content = response.read(MAX_BYTES + 1)
+        except urllib.error.HTTPError as error:
+            raise JolokiaError(f"{self.url}: HTTP {error.code} {error.reason}") from error
+        except (OSError, urllib.error.URLError) as error:
+            raise JolokiaError(f"{self.url}: {getattr(error, 'reason', error)}") from error
+        if len(content) > MAX_BYTES:
+            raise JolokiaError(f"{self.url}: the answer is larger than {MAX_BYTES} bytes")
+        try:
+            return json.loads(content)
+        except ValueError as error:
+            raise JolokiaError(f"{self.url}: the answer is not JSON") from error
+
+
+def _reason(answer: object) -> str:
+    if isinstance(answer, dict):
+        return f"status {answer.get('status')}: {str(answer.get('error'))[:200]}"
+    return "unexpected answer"

@@ -1,0 +1,168 @@
+"""`kafka-health export prometheus`: client health as Prometheus metrics, as a status page and as JSON.
+
+/metrics          Prometheus text format          /          status page for people
+/readyz, /healthz 200 while the state is whole     /client    one client (service, instance, client_id)
+/livez            200 while the topic is looked at /runbooks/ what to do about each alert
+/clients.json     every client's newest record
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from http import HTTPStatus
+
+from clienthealth.platform.compressed_pages import Packed, Page
+from clienthealth.platform.stopping import told_to_stop
+from clienthealth.platform.web import Request, Response, Server
+from clienthealth.settings import Settings
+from clienthealth_exporters.prometheus import exposition, runbook_pages, status_page
+from clienthealth_exporters.prometheus.health_topic import HealthTopic
+from clienthealth_exporters.prometheus.series import DECODE_ERRORS, EXPORTER_UP, NEWEST_RECORD, SERIES_DROPPED, Sample
+from clienthealth_exporters.prometheus.states import State, States
+
+log = logging.getLogger(__name__)
+PROBES = frozenset({"/healthz", "/readyz", "/livez"})
+#: The reader of the topic asks the brokers every few seconds; one that has not for so long is stuck.
+STUCK_SECONDS = 120.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Address and port may be given on the command line."""
+    parser.add_argument("--host", help="address to listen on (default: [prometheus] host)")
+    parser.add_argument("--port", type=int, help="port to listen on, 0 for any free one (default: [prometheus] port)")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Serve until SIGTERM or Ctrl-C. Raises ServiceError where the port is taken."""
+    given = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
+    settings = replace(settings, prometheus=replace(settings.prometheus, **given))
+    stop = told_to_stop()
+    states = States(settings)
+    topic = HealthTopic(settings, states.put)
+    with Server(
+        settings.prometheus, Exporter(settings, states, lambda: topic.trouble, idle=lambda: topic.idle_seconds), PROBES
+    ) as server:
+        threading.Thread(target=server.serve_forever, name="web", daemon=True).start()
+        log.info("status page at %s/, metrics at %s/metrics", server.url, server.url)
+        try:
+            topic.run(stop)
+        finally:
+            server.shutdown()
+    return 0
+
+
+class Exporter:
+    """Answers the requests.
+
+    `trouble` says why the state cannot be trusted, None where it can; `idle`: seconds since the topic was looked at.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        states: States,
+        trouble: Callable[[], str | None],
+        clock: Callable[[], float] = time.time,
+        idle: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self._settings = settings
+        self._states = states
+        self._trouble = trouble
+        self._clock = clock
+        self._idle = idle
+        self._dropped: Counter[str] = Counter()
+        self._complete = False
+        self._making = threading.Lock()
+        self._made: tuple[list[State] | None, Packed, dict[str, int]] = (None, Packed.of(()), {})
+
+    def __call__(self, request: Request) -> Response:
+        match request.path:
+            case "/":
+                return Response(self._overview(request))
+            case "/metrics":
+                return self._metrics()
+            case "/healthz" | "/readyz":
+                return _probe(self._trouble())
+            case "/livez":
+                idle = self._idle()
+                return _probe(f"the topic was last looked at {idle:.0f} s ago" if idle > STUCK_SECONDS else None)
+            case "/client":
+                return self._client(request)
+            case "/clients.json":
+                return Response(_json(self._states.live()), "application/json")
+            case path if path.startswith("/runbooks"):
+                return _runbook(path.removeprefix("/runbooks").strip("/"))
+        return Response("not found\n", "text/plain", HTTPStatus.NOT_FOUND)
+
+    def metrics(self) -> Page:
+        """The page for Prometheus. Before all of the topic has been read it shows the exporter alone."""
+        trouble = self._trouble()
+        self._complete = self._complete or trouble is None
+        kept = self._clients() if self._complete else Packed.of(())
+        dropped: list[Sample] = [((name,), count) for name, count in sorted(self._dropped.items())]
+        own = (
+            exposition.rendered(EXPORTER_UP, [((), int(trouble is None))]),
+            exposition.rendered(DECODE_ERRORS, [((), self._states.decode_errors)]),
+            exposition.rendered(SERIES_DROPPED, dropped) if dropped else "",
+            exposition.rendered(NEWEST_RECORD, [((), newest)]) if (newest := self._states.newest) else "",
+        )
+        return Page(kept, "".join(own))
+
+    def _metrics(self) -> Response:
+        """The page, or before all of the topic has been read a failed scrape: half a fleet would look like a whole."""
+        page = self.metrics()
+        if self._complete:
+            return Response(page, exposition.CONTENT_TYPE)
+        return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "1"})
+
+    def _clients(self) -> Packed:
+        """The metrics of all clients, made anew only when something has changed, and then once for all who ask."""
+        with self._making:
+            states = self._states.live()
+            made, packed, dropped = self._made
+            if made is not states:
+                dropped = {}
+                cap = self._settings.prometheus.max_series_per_metric
+                packed = Packed.of(exposition.page(self._states.shown(states), cap, dropped))
+                self._made = (states, packed, dropped)
+            self._dropped.update(dropped)
+        return packed
+
+    def _overview(self, request: Request) -> str:
+        view = status_page.View(self._settings, self._clock(), self._trouble(), self._states.newest)
+        return status_page.overview(view, self._states.live(), request.query.get("q", ""))
+
+    def _client(self, request: Request) -> Response:
+        wanted = [request.query.get(name, "") for name in ("service", "instance", "client_id")]
+        view = status_page.View(self._settings, self._clock(), self._trouble(), self._states.newest)
+        for state in self._states.live():
+            if [state.client.service, state.client.instance, state.client.client_id] == wanted:
+                return Response(status_page.client(view, state))
+        return Response(status_page.missing(view, " · ".join(wanted)), status=HTTPStatus.NOT_FOUND)
+
+
+def _json(states: list[State]) -> Iterator[bytes]:
+    """The newest records as one list. A record is what the monitor wrote."""
+    yield b"["
+    for number, state in enumerate(states):
+        yield b", " if number else b""
+        yield state.raw
+    yield b"]"
+
+
+def _probe(trouble: str | None) -> Response:
+    status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
+    return Response(f"{trouble or 'ok'}\n", "text/plain; charset=utf-8", status)
+
+
+def _runbook(name: str) -> Response:
+    page = runbook_pages.page(name) if name else runbook_pages.index()
+    if page is None:
+        return Response("there is no such runbook\n", "text/plain", HTTPStatus.NOT_FOUND)
+    return Response(page)

@@ -1,0 +1,160 @@
+"""Prometheus text format (0.0.4): a client's lines are prepared when its record arrives, not per scrape.
+
+prometheus-client builds and prints every sample at each scrape; with 12,000 partitions that is 90,000 lines and takes
+seconds (tests/bench/bench_scrape.py prints both). Here a scrape joins what is ready. What lines of one client have in
+common, its labels, is kept once; their ends (`} 1`) are the same for most healthy clients and then one object.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
+from sys import intern
+from typing import NamedTuple
+
+from clienthealth.model.clients import Client
+from clienthealth_exporters.prometheus.health_record import HealthRecord
+from clienthealth_exporters.prometheus.series import FAMILIES, SCOPES, Family, Sample
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_BLOCK_CLIENTS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """What one record adds to the page.
+
+    `labels`: the text of the labels of each scope that it speaks in. `ends`: per metric, in the order of FAMILIES, what
+    comes after these labels, a line each, '' for a metric that it says nothing of.
+    """
+
+    client_labels: str
+    group_labels: str
+    partition_labels: str
+    ends: tuple[str, ...]
+
+    def labels(self, scope: str) -> str:
+        """The text of the labels that every line of a scope begins with."""
+        if scope == "client":
+            return self.client_labels
+        return self.group_labels if scope == "group" else self.partition_labels
+
+
+class Shown(NamedTuple):
+    """The lines of a record that go onto a page; `group`: also those in the scope of its group."""
+
+    lines: Lines
+    group: bool
+
+
+def group_of(client: Client) -> str:
+    """The consumer group that a record speaks of, '' where it speaks of none."""
+    return client.group or (client.client_id if client.kind == "group" else "")
+
+
+def lines(record: HealthRecord, cluster: str) -> Lines:
+    """The lines of a record. `cluster`: label cluster_name of clients that do not say it; groups do, by instance."""
+    client = record.client
+    if client.kind == "group":
+        cluster = client.instance
+    known = record.indicators
+    ends: list[str] = []
+    for family in FAMILIES:
+        needs, read = family.source
+        found = read(record) if not needs or needs in known else ()
+        ends.append(_ends(family.extra, found) if found else "")
+    return Lines(
+        labels_text(SCOPES["client"], (client.service, client.host, client.instance, client.client_id)),
+        intern(labels_text(SCOPES["group"], (cluster, group_of(client)))),
+        intern(labels_text(SCOPES["partition"], (cluster,))),
+        tuple(ends),
+    )
+
+
+def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) -> Iterator[str]:
+    """The page of all clients in blocks of text, metric by metric.
+
+    Of a metric with more than `cap` series those of the first clients in the order given stay; `dropped` (metric →
+    series) is raised by what was left out.
+    """
+    for index, family in enumerate(FAMILIES):
+        found = _once if family.scope == "partition" else _each
+        first = True
+        for block in found(index, family, shown, cap, dropped):
+            yield f"{_head(family)}{block}" if first else block
+            first = False
+
+
+def _each(
+    index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
+) -> Iterator[str]:
+    """The lines of a metric, client by client."""
+    block: list[str] = []
+    for of_record, with_group in shown:
+        ends = of_record.ends[index]
+        if not ends or (family.scope == "group" and not with_group):
+            continue
+        count = ends.count("\n")
+        if count > cap:
+            dropped[family.name] = dropped.get(family.name, 0) + count
+            continue
+        cap -= count
+        begin = f"{family.name}{{{of_record.labels(family.scope)}"
+        block.append(f"{begin}{ends}" if count == 1 else f"{begin}{ends[:-1].replace(chr(10), chr(10) + begin)}\n")
+        if len(block) == _BLOCK_CLIENTS:
+            yield "".join(block)
+            block.clear()
+    if block:
+        yield "".join(block)
+
+
+def _once(
+    index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
+) -> Iterator[str]:
+    """The lines of a metric whose series several records speak of: each series once, the last one told."""
+    known: dict[str, str] = {}
+    for of_record, _ in shown:
+        for end in of_record.ends[index].split("\n")[:-1]:
+            extra, _, value = end.rpartition(" ")
+            series = f"{family.name}{{{of_record.labels(family.scope)}{extra}"
+            if series in known or len(known) < cap:
+                known[series] = value
+            else:
+                dropped[family.name] = dropped.get(family.name, 0) + 1
+    if known:
+        yield "".join(f"{series} {value}\n" for series, value in known.items())
+
+
+def rendered(family: Family, samples: Iterable[Sample]) -> str:
+    """A metric without scope labels, from its samples."""
+    text = "".join(
+        f"{family.name}{f'{{{labels_text(family.extra, extra)}}}' if extra else ''} {_value(value)}\n"
+        for extra, value in samples
+    )
+    return f"{_head(family)}{text}"
+
+
+@functools.lru_cache(maxsize=20_000)
+def labels_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    """`name="value"` pairs, escaped."""
+    return ",".join([f'{name}="{value.translate(_ESCAPES)}"' for name, value in zip(names, values, strict=True)])
+
+
+def _head(family: Family) -> str:
+    return f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind}\n"
+
+
+def _ends(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
+    return _several(names, samples) if names else f"}} {_value(samples[0][1])}\n"
+
+
+@functools.lru_cache(maxsize=20_000)
+def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
+    """The ends of lines with extra labels, each series once. Healthy clients share them: most statuses are ok."""
+    return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
+
+
+def _value(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)

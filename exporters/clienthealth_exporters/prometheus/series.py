@@ -1,0 +1,338 @@
+"""The series that clients have in Prometheus: the one table of names, labels, help and where the values come from.
+
+Rules, dashboards and the documentation take the names from here. Base units; `_total` on counters alone; a value
+that is unknown has no line. The names of the consumer group metrics, and their labels, are those of
+kafka-lag-exporter, so that dashboards and autoscalers made for it go on working.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+from clienthealth.indicators.lag_state import STATE_ORDER
+from clienthealth.model.verdicts import STATUS_ORDER, Status
+from clienthealth_exporters.prometheus.health_record import HealthRecord, amount
+
+#: Extra label values and the sample.
+Sample = tuple[tuple[str, ...], float]
+
+
+class Source(NamedTuple):
+    """Where the series of a metric come from: `read` gives the values of extra labels with the sample of each.
+
+    `needs`: the indicator without which a record says nothing of the metric; '' where any record does.
+    """
+
+    needs: str
+    read: Callable[[HealthRecord], tuple[Sample, ...]]
+
+
+#: The labels that identify what a series speaks of.
+SCOPES: Mapping[str, tuple[str, ...]] = {
+    "client": ("service", "host", "instance", "client_id"),
+    "group": ("cluster_name", "group"),
+    "partition": ("cluster_name",),
+    "exporter": (),
+}
+_MEMBER = ("topic", "partition", "member_host", "consumer_id", "client_id")
+
+
+#: The source of metrics of the exporter itself.
+NOT_OF_CLIENTS = Source("", lambda record: ())
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric: its labels are those of its scope and the extra ones that the samples of its source have."""
+
+    name: str
+    help: str
+    scope: Literal["client", "group", "partition", "exporter"]
+    extra: tuple[str, ...]
+    source: Source = NOT_OF_CLIENTS
+    kind: Literal["gauge", "counter"] = "gauge"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All labels of the metric, in their order."""
+        return SCOPES[self.scope] + self.extra
+
+    def read(self, record: HealthRecord) -> tuple[Sample, ...]:
+        """What a record says of the metric."""
+        return self.source.read(record) if not self.source.needs or self.source.needs in record.indicators else ()
+
+
+def _one(value: float | None) -> tuple[Sample, ...]:
+    return () if value is None else (((), value),)
+
+
+def _indicator(*path: str) -> Source:
+    *parents, name = path
+
+    def read(record: HealthRecord) -> tuple[Sample, ...]:
+        found: Any = record.indicators
+        for parent in parents:
+            found = found[parent]
+            if type(found) is not dict:
+                return ()
+        return _one(amount(found.get(name)))
+
+    return Source(path[0], read)
+
+
+def _stats(name: str, *stats: str) -> Source:
+    labels = [((stat,), stat) for stat in stats]
+
+    def read(record: HealthRecord) -> tuple[Sample, ...]:
+        found = record.indicators[name]
+        if type(found) is not dict:
+            return ()
+        return tuple([(label, value) for label, stat in labels if (value := amount(found.get(stat))) is not None])
+
+    return Source(name, read)
+
+
+def _info(record: HealthRecord) -> tuple[Sample, ...]:
+    client = record.client
+    return (((client.library or "", client.version or "", client.kind or ""), 1),)
+
+
+def _verdicts(record: HealthRecord) -> tuple[Sample, ...]:
+    return _statuses(tuple([(verdict.mode, verdict.status) for verdict in record.verdicts]))
+
+
+@lru_cache(maxsize=10_000)
+def _statuses(found: tuple[tuple[str, Status], ...]) -> tuple[Sample, ...]:
+    return tuple([((mode, status), int(status == is_)) for mode, is_ in found for status in STATUS_ORDER])
+
+
+def _since(record: HealthRecord) -> tuple[Sample, ...]:
+    onsets = [(verdict.mode, amount(verdict.since_ms)) for verdict in record.verdicts if verdict.unhealthy]
+    return tuple([((mode,), since / 1000) for mode, since in onsets if since is not None])
+
+
+def _queues(record: HealthRecord) -> tuple[Sample, ...]:
+    if record.client.kind not in ("consumer", "legacy-consumer"):
+        return ()
+    ratios = [(queue["topic"], amount(queue.get("used_ratio"))) for queue in record.rows("queues")]
+    return tuple([((topic,), ratio) for topic, ratio in ratios if ratio is not None])
+
+
+def _lag(field: str) -> Source:
+    def read(record: HealthRecord) -> tuple[Sample, ...]:
+        found: list[Sample] = []
+        for row in record.rows("lag"):
+            value, partition = amount(row.get(field)), amount(row.get("partition"))
+            if value is not None and partition is not None:
+                found.append(((row["topic"], str(int(partition)), *_member(record, row.get("member"))), value))
+        return tuple(found)
+
+    return Source("lag", read)
+
+
+def _member(record: HealthRecord, member: Any) -> tuple[str, str, str]:
+    if record.client.kind != "group":
+        return record.client.host, "", record.client.client_id
+    if not isinstance(member, dict):
+        return "", "", ""
+    host, consumer_id, client_id = (member.get(name) for name in ("host", "consumer_id", "client_id"))
+    return str(host or ""), str(consumer_id or ""), str(client_id or "")
+
+
+def _offset(field: str) -> Source:
+    def read(record: HealthRecord) -> tuple[Sample, ...]:
+        found: list[Sample] = []
+        for row in record.rows("lag"):
+            value, partition = amount(row.get(field)), amount(row.get("partition"))
+            if value is not None and partition is not None:
+                found.append(((row["topic"], str(int(partition))), value))
+        return tuple(found)
+
+    return Source("lag", read)
+
+
+def _topic_lag(record: HealthRecord) -> tuple[Sample, ...]:
+    sums: dict[str, float] = {}
+    for row in record.rows("lag") if record.client.kind == "group" else ():
+        records = amount(row.get("records"))
+        if records is not None:
+            sums[row["topic"]] = sums.get(row["topic"], 0) + records
+    return tuple([((topic,), records) for topic, records in sums.items()])
+
+
+def _group_status(record: HealthRecord) -> tuple[Sample, ...]:
+    found = record.text("group", "status")
+    return tuple([((state,), int(state == found)) for state in STATE_ORDER]) if found in STATE_ORDER else ()
+
+
+def _client(name: str, text: str, source: Source, *extra: str, counter: bool = False) -> Family:
+    return Family(f"kafka_client_{name}", text, "client", extra, source, "counter" if counter else "gauge")
+
+
+def _group(name: str, text: str, source: Source, *extra: str) -> Family:
+    return Family(f"kafka_consumergroup_group_{name}", text, "group", extra, source)
+
+
+#: Everything that is served of clients and groups, in the order of the page.
+FAMILIES: tuple[Family, ...] = (
+    _client(
+        "up",
+        "1 while the client reports, 0 once it has gone; absent where nobody knows, as nothing arrives at all.",
+        Source("", lambda r: _one(None if r.stale else int(not r.departed))),
+    ),
+    _client(
+        "last_seen_timestamp_seconds",
+        "When the client was last heard of.",
+        Source("", lambda r: _one(r.seen_ms / 1000)),
+    ),
+    _client(
+        "info", "What the client is: its library, version and kind.", Source("", _info), "library", "version", "kind"
+    ),
+    _client(
+        "failure_mode",
+        "1 for the status that the client has in each failure mode.",
+        Source("", _verdicts),
+        "mode",
+        "status",
+    ),
+    _client(
+        "failure_mode_since_timestamp_seconds",
+        "When the suspected or confirmed failure began.",
+        Source("", _since),
+        "mode",
+    ),
+    _client(
+        "clock_skew_seconds",
+        "How much the client's clock is ahead (behind: negative); absent up to a minute.",
+        Source("clock", lambda r: _one(r.value("clock", "skew_seconds"))),
+    ),
+    _client(
+        "producer_buffer_used_ratio",
+        "Used share of the producer's buffer, 0 to 1.",
+        _indicator("buffer_used_ratio", "last"),
+    ),
+    _client("producer_buffer_total_bytes", "Size of the producer's buffer.", _indicator("buffer", "total_bytes")),
+    _client(
+        "producer_buffer_available_bytes",
+        "Free part of the producer's buffer.",
+        _indicator("buffer", "available_bytes"),
+    ),
+    _client(
+        "producer_waiting_threads",
+        "Threads that are blocked in send() for want of buffer.",
+        _indicator("buffer", "waiting_threads"),
+    ),
+    _client(
+        "producer_buffer_exhausted_records_total",
+        "Records that were dropped for want of buffer (reliable since client 2.6).",
+        _indicator("buffer", "exhausted_records_total"),
+        counter=True,
+    ),
+    _client(
+        "producer_buffer_seconds_to_full",
+        "Seconds until the buffer is full at its present slope; absent while it does not fill.",
+        _indicator("buffer", "seconds_to_full"),
+    ),
+    _client(
+        "producer_callback_seconds",
+        "Time that a callback takes, measured by the client or derived from its I/O thread.",
+        _stats("callback_seconds", "avg", "max", "p99"),
+        "stat",
+    ),
+    _client(
+        "producer_io_thread_busy_ratio",
+        "Share of time that the I/O thread spends outside its selector, 0 to 1.",
+        _indicator("io_thread_busy_ratio"),
+    ),
+    _client(
+        "producer_queue_time_seconds",
+        "Time that batches wait in the buffer before they are sent.",
+        _stats("queue_time_seconds", "avg", "max"),
+        "stat",
+    ),
+    _client(
+        "producer_request_latency_seconds",
+        "Time from a request to its response.",
+        _stats("request_latency_seconds", "avg", "max"),
+        "stat",
+    ),
+    _client(
+        "consumer_queue_used_ratio",
+        "Used share of the queue between the client and one topic, 0 to 1.",
+        Source("queues", _queues),
+        "topic",
+    ),
+    _client(
+        "consumer_last_poll_age_seconds",
+        "Time since the consumer last called poll().",
+        _indicator("last_poll_age_seconds"),
+    ),
+    _client(
+        "consumer_poll_idle_ratio",
+        "Share of time that the consumer waits in poll(); near 0 its handler is the bottleneck.",
+        _indicator("poll_idle_ratio"),
+    ),
+    _group("lag", "Records between the committed offset and the end of the partition.", _lag("records"), *_MEMBER),
+    _group("lag_seconds", "Age of the oldest record that is not committed.", _lag("seconds"), *_MEMBER),
+    _group("offset", "Committed offset.", _lag("committed_offset"), *_MEMBER),
+    _group("max_lag", "Largest lag of the group's partitions, in records.", _indicator("group", "max_lag")),
+    _group(
+        "max_lag_seconds",
+        "Largest lag of the group's partitions, in seconds.",
+        _indicator("group", "max_lag_seconds"),
+    ),
+    _group("sum_lag", "Lag of all the group's partitions, in records.", _indicator("group", "sum_lag")),
+    _group("topic_sum_lag", "Lag of the group on one topic, in records.", Source("lag", _topic_lag), "topic"),
+    _group(
+        "status",
+        "1 for the state that the worst of the group's partitions is in.",
+        Source("group", _group_status),
+        "status",
+    ),
+    Family(
+        "kafka_partition_latest_offset",
+        "Offset that the next record of the partition will have.",
+        "partition",
+        ("topic", "partition"),
+        _offset("end_offset"),
+    ),
+    Family(
+        "kafka_partition_earliest_offset",
+        "Offset of the oldest record that the partition still holds.",
+        "partition",
+        ("topic", "partition"),
+        _offset("start_offset"),
+    ),
+)
+
+SERIES_DROPPED = Family(
+    "kafka_client_health_series_dropped_total",
+    "Series left out of scrapes because their metric has more than the cap allows.",
+    "exporter",
+    ("metric",),
+    kind="counter",
+)
+EXPORTER_UP = Family(
+    "kafka_client_health_exporter_up",
+    "1 while the exporter has read all of its topic and can reach Kafka.",
+    "exporter",
+    (),
+)
+NEWEST_RECORD = Family(
+    "kafka_client_health_exporter_newest_record_timestamp_seconds",
+    "Time that the newest record speaks of; when it stands still, the monitor is blind.",
+    "exporter",
+    (),
+)
+DECODE_ERRORS = Family(
+    "kafka_client_health_exporter_decode_errors_total",
+    "Records of the topic that could not be read.",
+    "exporter",
+    (),
+    kind="counter",
+)
+#: What is served of the exporter itself.
+EXPORTER_FAMILIES = (SERIES_DROPPED, EXPORTER_UP, NEWEST_RECORD, DECODE_ERRORS)

@@ -1,0 +1,223 @@
+"""What a probe knows of a kafka-python producer or consumer: numbers only, in a fixed amount of memory."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from clienthealth_exporters.python_client.durations import Durations
+from clienthealth_exporters.python_client.watch import timed_future
+
+#: An application that uses more topics or partitions than this is reported without the further ones.
+MAX_TOPICS = 500
+#: Between two records that are timed: at a high rate neighbours tell the same.
+SAMPLING_SECONDS = 0.001
+
+
+class _Topic:
+    """Records of one topic. The lock is the probe's."""
+
+    __slots__ = ("_lock", "acknowledged", "failed", "sent")
+
+    def __init__(self, lock: threading.RLock) -> None:
+        self._lock = lock
+        self.sent = self.acknowledged = self.failed = 0
+
+    def succeeded(self, _metadata: object) -> None:
+        with self._lock:
+            self.acknowledged += 1
+
+    def gave_up(self, _error: object = None) -> None:
+        with self._lock:
+            self.failed += 1
+
+
+class ProducerProbe:
+    """Sent, acknowledged and failed records, how long acknowledgements and the application's callbacks take.
+
+    Every record is counted. At most one a millisecond is followed to its acknowledgement with a clock.
+    """
+
+    kind = "producer"
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.closed: Callable[[], None] = lambda: None
+        self.clock = clock
+        # Reentrant: a garbage collection inside may run the application's code.
+        self._lock = threading.RLock()
+        self._topics: dict[str, _Topic] = {}
+        self._other_topics = _Topic(self._lock)
+        self._latencies, self._callbacks = Durations(), Durations()
+        self._next_sample = 0.0
+        self._callback_began: float | None = None
+        self._futures: dict[type, type] = {}
+
+    def sending(self, topic: str) -> _Topic:
+        """A record is handed to `send()`."""
+        with self._lock:
+            found = self._topics.get(topic)
+            if found is None:
+                found = self._other_topics
+                if len(self._topics) < MAX_TOPICS:
+                    found = self._topics[topic] = _Topic(self._lock)
+            found.sent += 1
+        return found
+
+    def accepted(self, future: Any, topic: _Topic, began: float) -> None:
+        """`send()` took the record: follow what becomes of it, and time the callbacks that are added later."""
+        if began < self._next_sample:
+            future.add_callback(topic.succeeded)
+        else:
+            self._next_sample = began + SAMPLING_SECONDS
+            future.add_callback(self._succeeded, topic, began)
+        future.add_errback(topic.gave_up)
+        if not future.is_done:
+            kind = type(future)
+            timed = self._futures.get(kind)
+            if timed is None:
+                timed = self._futures[kind] = timed_future(kind, self.timed)
+            future.__class__ = timed
+
+    def _succeeded(self, topic: _Topic, began: float, _metadata: object) -> None:
+        seconds = self.clock() - began
+        with self._lock:
+            topic.acknowledged += 1
+            self._latencies.add(seconds)
+
+    def timed(self, callback: Callable[[Any], object]) -> Callable[[Any], object]:
+        """The callback, with its duration counted. It runs on the producer's own thread, one after the other."""
+        clock = self.clock
+
+        def run(outcome: Any) -> object:
+            self._callback_began = began = clock()
+            try:
+                return callback(outcome)
+            finally:
+                self._callback_began = None
+                with self._lock:
+                    self._callbacks.add(clock() - began)
+
+        return run
+
+    def metrics(self) -> dict[str, float]:
+        """Counts, and since the last call the times; a callback that has not returned counts with its time so far."""
+        began = self._callback_began
+        with self._lock:
+            latency, callback = self._latencies.drain(), self._callbacks.drain()
+            topics = [*self._topics.values(), self._other_topics]
+            sent, acknowledged, failed = (
+                sum(getattr(topic, name) for topic in topics) for name in ("sent", "acknowledged", "failed")
+            )
+        found: dict[str, float] = {
+            "record-send-total": sent,
+            "record-ack-total": acknowledged,
+            "record-error-total": failed,
+            "queue-records": max(0, sent - acknowledged - failed),
+        }
+        if latency is not None:
+            found |= {"ack-latency-avg": latency.avg * 1000, "ack-latency-max": latency.max * 1000}
+        if callback is not None:
+            found |= {
+                "callback-time-avg": callback.avg * 1000,
+                "callback-time-max": callback.max * 1000,
+                "callback-time-p99": callback.p99 * 1000,
+            }
+        if began is not None:
+            running = (self.clock() - began) * 1000
+            found["callback-time-max"] = max(found.get("callback-time-max", 0.0), running)
+            found.setdefault("callback-time-avg", running)
+        return found
+
+    def topics(self) -> list[dict[str, Any]]:
+        """Sent and failed records by topic."""
+        with self._lock:
+            counts = {name: (topic.sent, topic.failed) for name, topic in self._topics.items()}
+        return [
+            _entry(topic, None, {"record-send-total": sent, "record-error-total": failed})
+            for topic, (sent, failed) in sorted(counts.items())
+        ]
+
+
+class ConsumerProbe:
+    """Time in and between polls, records consumed, and the lag of each partition when it was last read."""
+
+    kind = "consumer"
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.closed: Callable[[], None] = lambda: None
+        self.clock = clock
+        self._lock = threading.RLock()
+        self._last_began: float | None = None
+        self._last_ended: float | None = None
+        self._polling = False
+        self._in_poll = 0.0
+        self._between = Durations()
+        self._consumed = 0
+        self._partitions: dict[Any, list[int]] = {}
+        self._drained = (clock(), 0.0)
+
+    def polling(self) -> None:
+        """`poll()` begins."""
+        now = self.clock()
+        with self._lock:
+            if self._last_began is not None:
+                self._between.add(now - self._last_began)
+            self._last_began, self._polling = now, True
+
+    def polled(self, consumer: Any, records: Mapping[Any, Any]) -> None:
+        """`poll()` ends, with these records by partition."""
+        now = self.clock()
+        with self._lock:
+            self._polling, self._last_ended = False, now
+            self._in_poll += now - (now if self._last_began is None else self._last_began)
+            for partition, batch in records.items():
+                self._consumed += len(batch)
+                known = self._partitions.get(partition)
+                if known is None and len(self._partitions) < MAX_TOPICS:
+                    # The assignment changes rarely, and never without partitions that are new here.
+                    assigned = consumer.assignment()
+                    self._partitions = {tp: kept for tp, kept in self._partitions.items() if tp in assigned}
+                    known = self._partitions[partition] = [0, 0, 0]
+                if known is not None:
+                    position = batch[-1].offset + 1
+                    known[0] += len(batch)
+                    known[1] = position
+                    known[2] = max(0, (consumer.highwater(partition) or position) - position)
+
+    def metrics(self) -> dict[str, float]:
+        """Counts, and since the last call the times. A poll under way counts with its time so far."""
+        now = self.clock()
+        with self._lock:
+            in_poll = self._in_poll
+            if self._polling and self._last_began is not None:
+                in_poll += now - self._last_began
+            since, before = self._drained
+            self._drained = (now, in_poll)
+            between = self._between.drain()
+            ended, polling, consumed = self._last_ended, self._polling, self._consumed
+            lags = [lag for _, _, lag in self._partitions.values()]
+        found: dict[str, float] = {"poll-time-ms-total": in_poll * 1000, "records-consumed-total": consumed}
+        if now > since:
+            found["poll-idle-ratio-avg"] = min(1.0, (in_poll - before) / (now - since))
+        if polling or ended is not None:
+            found["last-poll-seconds-ago"] = 0.0 if polling or ended is None else now - ended
+        if between is not None:
+            found |= {"time-between-poll-avg": between.avg * 1000, "time-between-poll-max": between.max * 1000}
+        if lags:
+            found["records-lag-max"] = max(lags)
+        return found
+
+    def topics(self) -> list[dict[str, Any]]:
+        """Records consumed, position and lag by partition."""
+        with self._lock:
+            known = {(tp.topic, tp.partition): tuple(values) for tp, values in self._partitions.items()}
+        return [
+            _entry(topic, number, {"records-consumed-total": consumed, "position": position, "records-lag": lag})
+            for (topic, number), (consumed, position, lag) in sorted(known.items())
+        ]
+
+
+def _entry(topic: str, partition: int | None, metrics: Mapping[str, float]) -> dict[str, Any]:
+    return {"topic": topic, "partition": partition, "thread": None, "metrics": dict(metrics)}

@@ -1,0 +1,220 @@
+"""From the MBeans of a JVM to canonical snapshots of its Kafka clients: Java clients, and the Scala consumer of 0.8.
+
+The names of the metrics are the MBeans' attributes; what is not a number, or -1 ("unknown" in Kafka's clients), is
+left out. The old Scala MBeans (Yammer gauges and meters) are given the names of `metrics.CLIENT_METRICS`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+
+#: The attributes of MBeans, by the name of the MBean.
+MBeans = Mapping[str, Mapping[str, Any]]
+
+GROUP_OPTION = "group.id"
+RUNTIME = "java.lang:type=Runtime"
+#: What is read of a JVM: pattern → attributes (empty: all). Brokers have MBeans in kafka.server too, hence the types.
+PATTERNS: Mapping[str, Sequence[str]] = {
+    "kafka.producer:*": (),
+    "kafka.consumer:*": (),
+    "kafka.server:type=FetcherLagMetrics,*": ("Value",),
+    "kafka.common:type=AppInfo,*": (),
+    RUNTIME: ("Name", "StartTime"),
+}
+
+_PROPERTY = re.compile(r'([^=,]+)=("(?:[^"\\]|\\.)*"|[^,]*)')
+_ESCAPED = re.compile(r"\\(.)")
+#: Consumers up to 1.0 put the partition into the attribute's name instead of the MBean's.
+_LAG_IN_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.records-lag")
+#: Clients without a client.id of their own are called after their group since 2.4.
+_NAMED_BY_GROUP = re.compile(r"consumer-(?P<group>.+)-\d+")
+
+#: What counters of the I/O thread were called from 1.0 to 3.0; later clients have both until 4.0.
+_UNTIL_3_0 = {"iotime-total": "io-time-ns-total", "io-waittime-total": "io-wait-time-ns-total"}
+
+TopicKey = tuple[str, int | None, str | None]
+
+
+@dataclass(frozen=True)
+class Process:
+    """The JVM that the MBeans are of. `instance` is host:pid; `config`: options of its clients that are known."""
+
+    service: str
+    host: str
+    instance: str
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class _Client:
+    kind: str
+    version: str | None = None
+    group: str | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    topics: dict[TopicKey, dict[str, float]] = field(default_factory=dict)
+
+    def topic(self, topic: str, name: str, value: object, *, partition: str = "", thread: str = "") -> None:
+        number = _number(value)
+        if name in TOPIC_METRICS and number is not None:
+            key = (topic, int(partition) if partition else None, thread or None)
+            self.topics.setdefault(key, {})[name] = number
+
+    def metric(self, name: str, value: object) -> None:
+        number = _number(value)
+        if number is None:
+            return
+        if name in CLIENT_METRICS[self.kind]:
+            self.metrics[name] = number
+        elif _UNTIL_3_0.get(name) in CLIENT_METRICS[self.kind]:
+            self.metrics.setdefault(_UNTIL_3_0[name], number)
+
+
+def object_name(name: str) -> tuple[str, dict[str, str]]:
+    """Domain and key properties of an MBean's name, without its quotes."""
+    domain, _, properties = name.partition(":")
+    return domain.strip('"'), {key: _unquoted(value) for key, value in _PROPERTY.findall(properties)}
+
+
+def process(service: str, mbeans: MBeans, config: Mapping[str, str]) -> Process | None:
+    """The JVM by its Runtime MBean, whose Name is pid@host; None if that is missing."""
+    pid, _, host = str(mbeans.get(RUNTIME, {}).get("Name", "")).partition("@")
+    return Process(service, host, f"{host}:{pid}", config) if pid and host else None
+
+
+def snapshots(mbeans: MBeans, of: Process, ts_ms: int) -> list[dict[str, Any]]:
+    """A canonical snapshot (the JSON of the topic client-metrics) of each Kafka client of the JVM, sorted by id."""
+    clients: dict[tuple[str, str], _Client] = {}
+    scala_version = None
+    for name, attributes in mbeans.items():
+        domain, properties = object_name(name)
+        if domain == "kafka.common" and properties.get("name") == "Version":
+            scala_version = str(attributes.get("Value"))
+        elif domain in ("kafka.producer", "kafka.consumer") and "name" not in properties:
+            _java(clients, domain.removeprefix("kafka."), properties, attributes)
+        elif domain in ("kafka.consumer", "kafka.server") and "name" in properties:
+            _scala(clients, properties, attributes)
+    for client in clients.values():
+        if client.kind == "legacy-consumer":
+            client.version = scala_version
+    return [
+        _snapshot(client_id, client, of, ts_ms)
+        for (_, client_id), client in sorted(clients.items())
+        if client.metrics or client.topics
+    ]
+
+
+def _java(
+    clients: dict[tuple[str, str], _Client],
+    kind: str,
+    properties: Mapping[str, str],
+    attributes: Mapping[str, Any],
+) -> None:
+    client_id = properties.get("client-id", properties.get("id"))
+    if client_id is None:
+        return
+    client = clients.setdefault((kind, client_id), _Client(kind))
+    group, topic = properties.get("type"), properties.get("topic")
+    if group == "app-info":
+        version = attributes.get("version", attributes.get("Version"))
+        client.version = str(version) if version else client.version
+    elif topic is not None:
+        for name, value in attributes.items():
+            client.topic(topic, name, value, partition=properties.get("partition", ""))
+    elif "node-id" not in properties:
+        for name, value in attributes.items():
+            client.metric(name, value)
+            in_name = _LAG_IN_NAME.fullmatch(name)
+            if in_name:
+                client.topic(in_name["topic"], "records-lag", value, partition=in_name["partition"])
+    if kind == "consumer" and client.group is None:
+        by_group = _NAMED_BY_GROUP.fullmatch(client_id)
+        client.group = by_group["group"] if by_group else None
+
+
+#: Scala MBean (type, name) → metric of the client, metric of the topic. Meters are read by their Count.
+_SCALA: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("ConsumerFetcherManager", "MaxLag"): ("max-lag", ""),
+    ("ConsumerFetcherManager", "MinFetchRate"): ("min-fetch-rate", ""),
+    ("ConsumerTopicMetrics", "MessagesPerSec"): ("messages-total", "messages-total"),
+    ("FetchRequestAndResponseMetrics", "FetchRequestRateAndTimeMs"): ("fetch-requests-total", ""),
+    ("FetcherLagMetrics", "ConsumerLag"): ("", "records-lag"),
+    ("ZookeeperConsumerConnector", "FetchQueueSize"): ("", "queue-chunks"),
+    ("ZookeeperConsumerConnector", "KafkaCommitsPerSec"): ("commits-total", ""),
+    ("ZookeeperConsumerConnector", "OwnedPartitionsCount"): ("owned-partitions", ""),
+    ("ZookeeperConsumerConnector", "ZooKeeperCommitsPerSec"): ("commits-total", ""),
+}
+
+
+def _scala(
+    clients: dict[tuple[str, str], _Client], properties: Mapping[str, str], attributes: Mapping[str, Any]
+) -> None:
+    mapped = _SCALA.get((properties.get("type", ""), properties["name"]))
+    client_id = properties.get("clientId")
+    if mapped is None or client_id is None or "brokerHost" in properties:
+        return
+    client = clients.setdefault(("legacy-consumer", client_id), _Client("legacy-consumer"))
+    client.group = properties.get("groupId", client.group)
+    value = attributes.get("Count", attributes.get("Value"))
+    of_client, of_topic = mapped
+    topic = properties.get("topic")
+    if topic is None:
+        number = _number(value)
+        if of_client and number is not None:
+            # KafkaCommitsPerSec and ZooKeeperCommitsPerSec are one metric: where the offsets go is no difference.
+            before = client.metrics.get(of_client, 0.0) if of_client == "commits-total" else 0.0
+            client.metrics[of_client] = before + number
+    elif of_topic:
+        client.topic(
+            topic,
+            of_topic,
+            value,
+            partition=properties.get("partition", ""),
+            thread=properties.get("threadId", ""),
+        )
+
+
+def _snapshot(client_id: str, client: _Client, of: Process, ts_ms: int) -> dict[str, Any]:
+    return {
+        "ts": ts_ms,
+        "client": {
+            "service": of.service,
+            "host": of.host,
+            "instance": of.instance,
+            "client_id": client_id,
+            "kind": client.kind,
+            "library": "java" if client.kind != "legacy-consumer" else "scala",
+            "version": client.version,
+            "group": client.group or (of.config.get(GROUP_OPTION) if client.kind != "producer" else None),
+        },
+        "metrics": client.metrics,
+        "topics": list(_topics(client)),
+        "config": dict(of.config),
+    }
+
+
+def _topics(client: _Client) -> Iterator[dict[str, Any]]:
+    for (topic, partition, thread), metrics in client.topics.items():
+        yield {"topic": topic, "partition": partition, "thread": thread, "metrics": metrics}
+
+
+def _number(value: object) -> float | None:
+    """The value as a number; NaN, infinities and -1 are how Kafka's clients say that they do not know."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number != -1 else None
+
+
+def _unquoted(value: str) -> str:
+    if len(value) < 2 or not value.startswith('"'):
+        return value
+    return _ESCAPED.sub(lambda match: "\n" if match[1] == "n" else match[1], value[1:-1])

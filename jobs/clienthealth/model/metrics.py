@@ -1,0 +1,115 @@
+"""The metrics that are kept of a client, with their units, and the options that a judgement looks at.
+
+Names are those of the Java client's MBean attributes, in their units (ms, ns, bytes); what other libraries call
+otherwise is mapped onto them by the formats, so that a name has one meaning everywhere. A metric that is not known is
+absent from a mapping: never 0, never NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+#: What the windows keep of a client's metrics, by kind: name → unit. All other metrics are dropped on reading.
+CLIENT_METRICS: Mapping[str, Mapping[str, str]] = {
+    "producer": {
+        "select-total": "1",
+        "select-rate": "1/s",
+        "io-time-ns-total": "ns",
+        "io-wait-time-ns-total": "ns",
+        "io-wait-ratio": "ratio",
+        "io-ratio": "ratio",
+        "buffer-total-bytes": "bytes",
+        "buffer-available-bytes": "bytes",
+        "waiting-threads": "threads",
+        "bufferpool-wait-ratio": "ratio",
+        "buffer-exhausted-total": "records",
+        "queue-records": "records",
+        "queue-records-limit": "records",
+        "record-send-total": "records",
+        "record-send-rate": "records/s",
+        "record-ack-total": "records",
+        "record-retry-total": "records",
+        "record-error-total": "records",
+        "response-total": "1",
+        "requests-in-flight": "1",
+        "connection-count": "1",
+        "connection-close-total": "1",
+        "metadata-age": "s",
+        "metadata-wait-time-ns-total": "ns",
+        "record-queue-time-avg": "ms",
+        "record-queue-time-max": "ms",
+        "request-latency-avg": "ms",
+        "request-latency-max": "ms",
+        "callback-time-avg": "ms",
+        "callback-time-max": "ms",
+        "callback-time-p99": "ms",
+        "ack-latency-avg": "ms",
+        "ack-latency-max": "ms",
+        "reply-queue": "1",
+    },
+    "consumer": {
+        "select-total": "1",
+        "last-poll-seconds-ago": "s",
+        "poll-idle-ratio-avg": "ratio",
+        "time-between-poll-avg": "ms",
+        "time-between-poll-max": "ms",
+        "records-lag-max": "records",
+        "records-consumed-total": "records",
+        "records-consumed-rate": "records/s",
+        "fetch-total": "1",
+        "fetch-rate": "1/s",
+        "fetch-latency-avg": "ms",
+        "fetch-latency-max": "ms",
+        "assigned-partitions": "1",
+        "last-heartbeat-seconds-ago": "s",
+        "rebalance-total": "1",
+        "commit-total": "1",
+        "connection-count": "1",
+        "reply-queue": "1",
+        "poll-time-ms-total": "ms",
+    },
+    "legacy-consumer": {
+        "max-lag": "records",
+        "min-fetch-rate": "1/s",
+        "messages-total": "records",
+        "fetch-requests-total": "1",
+        "commits-total": "1",
+        "owned-partitions": "1",
+    },
+    "group": {"members": "1"},
+}
+
+#: The same for one topic, partition or consuming thread of a client.
+TOPIC_METRICS: Mapping[str, str] = {
+    "record-send-total": "records",
+    "record-error-total": "records",
+    "records-lag": "records",
+    "records-lead": "records",
+    "records-consumed-total": "records",
+    "records-consumed-rate": "records/s",
+    "paused": "1",
+    "queue-records": "records",
+    "queue-bytes": "bytes",
+    "queue-chunks": "chunks",
+    "messages-total": "records",
+    "position": "offset",
+    "stored-offset": "offset",
+    "committed-offset": "offset",
+    "commit-timestamp-ms": "ms",
+    "start-offset": "offset",
+    "end-offset": "offset",
+}
+
+#: The options of a client that a judgement looks at.
+CONFIG_OPTIONS: tuple[str, ...] = (
+    "acks",
+    "buffer.memory",
+    "delivery.timeout.ms",
+    "linger.ms",
+    "max.block.ms",
+    "max.poll.interval.ms",
+    "queued.max.message.chunks",
+    "queued.max.messages.kbytes",
+    "queued.min.messages",
+    "request.timeout.ms",
+)

@@ -1,0 +1,100 @@
+"""What is known of a client: its readings, its log events, its thread dumps, and the window that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from clienthealth.model.clients import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The input record that something was read from: topic (or file), partition and offset."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReading:
+    """What a client says of one topic, or of one partition or thread of it."""
+
+    topic: str
+    partition: int | None
+    thread: str | None
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A client's metrics at one moment (`ts_ms`: epoch milliseconds). Totals are cumulative."""
+
+    ts_ms: int
+    metrics: Mapping[str, float]
+    topics: tuple[TopicReading, ...] = ()
+    source: Source | None = None
+
+    def get(self, name: str) -> float | None:
+        """The metric's value, or None where it is not known."""
+        return self.metrics.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvent:
+    """A log line that carries a signature. `captures` holds the named groups of the signature's pattern.
+
+    `client_id` is None where the line does not say which client of the process it speaks of.
+    `text` is the line's message, and the exception where that carries the signature, cut at 500 characters.
+    `repeats`: of a storm one line is kept for each tenth of a second; so many it stands for.
+    """
+
+    ts_ms: int
+    signature: str
+    text: str
+    client_id: str | None = None
+    logger: str | None = None
+    level: str | None = None
+    thread: str | None = None
+    captures: Mapping[str, str] = field(default_factory=dict)
+    source: Source | None = None
+    repeats: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A thread of a dump. `frames`: `package.Class.method`, innermost first. `cpu_ms` since JVM 11 only."""
+
+    name: str
+    state: str
+    frames: tuple[str, ...]
+    cpu_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadDump:
+    """The threads of a dump that touch a Kafka client (and `DestroyJavaVM`, if there)."""
+
+    ts_ms: int
+    threads: tuple[Thread, ...]
+    source: Source | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientWindow:
+    """All that is known of one client in one window of event time [start_ms, end_ms).
+
+    Readings, events and dumps are in order of time. Events and dumps of the client's process that name no client
+    are in the window of each of its clients. `departed_ms` is set for a client that stopped reporting: the time of
+    its last reading; such a window covers the last readings of its session and the log lines after them.
+    """
+
+    client: Client
+    start_ms: int
+    end_ms: int
+    readings: tuple[Reading, ...] = ()
+    logs: tuple[LogEvent, ...] = ()
+    dumps: tuple[ThreadDump, ...] = ()
+    config: Mapping[str, str] = field(default_factory=dict)
+    departed_ms: int | None = None

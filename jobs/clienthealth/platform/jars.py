@@ -1,0 +1,226 @@
+"""Java archives from Maven Central, fetched once through the Ivy that PySpark ships.
+
+`classpath("spark")` gives the paths of a named set. The first call resolves the set and keeps the jars under
+`.cache/` of the checkout (or $KAFKA_HEALTH_CACHE); Ivy compares each with its SHA-1 and takes up again where an earlier
+call was cut off. Every further call only reads a list. $KAFKA_HEALTH_MAVEN_URL names a mirror.
+
+    python -m clienthealth.platform.jars [SET…]      fetches the named sets, or all of them
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from clienthealth.errors import DependencyError
+from clienthealth.platform import checkout
+from clienthealth.platform.java import java
+
+CENTRAL = "https://repo1.maven.org/maven2"
+RESOLVE_SECONDS = 1200
+_LOG4J_1 = ("ch.qos.reload4j:reload4j:1.2.26", "org.slf4j:slf4j-reload4j:1.7.36")
+
+
+@dataclass(frozen=True)
+class JarSet:
+    """Modules `group:name:version[:classifier]` with all they need at run time, without `without` (`group:name`)."""
+
+    modules: Sequence[str]
+    without: Sequence[str] = ()
+
+
+SETS = {
+    # Without what is among PySpark's own jars already.
+    "spark": JarSet(
+        (
+            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+            # The connector asks for 3.9.0, which has known vulnerabilities; the higher of two versions wins.
+            "org.apache.kafka:kafka-clients:3.9.1",
+            "io.delta:delta-spark_2.13:4.0.1",
+        ),
+        without=(
+            "org.scala-lang:*",
+            "org.scala-lang.modules:*",
+            "org.apache.hadoop:*",
+            "org.apache.spark:spark-tags_2.13",
+            "org.antlr:*",
+            "org.slf4j:*",
+            "org.lz4:*",
+            "org.xerial.snappy:*",
+            "com.github.luben:*",
+            "com.google.code.findbugs:jsr305",
+            "commons-logging:*",
+        ),
+    ),
+    "broker": JarSet(("org.apache.kafka:kafka_2.13:4.1.2", *_LOG4J_1)),
+    "jolokia": JarSet(("org.jolokia:jolokia-agent-jvm:2.5.1:javaagent",), without=("*:*",)),
+    "clients-3.9": JarSet(("org.apache.kafka:kafka-clients:3.9.1", *_LOG4J_1)),
+    "clients-4.1": JarSet(("org.apache.kafka:kafka-clients:4.1.2", *_LOG4J_1)),
+    "clients-0.11": JarSet(("org.apache.kafka:kafka-clients:0.11.0.3", *_LOG4J_1)),
+    # A broker of 2015, its ZooKeeper and the Scala clients.
+    "legacy": JarSet(
+        ("org.apache.kafka:kafka_2.11:0.8.2.1", *_LOG4J_1),
+        without=("junit:*", "jline:*", "log4j:*", "org.slf4j:slf4j-log4j12", "io.netty:*", "org.jboss.netty:*"),
+    ),
+}
+
+
+def classpath(name: str) -> list[Path]:
+    """The jars of a set, fetched if they are not there yet. Raises DependencyError where that is not possible."""
+    wanted = SETS[name]
+    folder = cache()
+    listing = folder / "classpath" / f"{name}-{_fingerprint(wanted)}"
+    known = _read(listing)
+    if known is None:
+        with _locked(folder):
+            known = _read(listing) or _fetch(name, wanted, folder, listing)
+    return known
+
+
+def cache() -> Path:
+    """The folder that holds everything fetched: $KAFKA_HEALTH_CACHE, `.cache` of the checkout, or the user's cache."""
+    chosen = os.environ.get("KAFKA_HEALTH_CACHE")
+    if chosen:
+        return Path(chosen).expanduser().resolve()
+    try:
+        return checkout.root() / ".cache"
+    except DependencyError:
+        return Path.home() / ".cache" / "kafka-client-health"
+
+
+def repository() -> str:
+    """Where jars are fetched from."""
+    return os.environ.get("KAFKA_HEALTH_MAVEN_URL", CENTRAL).rstrip("/") + "/"
+
+
+def _fingerprint(wanted: JarSet) -> str:
+    return hashlib.sha256(repr((*wanted.modules, "-", *wanted.without)).encode()).hexdigest()[:12]
+
+
+def _read(listing: Path) -> list[Path] | None:
+    """The listed jars, or None if there is no list or a jar of it is gone."""
+    try:
+        jars = [listing.parent.parent / line for line in listing.read_text(encoding="utf-8").splitlines()]
+    except FileNotFoundError:
+        return None
+    return jars if all(jar.is_file() for jar in jars) else None
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One process at a time fills a cache."""
+    (folder / "classpath").mkdir(parents=True, exist_ok=True)
+    with (folder / "classpath" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(name: str, wanted: JarSet, folder: Path, listing: Path) -> list[Path]:
+    settings, module, found, log, draft = (
+        listing.with_name(f"{listing.name}.{kind}") for kind in ("settings.xml", "ivy.xml", "paths", "log", "draft")
+    )
+    settings.write_text(_settings(folder), encoding="utf-8")
+    module.write_text(_module(name, wanted), encoding="utf-8")
+    command = [java(), *_proxy(), "-jar", str(_ivy()), "-settings", str(settings), "-ivy", str(module)]
+    command += ["-confs", "default", "-cachepath", str(found)]
+    sys.stderr.write(f"fetching the jars of '{name}' from {repository()}\n")
+    with log.open("w", encoding="utf-8") as output:
+        try:
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=RESOLVE_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise DependencyError(f"{_failure(name)}: no end after {RESOLVE_SECONDS} s; see {log}") from error
+    if done.returncode != 0:
+        raise DependencyError(f"{_failure(name)}: {_reason(log)}; see {log}")
+    jars = sorted(Path(path) for path in found.read_text(encoding="utf-8").strip().split(os.pathsep))
+    for leftover in (settings, module, found, log):
+        leftover.unlink()
+    draft.write_text("".join(f"{jar.relative_to(folder)}\n" for jar in jars), encoding="utf-8")
+    draft.replace(listing)
+    return jars
+
+
+def _failure(name: str) -> str:
+    return (
+        f"the jars of '{name}' could not be fetched from {repository()} (a machine without the internet can use "
+        "a mirror: KAFKA_HEALTH_MAVEN_URL; what has been fetched is kept)"
+    )
+
+
+def _reason(log: Path) -> str:
+    """The line of Ivy's output that says why."""
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
+    for sign in ("UnknownHost", "ConnectException", "timed out", "invalid sha1", "SSL", "not found", "FAILED", "Error"):
+        for line in lines:
+            if sign in line:
+                return line.strip(": ")
+    return "Ivy failed"
+
+
+def _settings(folder: Path) -> str:
+    return (
+        "<ivysettings>"
+        '<settings defaultResolver="central"/><property name="ivy.checksums" value="sha1"/>'
+        f"<caches defaultCacheDir={quoteattr(str(folder / 'ivy'))}/>"
+        f'<resolvers><ibiblio name="central" m2compatible="true" root={quoteattr(repository())}/></resolvers>'
+        "</ivysettings>"
+    )
+
+
+def _module(name: str, wanted: JarSet) -> str:
+    dependencies = []
+    for coordinates in wanted.modules:
+        group, artifact, version, *classifier = coordinates.split(":")
+        inner = f'<artifact name="{artifact}" type="jar" m:classifier="{classifier[0]}"/>' if classifier else ""
+        dependencies.append(
+            f'<dependency org="{group}" name="{artifact}" rev="{version}" conf="default->runtime,master">'
+            f"{inner}</dependency>"
+        )
+    for pattern in wanted.without:
+        group, artifact = pattern.split(":")
+        if pattern != "*:*":
+            dependencies.append(f'<exclude org="{group}" module="{artifact}" matcher="exact"/>')
+    transitive = "false" if "*:*" in wanted.without else "true"
+    return (
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        f'<info organisation="clienthealth" module="{name}"/>'
+        f'<configurations><conf name="default" transitive="{transitive}"/></configurations>'
+        f"<dependencies>{''.join(dependencies)}</dependencies></ivy-module>"
+    )
+
+
+def _ivy() -> Path:
+    """Ivy itself, which PySpark ships."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
+    return next((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
+
+
+def _proxy() -> list[str]:
+    """The proxy of the environment, as Java wants to be told."""
+    found = urllib.request.getproxies().get("https")
+    parts = urllib.parse.urlsplit(found) if found else None
+    if parts is None or parts.hostname is None:
+        return []
+    return [f"-Dhttps.proxyHost={parts.hostname}", f"-Dhttps.proxyPort={parts.port or 3128}"]
+
+
+if __name__ == "__main__":
+    try:
+        for chosen in sys.argv[1:] or SETS:
+            classpath(chosen)
+    except DependencyError as failed:
+        sys.exit(f"kafka-health: {failed}")

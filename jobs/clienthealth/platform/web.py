@@ -1,0 +1,346 @@
+"""The web server of what we serve: TLS, basic authentication, pages as plain functions, and bounds for what others do.
+
+A peer may be slow, silent, or malformed on purpose. So many requests are answered at once, and one more is told to come
+again; a request must be there, and an answer be taken, in a fixed time; large pages are sent in pieces from one copy.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hmac
+import http.client
+import io
+import logging
+import re
+import socket
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from clienthealth.errors import ServiceError, SettingsError
+from clienthealth.platform.compressed_pages import Page
+from clienthealth.settings import PrometheusSettings
+
+log = logging.getLogger(__name__)
+#: Pages are our own HTML and CSS alone: no script runs, nothing is fetched from elsewhere, whatever a log line says.
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+#: Connections at once, idle ones among them, and requests that are answered at once (probes are always answered).
+MAX_CONNECTIONS = 128
+MAX_ANSWERS = 32
+RETRY_AFTER_SECONDS = 5
+#: In this time a request has to be there from its first to its last byte, and an answer has to be taken.
+REQUEST_SECONDS = 15.0
+ANSWER_SECONDS = 60.0
+MAX_HEADER_BYTES = 32_768
+_COMPRESS_FROM = 10_000
+_BUSY = (
+    f"HTTP/1.1 503 Service Unavailable\r\nRetry-After: {RETRY_AFTER_SECONDS}\r\n"
+    "Content-Length: 0\r\nConnection: close\r\n\r\n"
+).encode()
+_PIECE_BYTES = 65_536
+_GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A GET request: its path and the parameters of its query, the last of each name."""
+
+    path: str
+    query: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Response:
+    """What is sent back. A body that is large is a kept page, or an iterable that makes its pieces while it is sent."""
+
+    body: str | Page | Iterable[bytes]
+    content_type: str = "text/html; charset=utf-8"
+    status: HTTPStatus = HTTPStatus.OK
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Answer = Callable[[Request], Response]
+
+
+class Server(ThreadingHTTPServer):
+    """Answers GET and HEAD with `answer`; every connection in a thread of its own.
+
+    `open_paths` need no password and no free place: what a probe of the platform asks. Raises ServiceError where the
+    port is taken and SettingsError where certificate or password cannot be read.
+    """
+
+    daemon_threads = True
+    request_queue_size = MAX_CONNECTIONS
+
+    def __init__(
+        self,
+        settings: PrometheusSettings,
+        answer: Answer,
+        open_paths: frozenset[str],
+        chosen_by: str = "[prometheus] port",
+    ) -> None:
+        self.answer = answer
+        self.open_paths = open_paths
+        self.credentials = _credentials(settings)
+        self.places = threading.BoundedSemaphore(MAX_ANSWERS)
+        self._tls = _tls(settings)
+        self._deadlines: dict[socket.socket, float] = {}
+        try:
+            super().__init__((settings.host, settings.port), _Handler)
+        except OSError as error:
+            raise ServiceError(
+                f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; choose another {chosen_by}"
+            ) from error
+
+    @property
+    def url(self) -> str:
+        """Where the server can be reached on this machine."""
+        host, port = self.server_address[:2]
+        return f"{'https' if self._tls else 'http'}://{host!s}:{port}"
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection; the TLS handshake is left to the request's thread, so that nobody can hold up others."""
+        connection, address = super().get_request()
+        if self._tls is not None:
+            connection = self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        return connection, address
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Whether there is room for another connection; one that finds none is told so where that needs no waiting."""
+        if len(self._deadlines) < MAX_CONNECTIONS:
+            return True
+        if self._tls is None:
+            request.setblocking(False)
+            request.send(_BUSY)
+        return False
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a connection in a thread of its own."""
+        self.allow(request, REQUEST_SECONDS)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """The end of a connection."""
+        self._deadlines.pop(request, None)
+        super().shutdown_request(request)
+
+    def allow(self, connection: socket.socket, seconds: float) -> None:
+        """Let a connection live for so long from now on."""
+        self._deadlines[connection] = time.monotonic() + seconds
+
+    def service_actions(self) -> None:
+        """End the connections whose time is over; the thread that waits for one then finds it closed."""
+        now = time.monotonic()
+        for connection in [found for found, end in list(self._deadlines.items()) if end < now]:
+            self._deadlines[connection] = now + ANSWER_SECONDS
+            try:
+                # Of the plain socket: that of TLS would wait for the peer.
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+            except OSError:
+                log.debug("a connection had ended by itself", exc_info=True)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A broken connection is no event."""
+        log.debug("request of %s failed", client_address, exc_info=True)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+    timeout = REQUEST_SECONDS
+    protocol_version = "HTTP/1.1"
+    server_version = "kafka-client-health"
+    sys_version = ""
+
+    def handle_one_request(self) -> None:
+        self.server.allow(self.connection, REQUEST_SECONDS)
+        super().handle_one_request()
+
+    def parse_request(self) -> bool:
+        lines, self.rfile = self.rfile, _Bounded(self.rfile)  # type: ignore[assignment]
+        try:
+            parsed = super().parse_request()
+        finally:
+            self.rfile = lines
+        if parsed and self.request_version == "HTTP/0.9":
+            self.send_error(HTTPStatus.BAD_REQUEST)
+            return False
+        if parsed and (self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers):
+            # What follows is no request of its own.
+            self.close_connection = True
+        return parsed
+
+    def do_GET(self) -> None:
+        self.server.allow(self.connection, ANSWER_SECONDS)
+        try:
+            address = urlsplit(self.path)
+            query = dict(parse_qsl(address.query, keep_blank_values=True, max_num_fields=100))
+        except ValueError:
+            self.send_error(HTTPStatus.BAD_REQUEST)
+            return
+        if address.path in self.server.open_paths:
+            self._answer(Request(address.path, query))
+        elif not self.server.places.acquire(blocking=False):
+            later = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+            self._send(Response("too many requests at once\n", "text/plain", HTTPStatus.SERVICE_UNAVAILABLE, later))
+        else:
+            try:
+                self._answer(Request(address.path, query))
+            finally:
+                self.server.places.release()
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def _answer(self, request: Request) -> None:
+        if request.path not in self.server.open_paths and not self._allowed():
+            refusal = {"WWW-Authenticate": 'Basic realm="kafka-client-health", charset="UTF-8"'}
+            self._send(Response("authentication needed\n", "text/plain", HTTPStatus.UNAUTHORIZED, refusal))
+            return
+        try:
+            response = self.server.answer(request)
+        except Exception:
+            log.exception("GET %s failed", request.path)
+            response = Response("internal error\n", "text/plain", HTTPStatus.INTERNAL_SERVER_ERROR)
+        self._send(response)
+
+    def _allowed(self) -> bool:
+        wanted = self.server.credentials
+        given = self.headers.get("Authorization", "").encode("utf-8", "replace")
+        return wanted is None or hmac.compare_digest(given, wanted)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse a request in a word; what it was is not repeated."""
+        self.close_connection = True
+        # To one that names no version the standard library sends no status.
+        self.request_version = "HTTP/1.1"
+        status = HTTPStatus(code)
+        self._send(Response(f"{status.phrase.lower()}\n", "text/plain", status, {"Connection": "close"}))
+
+    def _send(self, response: Response) -> None:
+        asked = getattr(self, "headers", None)
+        packed = asked is not None and _GZIP.search(asked.get("Accept-Encoding", "")) is not None
+        pieces, length, packed = _pieces(response.body, packed)
+        headers = {"Content-Type": response.content_type, "Vary": "Accept-Encoding"}
+        headers |= {**SECURITY_HEADERS, **response.headers}
+        if packed:
+            headers["Content-Encoding"] = "gzip"
+        chunked = length is None and self.request_version == "HTTP/1.1"
+        if length is not None:
+            headers["Content-Length"] = str(length)
+        elif chunked:
+            headers["Transfer-Encoding"] = "chunked"
+        else:
+            self.close_connection = True
+        self.send_response(response.status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        for piece in _sliced(pieces):
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+        if chunked:
+            self.wfile.write(b"0\r\n\r\n")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        log.debug(format, *args)
+
+
+class _Bounded:
+    """Reads the lines of a request's head, so many bytes of them."""
+
+    def __init__(self, lines: io.BufferedIOBase) -> None:
+        self._lines = lines
+        self._left = MAX_HEADER_BYTES
+
+    def readline(self, limit: int) -> bytes:
+        """A line; raises LineTooLong (431) where all of them are too long."""
+        line = self._lines.readline(min(limit, self._left + 1))
+        self._left -= len(line)
+        if self._left < 0:
+            raise http.client.LineTooLong("header")
+        return line
+
+
+def _pieces(body: str | Page | Iterable[bytes], packed: bool) -> tuple[Iterable[bytes], int | None, bool]:
+    """A body in pieces, its length where that is known before, and whether it is packed."""
+    if isinstance(body, Page):
+        if not packed:
+            return body.plain(), body.size, False
+        found = body.gzip()
+        return found, sum(map(len, found)), True
+    if isinstance(body, str):
+        plain = body.encode("utf-8", "replace")
+        packed = packed and len(plain) > _COMPRESS_FROM
+        whole = gzip.compress(plain, compresslevel=1) if packed else plain
+        return (whole,), len(whole), packed
+    return _joined(_gzipped(body) if packed else body), None, packed
+
+
+def _sliced(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same in slices, each of which a peer has to take within the time of the socket."""
+    for piece in pieces:
+        for start in range(0, len(piece), _PIECE_BYTES):
+            yield piece[start : start + _PIECE_BYTES]
+
+
+def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    for piece in pieces:
+        yield packer.compress(piece)
+    yield packer.flush()
+
+
+def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces that are worth a packet; none is empty."""
+    gathered = bytearray()
+    for piece in pieces:
+        gathered += piece
+        if len(gathered) >= _PIECE_BYTES:
+            yield bytes(gathered)
+            gathered.clear()
+    if gathered:
+        yield bytes(gathered)
+
+
+def _credentials(settings: PrometheusSettings) -> bytes | None:
+    if not settings.basic_auth_file:
+        return None
+    try:
+        text = Path(settings.basic_auth_file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise SettingsError(f"[prometheus] basic_auth_file cannot be read: {reason}") from None
+    user, colon, password = text.partition(":")
+    if not (user and colon and password):
+        raise SettingsError("[prometheus] basic_auth_file must hold user:password")
+    return b"Basic " + base64.b64encode(text.encode())
+
+
+def _tls(settings: PrometheusSettings) -> ssl.SSLContext | None:
+    if not settings.tls_cert and not settings.tls_key:
+        return None
+    if not settings.tls_cert or not settings.tls_key:
+        raise SettingsError("[prometheus] tls_cert and tls_key belong together")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    except OSError as error:
+        raise SettingsError(f"[prometheus] tls_cert and tls_key cannot be used: {error.strerror or error}") from error
+    return context

@@ -1,0 +1,112 @@
+"""Numbers as people read them; page and text use the same words, so they show the same numbers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from clienthealth.model import wording
+from clienthealth.review.loss import Range
+from clienthealth.review.slo import ServiceSlo
+
+NONE = "–"
+#: Between a number and its unit: they stay on one line.
+NB = "\u00a0"
+
+
+def percent(ratio: float | None, digits: int = 2) -> str:
+    """A ratio in per cent. What is not whole is never rounded up to 100 % nor down to 0 %."""
+    if ratio is None:
+        return NONE
+    text = f"{ratio * 100:.{digits}f}"
+    step = 10.0**-digits
+    if ratio < 1 and float(text) >= 100:
+        text = f"{100 - step:.{digits}f}"
+    if ratio > 0 and float(text) == 0:
+        return f"<{NB}{step:.{digits}f}{NB}%"
+    return f"{text}{NB}%"
+
+
+def points(change: float | None) -> str:
+    """A difference of two ratios, in percentage points, with its sign."""
+    if change is None:
+        return NONE
+    text = f"{abs(change) * 100:.2f}"
+    return "±0.00" if float(text) == 0 else f"{'+' if change > 0 else '−'}{text}"
+
+
+def number(value: float | None) -> str:
+    """A count, thousands apart; fractions are rounded to the nearest."""
+    return NONE if value is None else f"{round(value):,}".replace("-", "−")
+
+
+def short(value: float) -> str:
+    """A count for a narrow cell: 1,234 is 1.2k."""
+    for limit, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
+        if value >= limit:
+            scaled = value / limit
+            return f"{scaled:.1f}{unit}" if scaled < 10 else f"{scaled:.0f}{unit}"
+    return f"{value:.0f}"
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time in its two largest units."""
+    if seconds is None:
+        return NONE
+    return wording.duration(seconds).replace(" ", NB)
+
+
+def left(share: float | None) -> str:
+    """What is left of a budget, or by how much it is overspent."""
+    if share is None:
+        return NONE
+    return f"{percent(share, 0)} left" if share >= 0 else f"{percent(-share, 0)} over"
+
+
+def minutes(count: float) -> str:
+    """A length of time given in minutes."""
+    return duration(count * 60)
+
+
+def moment(at: datetime | None) -> str:
+    """A time, UTC, with its day of the week."""
+    return NONE if at is None else f"{at:%a} {at.day} {at:%b %H:%M}"
+
+
+def stretch(start: datetime, stop: datetime | None, else_word: str = "still open") -> str:
+    """From when to when; the day of the end only where it is another."""
+    if stop is None:
+        return f"{moment(start)} – {else_word}"
+    end = f"{stop:%H:%M}" if stop.date() == start.date() else moment(stop)
+    return f"{moment(start)} – {end}"
+
+
+def lost(records: Range | None, in_bytes: Range | None = None) -> str:
+    """What was lost, as a range; bytes only where records were not counted."""
+    if in_bytes is not None and records in (None, (0, None)):
+        return f"{_range(*in_bytes)} bytes"
+    return NONE if records is None else _range(*records)
+
+
+def _range(low: int, high: int | None) -> str:
+    if high is None:
+        return f"at least {number(low)}" if low else "not counted"
+    return number(high) if low == high else f"{number(low)} to {number(high)}"
+
+
+def healthy(slo: ServiceSlo) -> str:
+    """The healthy share of a service's minutes; below 100 % where all were healthy but records are, or may be, lost."""
+    return f"<{NB}{percent(1.0)}" if slo.well_but_for_losses else percent(slo.minutes.sli)
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """A count with its noun."""
+    return f"{number(count)} {one if count == 1 else many or one + 's'}"
+
+
+def listed(names: list[str], most: int = 3) -> str:
+    """Names in a sentence, cut after `most`."""
+    kept = names[:most]
+    rest = len(names) - len(kept)
+    if rest:
+        return f"{', '.join(kept)} and {rest} more"
+    return " and ".join([", ".join(kept[:-1]), kept[-1]] if len(kept) > 1 else kept)

@@ -1,0 +1,141 @@
+"""Runs the streaming query until it is told to stop, or until it fails.
+
+A query that fails ends the monitor with the reason: whoever supervises it (`kafka-health monitor` does) starts it
+again, and it goes on where its checkpoint stands.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from clienthealth.errors import HeapError, ServiceError
+from clienthealth.self_monitoring.metrics import SelfMetrics
+from clienthealth.settings import Settings
+from clienthealth.streaming import query
+from clienthealth.streaming.batch import Batch
+from clienthealth.streaming.checkpoint import Checkpoint
+from clienthealth.streaming.failures import explained
+from clienthealth.streaming.listener import Listener
+from clienthealth.streaming.losses import Losses
+from clienthealth.streaming.poison import Guard
+from clienthealth.streaming.session import not_told, submitted
+
+log = logging.getLogger(__name__)
+STOP_SECONDS = 60
+#: How long a JVM that answers no more may take to end; what it ends with for want of memory (ExitOnOutOfMemoryError).
+JVM_SECONDS, OUT_OF_MEMORY = 10, 3
+#: How often is compared what was read with what Kafka still has.
+LOOK_SECONDS = 10
+
+
+def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> None:
+    """Run until SIGTERM or SIGINT. `heap_ran_out`: that is what ended the process before.
+
+    Raises ServiceError when the query fails (HeapError for want of memory), StateError where a new start is no help.
+    """
+    for lacking in not_told(spark, settings) if submitted() else ():
+        log.warning(
+            "spark-submit was not told %s; `kafka-health check-config --spark-submit client` prints it", lacking
+        )
+    metrics = SelfMetrics()
+    if settings.monitor.metrics_port:
+        metrics.serve(settings.monitor.metrics_host, settings.monitor.metrics_port)
+    listener = Listener(metrics)
+    with _stop_signal() as stop:
+        try:
+            spark.streams.addListener(listener)
+            checkpoint = Checkpoint(spark, query.checkpoint_of(settings))
+            checkpoint.split(settings.topics.metrics)
+            guard = Guard(checkpoint)
+            guard.begin(heap_ran_out)
+            losses = Losses(spark, settings, metrics)
+            losses.look(checkpoint.positions())
+            while not stop.is_set():
+                _until_more_is_read(spark, settings, metrics, guard, stop, lambda: losses.look(listener.positions))
+            guard.ended(None)
+            losses.close()
+            # Else Spark goes on to call a process that has ended, and says so at length.
+            spark.streams.removeListener(listener)
+        except Py4JJavaError as error:
+            reason = explained(str(error), settings)
+            raise reason from error
+        except (Py4JError, ConnectionError) as error:
+            ended = _ended(spark)
+            raise ended from error
+    log.info("monitor stopped")
+
+
+def _until_more_is_read(
+    spark: SparkSession,
+    settings: Settings,
+    metrics: SelfMetrics,
+    guard: Guard,
+    stop: threading.Event,
+    look: Callable[[], None],
+) -> None:
+    """Run the query until it is to stop, or until more may be read at a time than it was started with."""
+    if guard.limit >= settings.monitor.max_offsets_per_trigger:
+        guard.unlimited()
+    running = query.start(spark, settings, Batch(settings, metrics, guard, stop, paced=not guard.limit), guard.limit)
+    log.info("the monitor runs" if not guard.limit else f"the monitor reads {guard.limit} records at a time")
+    parent, batches, looked = os.getppid(), metrics.batches, time.monotonic()
+    try:
+        while not stop.is_set():
+            # A failed query raises here.
+            if running.awaitTermination(1):
+                raise ServiceError("the streaming query ended without being told to")
+            if guard.committed(metrics.batches - batches):
+                return _stop(running)
+            batches = metrics.batches
+            if time.monotonic() - looked > LOOK_SECONDS:
+                look()
+                looked = time.monotonic()
+            if os.getppid() != parent:
+                log.error("whoever started the monitor has ended")
+                stop.set()
+    except StreamingQueryException as error:
+        guard.ended(str(error))
+        reason = explained(str(error), settings)
+        raise reason from error
+    _stop(running)
+
+
+def _ended(spark: SparkSession) -> ServiceError:
+    """The JVM is gone: why."""
+    process, deadline = getattr(spark.sparkContext._gateway, "proc", None), time.monotonic() + JVM_SECONDS
+    while process is not None and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    code = process.poll() if process is not None else None
+    if code == OUT_OF_MEMORY:
+        return HeapError("the heap of Spark's JVM was exhausted: [monitor] heap_mb says how large it may be")
+    return ServiceError(f"the JVM of Spark has ended with code {code}; its last words are above")
+
+
+def _stop(running: StreamingQuery) -> None:
+    """Stop between two batches where that comes soon, so that little is done twice after a restart."""
+    deadline = time.monotonic() + STOP_SECONDS
+    while running.isActive and running.status["isTriggerActive"] and time.monotonic() < deadline:
+        time.sleep(0.1)
+    running.stop()
+
+
+@contextmanager
+def _stop_signal() -> Iterator[threading.Event]:
+    stop = threading.Event()
+    previous = {s: signal.signal(s, lambda *_: stop.set()) for s in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

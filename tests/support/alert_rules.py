@@ -1,0 +1,54 @@
+"""The rules as they are committed, for tests over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+RULE_FILES = [*sorted((ROOT / "alerts/rules").glob("*.yml")), ROOT / "alerts/watchdog.yml"]
+TEST_FILES = sorted((ROOT / "alerts/tests").glob("*.yml"))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An alerting rule as Prometheus reads it."""
+
+    name: str
+    expr: str
+    hold: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return " ".join((self.name, *self.labels.values()))
+
+
+def alerts() -> list[Rule]:
+    """All alerting rules of all files."""
+    return [
+        Rule(rule["alert"], rule["expr"], rule.get("for", ""), rule["labels"], rule["annotations"])
+        for rule in _rules()
+        if "alert" in rule
+    ]
+
+
+def recordings() -> dict[str, str]:
+    """Recorded name → expression."""
+    return {rule["record"]: rule["expr"] for rule in _rules() if "record" in rule}
+
+
+def read(text: str) -> Any:
+    """A YAML document, by the loader that is quick: our own files are long."""
+    return yaml.load(text, Loader=yaml.CSafeLoader)
+
+
+@cache
+def _rules() -> list[dict[str, Any]]:
+    groups = [group for path in RULE_FILES for group in read(path.read_text("utf-8"))["groups"]]
+    return [rule for group in groups for rule in group["rules"]]

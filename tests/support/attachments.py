@@ -1,0 +1,197 @@
+"""The shapes in which people attach recordings: wrappers around lines, around files, and around folders."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import re
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from clienthealth.diagnose.examine import examine
+from clienthealth.diagnose.input import Input
+from clienthealth.model.verdicts import Verdict
+from clienthealth.settings import Settings
+from tests.support.recorded import RECORDINGS
+
+Statuses = dict[str, dict[str, str]]
+_ENTRY = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d),(\d{3}) (\w+) +\[([^\]]*)\] (\S+) - ?(.*)", re.DOTALL)
+
+
+def statuses(*paths: Path, stdin: bytes = b"") -> tuple[Statuses, dict[str, Input]]:
+    """Client → mode → status of what is in the paths, and the inputs by name."""
+    found = examine(paths, Settings(), io.BytesIO(stdin))
+    judged: Statuses = {client.client_id: of(verdicts) for client, verdicts in found.clients}
+    return judged, {given.name: given for given in found.inputs}
+
+
+def worst(found: Statuses, mode: str) -> str:
+    """The worst status of a mode among all clients, '' where no client can have it."""
+    order = ("", "ok", "unknown", "suspected", "confirmed")
+    return max((by_mode.get(mode, "") for by_mode in found.values()), key=order.index, default="")
+
+
+def of(verdicts: Iterable[Verdict]) -> dict[str, str]:
+    """Mode → status."""
+    return {v.mode: v.status for v in verdicts}
+
+
+def log(recording: str, name: str = "app.log") -> str:
+    """A recording's log."""
+    packed = RECORDINGS / recording / f"{name}.gz"
+    return gzip.decompress(packed.read_bytes()).decode()
+
+
+def unpacked(recording: str, into: Path) -> Path:
+    """A recording with all its files as they were before they were packed."""
+    folder = into / Path(recording).name
+    folder.mkdir(parents=True)
+    for file in sorted((RECORDINGS / recording).iterdir()):
+        data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        (folder / file.name.removesuffix(".gz")).write_bytes(data)
+    return folder
+
+
+def time_of(line: str, before: datetime) -> datetime:
+    """The time of a line of our recordings; that of the line before where it has none."""
+    found = re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}", line)
+    return datetime.strptime(found.group(), "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC) if found else before
+
+
+def each_line(wrap: Callable[[str, datetime], str]) -> Callable[[str], str]:
+    """A wrapper of texts from one of lines."""
+
+    def whole(text: str) -> str:
+        at, lines = datetime(2026, 11, 20, tzinfo=UTC), []
+        for line in text.splitlines():
+            at = time_of(line, at)
+            lines.append(wrap(line, at))
+        return "\n".join(lines) + "\n"
+
+    return whole
+
+
+def entries(layout: Callable[[datetime, str, str, str, str], str]) -> Callable[[str], str]:
+    """A wrapper of texts from one of entries: time, level, thread, logger, message."""
+
+    def whole(text: str) -> str:
+        lines = []
+        for line in text.splitlines():
+            found = _ENTRY.fullmatch(line)
+            if found is None:
+                lines.append(line)
+                continue
+            level, thread, logger, message = found.groups()[3:]
+            lines.append(layout(time_of(line, datetime.now(UTC)), level, thread, logger, message))
+        return "\n".join(lines) + "\n"
+
+    return whole
+
+
+def _iso(at: datetime) -> str:
+    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _syslog(at: datetime) -> str:
+    return f"{at:%b} {at.day:2} {at:%H:%M:%S}"
+
+
+#: Prefixes, colours and wrappings that leave each line what it is.
+AROUND_LINES: dict[str, Callable[[str], str]] = {
+    "compose": each_line(lambda line, at: f"web-1      | {line}"),
+    "compose, coloured": each_line(lambda line, at: f"\x1b[36mweb-1  |\x1b[0m {line}"),
+    "compose --timestamps": each_line(lambda line, at: f"web-1  | {_iso(at)} {line}"),
+    "kubectl --prefix": each_line(lambda line, at: f"[pod/orders-7d9f8b6c5-x2x4z/app] {line}"),
+    "kubectl --timestamps": each_line(lambda line, at: f"{_iso(at)} {line}"),
+    "CRI": each_line(lambda line, at: f"{_iso(at)} stdout F {line}"),
+    "syslog RFC 3164": each_line(lambda line, at: f"<14>{_syslog(at)} web-7 orders[4711]: {line}"),
+    "syslog RFC 5424": each_line(lambda line, at: f"<14>1 {_iso(at)} web-7 orders 4711 - - {line}"),
+    "journald short": each_line(lambda line, at: f"{_syslog(at)} web-7 orders[4711]: {line}"),
+    "journald short-iso": each_line(lambda line, at: f"{at:%Y-%m-%dT%H:%M:%S}+0000 web-7 orders[4711]: {line}"),
+    "journald JSON": each_line(
+        lambda line, at: json.dumps(
+            {
+                "MESSAGE": line,
+                "__REALTIME_TIMESTAMP": str(int(at.timestamp() * 1e6)),
+                "_HOSTNAME": "web-7",
+                "SYSLOG_IDENTIFIER": "orders",
+                "_PID": "4711",
+            }
+        )
+    ),
+    "journald export": each_line(
+        lambda line, at: (
+            f"__CURSOR=s=1\n__REALTIME_TIMESTAMP={int(at.timestamp() * 1e6)}\n_HOSTNAME=web-7\n"
+            f"SYSLOG_IDENTIFIER=orders\n_PID=4711\nMESSAGE={line}\n"
+        )
+    ),
+    "docker json-file": each_line(
+        lambda line, at: json.dumps({"log": line + "\n", "stream": "stdout", "time": _iso(at)})
+    ),
+    "coloured": each_line(lambda line, at: f"\x1b[31m{line}\x1b[0m"),
+    "CRLF": lambda text: text.replace("\n", "\r\n"),
+}
+
+#: Layouts of entries in which other applications write the same.
+LAYOUTS: dict[str, Callable[[str], str]] = {
+    "bracketed": entries(lambda at, lv, th, lg, m: f"[{at:%Y-%m-%d %H:%M:%S}.{at:%f}] [{lv}] [{th}] [{lg}] {m}"),
+    "tabs": entries(lambda at, lv, th, lg, m: f"{at:%Y-%m-%d %H:%M:%S}\t{lv}\t{th}\t{lg}\t{m}"),
+    "time only": entries(lambda at, lv, th, lg, m: f"{at:%H:%M:%S}.{at:%f} [{th}] {lv} {lg} - {m}"),
+    "yy/MM/dd": entries(lambda at, lv, th, lg, m: f"{at:%y/%m/%d %H:%M:%S} {lv} {lg}: {m}"),
+    "dd MMM yyyy": entries(lambda at, lv, th, lg, m: f"{at:%d %b %Y %H:%M:%S},{at:%f} {lv} [{th}] {lg} - {m}"),
+    "yyyy/MM/dd": entries(lambda at, lv, th, lg, m: f"{at:%Y/%m/%d %H:%M:%S} {lv} [{th}] {lg} - {m}"),
+    "dd.MM.yyyy": entries(lambda at, lv, th, lg, m: f"{at:%d.%m.%Y %H:%M:%S} {lv} [{th}] {lg} - {m}"),
+    "epoch s": entries(lambda at, lv, th, lg, m: f"{at.timestamp():.3f} {lv} [{th}] {lg} - {m}"),
+    "epoch ms": entries(lambda at, lv, th, lg, m: f"[{at.timestamp() * 1000:.0f}] {lv} [{th}] {lg} - {m}"),
+    "zone": entries(lambda at, lv, th, lg, m: f"{at:%Y-%m-%dT%H:%M:%S}.{at:%f}+0000 {lv} [{th}] {lg} - {m}"),
+    "level first": entries(lambda at, lv, th, lg, m: f"{lv:5} [{at:%Y-%m-%d %H:%M:%S},{at:%f}] {lg}: {m}"),
+    "brace first": entries(lambda at, lv, th, lg, m: f"{{{th}}} {lv} {at:%Y-%m-%d %H:%M:%S} {lg} - {m}"),
+    "no time": entries(lambda at, lv, th, lg, m: f"{lv} [{th}] {lg} - {m}"),
+    "JSON lines": entries(
+        lambda at, lv, th, lg, m: json.dumps(
+            {"@timestamp": _iso(at), "level": lv, "thread_name": th, "logger_name": lg, "message": m}
+        )
+    ),
+}
+
+
+def _zip(folder: Path) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                archive.write(file, str(file.relative_to(folder.parent)))
+    return out.getvalue()
+
+
+def _tar(folder: Path) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        archive.add(folder, folder.name)
+    return out.getvalue()
+
+
+def _nested(folder: Path) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr(f"case/{folder.name}.tar.gz", gzip.compress(_tar(folder)))
+        archive.writestr("case/screenshot.png", b"\x89PNG\r\n\x1a\n" + bytes(50))
+    return out.getvalue()
+
+
+#: Ending → a folder as an archive of that kind.
+ARCHIVES: dict[str, Callable[[Path], bytes]] = {
+    "zip": _zip,
+    "tar": _tar,
+    "tar.gz": lambda folder: gzip.compress(_tar(folder)),
+    "tgz": lambda folder: gzip.compress(_tar(folder)),
+    "tar.bz2": lambda folder: bz2.compress(_tar(folder)),
+    "tar.xz": lambda folder: lzma.compress(_tar(folder)),
+    "nested.zip": _nested,
+}

@@ -1,0 +1,216 @@
+"""Failures of real clients that go on for as long as is asked: a recording's stretch after the onset, again and again.
+
+The clock of what is repeated moves on, and what counts up in the stretch counts on: totals, ages of things that do not
+happen any more, CPU time of threads. Nothing else is changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import msgspec
+
+from clienthealth.decode import decode_any, decode_logs, decode_metrics
+from clienthealth.diagnose import raw_record
+from clienthealth.logs import events
+from clienthealth.model.readings import LogEvent, ThreadDump
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.recordings import read
+from clienthealth.settings import Settings
+from clienthealth.windows.packed import Said
+from tests.support.recorded import RECORDINGS
+from tests.support.stepped import START
+
+_DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
+_SETTINGS = Settings()
+#: What grows by a second a second while something does not happen.
+_AGES = ("metadata-age", "last-poll-seconds-ago", "last-heartbeat-seconds-ago")
+FAR_MS = 10**13
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A recording of a failing client. `settled`: seconds after the onset from which on it only repeats itself.
+
+    `log_settled`: the same for its log, where that was recorded for another time than its metrics.
+    """
+
+    recording: str
+    mode: str
+    client_id: str
+    settled: float
+    log_settled: float | None = None
+
+    def snapshots(self, begin: float, seconds: float, every: float = 10.0) -> Iterator[Snapshot]:
+        """Its readings, the failure beginning `begin` seconds after START and going on for `seconds`.
+
+        `every`: seconds between two readings of one client, as the stream has them; recordings have one a second.
+        """
+        told = _read(self.recording)
+        until = START + 1000 * (begin + seconds)
+        for number, client_id in enumerate(sorted({s.client.client_id or "" for s in told.snapshots})):
+            mine = [s for s in told.snapshots if s.client.client_id == client_id]
+            last = float("-inf")
+            for offset_ms, snapshot in self._continued(mine, told.onset_ms):
+                ts_ms = round(START + 1000 * begin + offset_ms)
+                if ts_ms >= until:
+                    break
+                if offset_ms - last >= 1000 * every - 500:
+                    last = offset_ms
+                    yield msgspec.structs.replace(snapshot, ts_ms=ts_ms + number, interval_ms=round(1000 * every))
+
+    def _continued(self, mine: Sequence[Snapshot], onset_ms: int) -> Iterator[tuple[float, Snapshot]]:
+        for snapshot in mine:
+            yield (snapshot.ts_ms or 0) - onset_ms, snapshot
+        stretch = [s for s in mine if (s.ts_ms or 0) - onset_ms >= 1000 * self.settled]
+        if len(stretch) < 2:  # its MBeans are gone
+            return
+        first, end = stretch[0], stretch[-1]
+        length = (end.ts_ms or 0) - (first.ts_ms or 0)
+        grown = {n: v - first.metrics[n] for n, v in end.metrics.items() if n in first.metrics and _counts(n)}
+        round_ = 0
+        while True:
+            round_ += 1
+            for snapshot in stretch[1:]:
+                metrics = {n: v + round_ * max(0.0, grown.get(n, 0.0)) for n, v in snapshot.metrics.items()}
+                topics = [
+                    msgspec.structs.replace(
+                        part,
+                        metrics={
+                            n: v + round_ * max(0.0, _part_grown(first, end, at, n)) for n, v in part.metrics.items()
+                        },
+                    )
+                    for at, part in enumerate(snapshot.topics)
+                ]
+                offset = (snapshot.ts_ms or 0) - onset_ms + round_ * length
+                yield offset, msgspec.structs.replace(snapshot, metrics=metrics, topics=topics)
+
+    def said(self, begin: float, seconds: float, thinned: bool = True) -> Iterator[Said]:
+        """Its log lines. `thinned`: the first twenty lines of each second alone, as a rate limit lets them through."""
+        told = _read(self.recording)
+        lines = [s for s in told.said if s.event is not None and _fails(s.event)]
+        yield from _repeated(
+            _thinned(lines) if thinned else lines,
+            told.onset_ms,
+            self.settled if self.log_settled is None else self.log_settled,
+            begin,
+            seconds,
+        )
+
+    def dumps(self, begin: float, seconds: float) -> Iterator[Said]:
+        """Its thread dumps."""
+        told = _read(self.recording)
+        yield from _repeated(
+            [s for s in told.said if s.dump is not None], told.onset_ms, min(self.settled, 25.0), begin, seconds
+        )
+
+
+#: A failing client of each mode. That of producer-not-closed is an event: it only has a beginning.
+FAILURES = (
+    Failure("deadlock-3.9", "producer-callback-deadlock", "order-publisher", 40),
+    Failure("send-blocked-topic-3.9", "send-blocked-on-metadata", "checkout-events", 45),
+    Failure("cross-topic-a", "cross-topic-blocking", "ga", 15),
+    Failure("shutdown-loop-a", "consumer-shutdown-loop", "la", 20, log_settled=1),
+    Failure("delivery-stalled-3.9", "delivery-stalled", "order-publisher", 70),
+    Failure("consumer-stalled-4.1", "consumer-stalled", "order-billing", 40),
+)
+NOT_CLOSED = Failure("not-closed-3.9", "producer-not-closed", "order-publisher", 0)
+
+
+@dataclass(frozen=True)
+class _Told:
+    snapshots: Sequence[Snapshot]
+    said: Sequence[Said]
+    onset_ms: int
+
+
+@cache
+def _read(recording: str) -> _Told:
+    folder = RECORDINGS / recording
+    onset_ms = json.loads((folder / "truth.json").read_text(encoding="utf-8"))["onset_ms"]
+    snapshots: list[Snapshot] = []
+    said: list[Said] = []
+    for record in read([folder]):
+        raw = raw_record(record)
+        decoded = _DECODERS[record.stream](raw, _SETTINGS, FAR_MS)
+        snapshots += decoded.snapshots
+        for line in decoded.lines:
+            of = line.client.service or "", line.client.host or line.client.instance or "", line.client.instance
+            lines, dumps = events.said(line, raw.source)
+            said += [Said(*of, event=event) for event in lines]
+            said += [Said(*of, dump=dump) for dump in dumps]
+    snapshots.sort(key=lambda s: s.ts_ms or 0)
+    said.sort(key=lambda s: s.ts_ms)
+    return _Told(snapshots, said, onset_ms)
+
+
+def _counts(name: str) -> bool:
+    return name.endswith("-total") or name in _AGES
+
+
+def _part_grown(first: Snapshot, last: Snapshot, at: int, name: str) -> float:
+    before, after = (s.topics[at].metrics.get(name) if at < len(s.topics) else None for s in (first, last))
+    counts = _counts(name) or name.endswith("-offset") or name == "records-lag"
+    return 0.0 if before is None or after is None or not counts else after - before
+
+
+def _fails(event: LogEvent) -> bool:
+    """Is the line of the failing client, rather than of its end by the recorder's hand?"""
+    return event.signature not in ("producer-closing", "producer-unregistered", "producer-closed")
+
+
+def _thinned(lines: Sequence[Said], limit: int = 20) -> list[Said]:
+    kept: list[Said] = []
+    second, count = -1, 0
+    for line in lines:
+        if line.ts_ms // 1000 != second:
+            second, count = line.ts_ms // 1000, 0
+        count += 1
+        if count <= limit:
+            kept.append(line)
+    return kept
+
+
+def _repeated(things: Sequence[Said], onset_ms: int, settled: float, begin: float, seconds: float) -> Iterator[Said]:
+    stretch = [s for s in things if s.ts_ms - onset_ms >= 1000 * settled]
+    shift = round(START + 1000 * begin) - onset_ms
+    until = START + 1000 * (begin + seconds)
+    for thing in things:
+        if thing.ts_ms + shift < until:
+            yield _moved(thing, shift, 0, {})
+    if len(stretch) < 2:
+        return
+    length = -(-(stretch[-1].ts_ms - stretch[0].ts_ms + 1) // 1000) * 1000
+    used = _cpu(stretch)
+    round_ = 0
+    while True:
+        round_ += 1
+        for thing in stretch:
+            if thing.ts_ms + shift + round_ * length >= until:
+                return
+            yield _moved(thing, shift + round_ * length, round_, used)
+
+
+def _cpu(stretch: Sequence[Said]) -> dict[str, float]:
+    """CPU time that each thread used over the stretch."""
+    dumps = [s.dump for s in stretch if s.dump is not None]
+    if len(dumps) < 2:
+        return {}
+    before = {t.name: t.cpu_ms for t in dumps[0].threads}
+    after = {t.name: t.cpu_ms for t in dumps[-1].threads}
+    return {n: cpu - (before.get(n) or cpu) for n, cpu in after.items() if cpu is not None}
+
+
+def _moved(thing: Said, shift: int, round_: int, used: dict[str, float]) -> Said:
+    if thing.event is not None:
+        return Said(thing.service, thing.place, thing.instance, replace(thing.event, ts_ms=thing.ts_ms + shift), None)
+    assert thing.dump is not None
+    threads = tuple(
+        replace(t, cpu_ms=None if t.cpu_ms is None else t.cpu_ms + round_ * used.get(t.name, 0.0))
+        for t in thing.dump.threads
+    )
+    source = None if thing.dump.source is None else replace(thing.dump.source, offset=round_)
+    return Said(thing.service, thing.place, thing.instance, None, ThreadDump(thing.dump.ts_ms + shift, threads, source))

@@ -1,0 +1,382 @@
+"""What is wrong with a dashboard: the rules of Grafana's dashboard-linter on the syntax tree, and rules of our own.
+
+Of the linter's seventeen rules, those on Loki come down to `target-datasource` (there is no Loki query), and those on
+the labels job and instance to `target-scope`: our clients are told apart by service, host, instance and client_id.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import promql_parser as promql
+from grafana_foundation_sdk.models import common, units
+from grafana_foundation_sdk.models.dashboard import Dashboard
+
+from alerts.rule import CLIENT, UID_LENGTH, UID_PREFIX
+from clienthealth_exporters.prometheus.series import FAMILIES
+from dashboards.look import CLEAR, NEUTRAL, PALETTE
+from dashboards.page import plain
+from tests.support.dashboard_reading import Board, expressions, label_values, panels, parsed, queries, substituted
+from tests.support.known_metrics import counters, known_labels
+from tests.support.promql import nodes, surviving
+
+Rule = Callable[[Board], Iterator[str]]
+
+DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+PANEL_TYPES = {"alertlist", "row", "stat", "state-timeline", "table", "text", "timeseries"}
+WITHOUT_DATA = {"alertlist", "row", "text"}
+OPTION_ENUMS: Mapping[str, Any] = {
+    "colorMode": common.BigValueColorMode,
+    "graphMode": common.BigValueGraphMode,
+    "justifyMode": common.BigValueJustifyMode,
+    "showValue": common.VisibilityMode,
+    "textMode": common.BigValueTextMode,
+}
+ALERT_LABELS = ("alertname", "alertstate", "severity", "mode", "topic", "group", *CLIENT)
+CLIENT_SERIES = frozenset(family.name for family in FAMILIES if family.scope == "client")
+GROUP_SERIES = frozenset(family.name for family in FAMILIES if family.scope == "group")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong."""
+
+    rule: str
+    text: str
+
+
+RULES: dict[str, Rule] = {}
+
+
+def findings(board: Board) -> list[Finding]:
+    """Everything that is wrong with a dashboard."""
+    return [Finding(name, text) for name, rule in RULES.items() for text in rule(board)]
+
+
+@cache
+def known_units() -> frozenset[str]:
+    return frozenset(value for value in vars(units).values() if isinstance(value, str))
+
+
+def rule(found: Rule) -> Rule:
+    """Make a function one of the rules; its name with hyphens is the rule's."""
+    RULES[found.__name__.strip("_").replace("_", "-")] = found
+    return found
+
+
+def _parseable(board: Board) -> Iterator[tuple[str, str, Any]]:
+    for where, expr in expressions(board):
+        try:
+            yield where, expr, parsed(board, expr)
+        except ValueError:
+            continue
+
+
+def _selectors(board: Board) -> Iterator[tuple[str, Any]]:
+    for where, _, tree in _parseable(board):
+        for node in nodes(tree):
+            if isinstance(node, promql.VectorSelector):
+                yield where, node
+
+
+# ---- dashboard-linter's
+
+
+@rule
+def template_datasource(board: Board) -> Iterator[str]:
+    first = board["templating"]["list"][0]
+    if (first["name"], first["type"], first["query"]) != ("datasource", "datasource", "prometheus"):
+        yield "the first variable is not `datasource`, of Prometheus"
+
+
+@rule
+def template_labels(board: Board) -> Iterator[str]:
+    """template-job and template-instance: chosen from the data source, several at once, all by a pattern."""
+    for variable in _query_variables(board):
+        name = variable["name"]
+        if variable.get("datasource") != DATASOURCE:
+            yield f"{name}: not from the chosen data source"
+        if not (variable.get("multi") and variable.get("includeAll") and variable.get("label")):
+            yield f"{name}: not multi, not with All, or without a label"
+        if variable.get("allValue") not in (".+", ".*"):
+            yield f"{name}: All is not a pattern"
+
+
+@rule
+def template_label_promql(board: Board) -> Iterator[str]:
+    for variable in _query_variables(board):
+        selector, label = label_values(variable)
+        for metric in _named(promql.parse(selector)):
+            if label not in (*known_labels().get(metric, ()), "instance"):
+                yield f"{variable['name']}: {metric} has no label {label}"
+
+
+@rule
+def template_on_time_change_reload(board: Board) -> Iterator[str]:
+    for variable in _query_variables(board):
+        if variable.get("refresh") != 2:
+            yield f"{variable['name']}: not refreshed when the time range changes"
+
+
+@rule
+def panel_datasource(board: Board) -> Iterator[str]:
+    for panel in panels(board):
+        if panel["type"] not in WITHOUT_DATA and panel.get("datasource") != DATASOURCE:
+            yield f"{panel.get('title')}: datasource {panel.get('datasource')}"
+
+
+@rule
+def panel_title_description(board: Board) -> Iterator[str]:
+    for panel in panels(board):
+        if not panel.get("title") or (panel["type"] != "row" and not panel.get("description")):
+            yield f"panel {panel.get('id')}: no title or no description"
+
+
+@rule
+def panel_units(board: Board) -> Iterator[str]:
+    for panel in panels(board):
+        if panel["type"] in WITHOUT_DATA:
+            continue
+        named = [panel["fieldConfig"]["defaults"].get("unit")]
+        named += [p["value"] for o in panel["fieldConfig"]["overrides"] for p in o["properties"] if p["id"] == "unit"]
+        for unit in named:
+            if unit not in known_units():
+                yield f"{panel['title']}: unit {unit}"
+
+
+@rule
+def panel_no_targets(board: Board) -> Iterator[str]:
+    for panel in panels(board):
+        if panel["type"] not in WITHOUT_DATA and not panel.get("targets"):
+            yield f"{panel['title']}: no query"
+
+
+@rule
+def target_promql(board: Board) -> Iterator[str]:
+    for where, expr in expressions(board):
+        try:
+            parsed(board, expr)
+        except ValueError as error:
+            yield f"{where}: {error}"
+
+
+@rule
+def target_datasource(board: Board) -> Iterator[str]:
+    for title, target in queries(board):
+        if target.get("datasource") != DATASOURCE:
+            yield f"{title}: datasource {target.get('datasource')}"
+
+
+@rule
+def target_rate_interval(board: Board) -> Iterator[str]:
+    for where, expr in expressions(board):
+        for window in re.findall(r"\[([^\]]+)\]", expr):
+            if not window.startswith(("$__rate_interval", "$__range")):
+                yield f"{where}: fixed range [{window}]"
+
+
+@rule
+def target_scope(board: Board) -> Iterator[str]:
+    """target-job and target-instance: what the dashboard's variables choose is what its queries read."""
+    variables = {v["name"] for v in _query_variables(board)}
+    for where, node in _selectors(board):
+        wanted = set(CLIENT) if node.name in CLIENT_SERIES else {"group"} if node.name in GROUP_SERIES else set()
+        if node.name in CLIENT_SERIES | GROUP_SERIES and "topic" in known_labels()[node.name]:
+            wanted.add("topic")
+        if node.name and node.name.startswith("service:"):
+            wanted.add("service")
+        matched = {m.value.removesuffix("|") for m in node.matchers.matchers}
+        missing = {name for name in wanted & variables if f"${name}" not in matched}
+        if missing and not where.startswith("variable "):
+            yield f"{where}: {node.name} is not limited to {sorted(missing)}"
+
+
+@rule
+def target_counter_agg(board: Board) -> Iterator[str]:
+    for where, _, tree in _parseable(board):
+        used = Counter(str(n) for n in nodes(tree) if isinstance(n, promql.VectorSelector) and n.name in counters())
+        rated = Counter(
+            str(matrix.vector_selector)
+            for call in nodes(tree)
+            if isinstance(call, promql.Call) and call.func.name in ("rate", "irate", "increase")
+            for matrix in call.args
+            if isinstance(matrix, promql.MatrixSelector)
+        )
+        for selector in used - rated:
+            yield f"{where}: counter without rate: {selector}"
+
+
+@rule
+def uneditable_dashboard(board: Board) -> Iterator[str]:
+    if board.get("editable") is not False:
+        yield "editable in the browser"
+
+
+# ---- our own
+
+
+@rule
+def uid(board: Board) -> Iterator[str]:
+    found = board.get("uid", "")
+    if not found.startswith(UID_PREFIX) or len(found) > UID_LENGTH:
+        yield f"uid {found!r}"
+
+
+@rule
+def unique_ids(board: Board) -> Iterator[str]:
+    for id_, count in Counter(panel.get("id") for panel in panels(board)).items():
+        if count > 1 or not isinstance(id_, int) or id_ < 1:
+            yield f"panel id {id_}, {count} times"
+
+
+@rule
+def grid(board: Board) -> Iterator[str]:
+    """24 columns, whole numbers, no panel on another. The panels of a collapsed row lie below it once it is opened."""
+    taken: dict[tuple[int, int], str] = {}
+    for panel in panels(board):
+        place = panel.get("gridPos", {})
+        if any(type(place.get(key)) is not int for key in "xywh"):
+            yield f"{panel.get('title')}: place {place}"
+            continue
+        if place["x"] < 0 or place["w"] < 1 or place["h"] < 1 or place["x"] + place["w"] > 24:
+            yield f"{panel.get('title')}: beyond 24 columns"
+        for cell in ((x, y) for x in range(place["x"], place["x"] + place["w"])
+                     for y in range(place["y"], place["y"] + place["h"])):  # fmt: skip
+            if cell in taken:
+                yield f"{panel.get('title')}: on {taken[cell]}"
+                break
+            taken[cell] = panel.get("title", "?")
+
+
+@rule
+def panel_types(board: Board) -> Iterator[str]:
+    for panel in panels(board):
+        if panel["type"] not in PANEL_TYPES:
+            yield f"{panel.get('title')}: type {panel['type']}"
+
+
+@rule
+def panel_options(board: Board) -> Iterator[str]:
+    for panel in panels(board):
+        for option, allowed in OPTION_ENUMS.items():
+            value = panel.get("options", {}).get(option)
+            if value is not None and value not in [str(known) for known in allowed]:
+                yield f"{panel.get('title')}: {option} {value}"
+
+
+@rule
+def variables_defined(board: Board) -> Iterator[str]:
+    defined = {variable["name"] for variable in board["templating"]["list"]}
+    # Grafana's own begin with two underscores; `datasource:queryparam` and the like carry a format.
+    for name in set(re.findall(r"\$\{?([A-Za-z]\w*)", json.dumps(board))) - defined:
+        yield f"${name} is not defined"
+
+
+@rule
+def regex_on_multi(board: Board) -> Iterator[str]:
+    several = {v["name"] for v in board["templating"]["list"] if v.get("multi")}
+    for where, node in _selectors(board):
+        for matcher in node.matchers.matchers:
+            name = matcher.value.removesuffix("|").removeprefix("$")
+            if name in several and matcher.value.startswith("$") and str(matcher.op) != str(promql.MatchOp.Re):
+                yield f"{where}: {matcher.name} is compared with several values by {matcher.op}"
+
+
+@rule
+def metrics_exist(board: Board) -> Iterator[str]:
+    for where, expr, tree in _parseable(board):
+        for metric in _named(tree) - known_labels().keys() - {"ALERTS"}:
+            yield f"{where}: no metric {metric} in {expr}"
+
+
+@rule
+def legend_labels(board: Board) -> Iterator[str]:
+    known = {**known_labels(), "ALERTS": ALERT_LABELS}
+    for title, target in queries(board):
+        try:
+            left = surviving(substituted(board, target["expr"]), known)
+        except ValueError:
+            continue
+        for label in re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", "")):
+            if label not in left:
+                yield f"{title}: the legend names {label}, which the query has lost"
+
+
+@rule
+def thresholds_explicit(board: Board) -> Iterator[str]:
+    """Grafana's default is red above 80; what has no value is drawn in the colour of the base."""
+    for panel in panels(board):
+        if panel["type"] in {"row", "text"}:
+            continue
+        steps = panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps", [])
+        if not steps or steps[0].get("value") is not None:
+            yield f"{panel.get('title')}: no thresholds of its own"
+            continue
+        if steps[0]["color"] not in {CLEAR, NEUTRAL, "blue"}:
+            yield f"{panel['title']}: no data would be {steps[0]['color']}"
+        for step in steps[1:]:
+            if type(step["value"]) not in (int, float):
+                yield f"{panel['title']}: threshold {step['value']!r} is no number"
+
+
+@rule
+def colours(board: Board) -> Iterator[str]:
+    for name in re.findall(r'"(?:color|fixedColor|iconColor)": "([^"]+)"', json.dumps(board)):
+        if name not in {*PALETTE, NEUTRAL, CLEAR}:
+            yield f"colour {name}"
+
+
+@rule
+def no_value(board: Board) -> Iterator[str]:
+    for panel in panels(board):
+        if panel["type"] not in WITHOUT_DATA and not panel["fieldConfig"]["defaults"].get("noValue"):
+            yield f"{panel['title']}: nothing is said where there is no data"
+
+
+@rule
+def habits(board: Board) -> Iterator[str]:
+    if (board.get("refresh"), board.get("timezone"), board.get("graphTooltip")) != ("1m", "browser", 1):
+        yield "refresh, time zone or crosshair differ from the others"
+    if not board.get("tags") or not board.get("links"):
+        yield "no tag, or no link to the others"
+
+
+@rule
+def sdk_round_trip(board: Board) -> Iterator[str]:
+    """Whatever the SDK's models do not know is lost on the way through them."""
+    again = plain(Dashboard.from_json(json.loads(json.dumps(board))))
+    yield from _differences(board, again, "dashboard")
+
+
+def _differences(before: Any, after: Any, path: str) -> Iterator[str]:
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in before.keys() | after.keys():
+            if (key in before) != (key in after):
+                yield f"{path}.{key}"
+            else:
+                yield from _differences(before[key], after[key], f"{path}.{key}")
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for place, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from _differences(one, other, f"{path}[{place}]")
+    elif before != after:
+        yield f"{path}: {before!r} != {after!r}"
+
+
+def _query_variables(board: Board) -> list[Mapping[str, Any]]:
+    return [variable for variable in board["templating"]["list"] if variable["type"] == "query"]
+
+
+def _named(tree: Any) -> set[str]:
+    """Names of metrics, also those that a pattern on __name__ lists."""
+    found = set()
+    for node in nodes(tree):
+        if isinstance(node, promql.VectorSelector):
+            found |= {node.name} if node.name else set()
+            found |= {n for m in node.matchers.matchers if m.name == "__name__" for n in m.value.split("|")}
+    return found

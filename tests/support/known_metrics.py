@@ -1,0 +1,43 @@
+"""Every metric there is, with its labels: the exporter's, the monitor's, Prometheus' own and the recorded ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from clienthealth.self_monitoring.metrics import SelfMetrics
+from clienthealth_exporters.prometheus.series import EXPORTER_FAMILIES, FAMILIES
+from tests.support.alert_rules import recordings
+from tests.support.promql import surviving
+
+#: What the client library adds to the name of a family, and to its labels.
+SUFFIXES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "counter": {"_total": ()},
+    "gauge": {"": ()},
+    "histogram": {"_bucket": ("le",), "_count": (), "_sum": ()},
+    "info": {"_info": ("version",)},
+}
+
+
+@cache
+def known_labels() -> Mapping[str, tuple[str, ...]]:
+    """Metric → labels, besides job and instance."""
+    found = {family.name: family.labels for family in (*FAMILIES, *EXPORTER_FAMILIES)}
+    for metric in vars(SelfMetrics()).values():
+        for family in metric.collect() if hasattr(metric, "_labelnames") else ():
+            for suffix, more in SUFFIXES[family.type].items():
+                found[f"{family.name}{suffix}"] = (*metric._labelnames, *more)
+    (info,) = (family for family in SelfMetrics().registry.collect() if family.type == "info")
+    found[f"{info.name}_info"] = SUFFIXES["info"]["_info"]
+    found["up"] = ()
+    for name, expr in recordings().items():
+        found[name] = tuple(surviving(expr, found))
+    return found
+
+
+@cache
+def counters() -> frozenset[str]:
+    """The metrics that only rise, so that their value alone says nothing."""
+    found = {family.name for family in (*FAMILIES, *EXPORTER_FAMILIES) if family.kind == "counter"}
+    rising = ("_total", "_bucket", "_count", "_sum")
+    return frozenset(found | {name for name in known_labels() if name.endswith(rising)})

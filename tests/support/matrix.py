@@ -1,0 +1,76 @@
+"""The golden matrix: every mode's worst status on every recording and every hand-made window, as text to review.
+
+python -m tests.support.matrix            shows it
+python -m tests.support.matrix --write    writes tests/golden/matrix.txt; read the difference before you commit it
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from clienthealth.judging import judge_windows
+from clienthealth.model.readings import ClientWindow
+from clienthealth.modes import modes
+from tests.scenarios import scenarios
+from tests.support.recorded import RECORDINGS, clients, folders, verdicts
+
+MATRIX = Path(__file__).resolve().parents[1] / "golden" / "matrix.txt"
+HEAD = """\
+The worst status of every failure mode on every recording and every hand-made window ('-': the mode does not apply).
+
+Recordings: as recorded (a reading a second) and thinned to a reading every 10 s. The end of a recording counts as the
+client's disappearance, as it would in production.
+"""
+THINNED_MS = 10_000
+
+
+def statuses(windows: Sequence[ClientWindow], departure: ClientWindow | None = None) -> dict[str, str]:
+    """The worst status of each mode over some windows of one client, and at its end."""
+    found = judge_windows(windows, {}, windows[-1].end_ms) if windows else []
+    if departure:
+        found += judge_windows([departure], {}, departure.end_ms, absence=True)
+    return {verdict.mode: verdict.status for verdict in found}
+
+
+def recorded(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """A row for each client of a recording, and one of its readings thinned."""
+    for whole, thin in zip(clients(folder), clients(folder, THINNED_MS), strict=True):
+        for how, every_ms, found in (("", 0, whole), (" every 10 s", THINNED_MS, thin)):
+            assert not found.bucket.faults.all
+            by_mode = {verdict.mode: verdict.status for verdict in verdicts(folder, every_ms)[found.client]}
+            name = f"{folder.relative_to(RECORDINGS)} {found.client.client_id}{how}"
+            yield name, by_mode | statuses([], found.departure)
+
+
+def made() -> Iterator[tuple[str, dict[str, str]]]:
+    """A row for each hand-made window."""
+    for mode, of_mode in scenarios().items():
+        for scenario in of_mode:
+            gone = scenario.window.departed_ms is not None
+            found = statuses([] if gone else [scenario.window], scenario.window if gone else None)
+            yield f"{mode}: {scenario.name}", found
+
+
+def text() -> str:
+    """The whole matrix."""
+    rows = [row for folder in folders() for row in recorded(folder)]
+    return "\n".join([HEAD, *_table("Recordings", rows), "", *_table("Hand-made windows", list(made())), ""])
+
+
+def _table(title: str, rows: list[tuple[str, dict[str, str]]]) -> Iterable[str]:
+    width = max(len(name) for name, _ in rows)
+    columns = list(modes())
+    yield title
+    yield "  ".join(["".ljust(width), *columns])
+    for name, found in rows:
+        cells = (found.get(mode, "-").ljust(len(mode)) for mode in columns)
+        yield "  ".join([name.ljust(width), *cells]).rstrip()
+
+
+if __name__ == "__main__":
+    if "--write" in sys.argv:
+        MATRIX.write_text(text(), encoding="utf-8")
+    else:
+        sys.stdout.write(text())

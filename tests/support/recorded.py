@@ -1,0 +1,134 @@
+"""Recordings of real clients, read as the product reads them: their clients with the windows that are cut of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clienthealth.decode import decode_any, decode_logs, decode_metrics
+from clienthealth.diagnose import bucket_of, judged, pack, raw_record
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import ClientWindow, Reading
+from clienthealth.model.verdicts import Verdict
+from clienthealth.recordings import read
+from clienthealth.settings import Settings
+from clienthealth.step import departures, readings, said
+from clienthealth.step.bucket import Bucket, client_of
+from clienthealth.step.faults import Faults
+from clienthealth.windows.packed import TS, WHO, Chunk, Packer
+from clienthealth.windows.view import Floats
+
+RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
+SETTINGS = Settings()
+DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A client of a bucket, that of a recording usually."""
+
+    bucket: Bucket
+    number: int
+
+    @cached_property
+    def client(self) -> Client:
+        """Who it is."""
+        return client_of(self.bucket.state.whos[self.number])
+
+    @cached_property
+    def readings(self) -> tuple[Reading, ...]:
+        """Its readings."""
+        return tuple(map(self.bucket.reading, np.flatnonzero(self.bucket.state.rows[:, WHO] == self.number).tolist()))
+
+    @cached_property
+    def windows(self) -> tuple[ClientWindow, ...]:
+        """All windows in which it reported or something was said of it, in order of time."""
+        state, grid = self.bucket.state, self.bucket.grid
+        who = state.whos[self.number]
+        slide, length = int(grid.slide[self.number]), int(grid.length[self.number])
+        heard = said.heard(state).get(who.process)
+        times = [
+            *(reading.ts_ms for reading in self.readings),
+            *(thing.ts_ms for thing in (heard.things if heard else ())),
+        ]
+        start = np.array(sorted(said.starts(times, slide, length)), np.int64)
+        lo, hi = self.bucket.span(np.full(len(start), self.number), start, start + length)
+        found = []
+        for begin, first, end in zip(start.tolist(), lo.tolist(), hi.tolist(), strict=True):
+            told = heard.within(begin, begin + length).about(who) if heard else ((), ())
+            if end > first or any(told):
+                found.append(self.bucket.window(who, self.number, begin, begin + length, first, end, told))
+        return tuple(found)
+
+    @cached_property
+    def departure(self) -> ClientWindow:
+        """The window of its end: the end of the recording counts as that."""
+        return departures.departure(self.bucket, self.number)
+
+
+def folders(root: Path = RECORDINGS) -> list[Path]:
+    """Every recording below tests/recordings, by path."""
+    return sorted(path.parent for path in root.rglob("truth.json"))
+
+
+@cache
+def clients(folder: Path, every_ms: int = 0) -> tuple[Recorded, ...]:
+    """The clients of a recording that report, its own process first.
+
+    `every_ms` thins the readings to one in so many milliseconds.
+    """
+    bucket = recorded_bucket(folder, every_ms)
+    whos = bucket.state.whos
+    return tuple(Recorded(bucket, n) for n in sorted(range(len(whos)), key=lambda n: (whos[n].instance, n)))
+
+
+@cache
+def verdicts(folder: Path, every_ms: int = 0) -> dict[Client, list[Verdict]]:
+    """Of each client of a recording and each mode the worst verdict, as gates and judges find it."""
+    return dict(judged(recorded_bucket(folder, every_ms)).values())
+
+
+@cache
+def recorded_bucket(folder: Path, every_ms: int = 0) -> Bucket:
+    """The whole recording as a bucket."""
+    bucket = bucket_of(_packed(folder), SETTINGS)
+    state = bucket.state
+    if every_ms:
+        readings.keep_rows(state, _thinned(state.rows[:, WHO], state.rows[:, TS], every_ms))
+    return Bucket(state, SETTINGS, readings.grid_of(state, SETTINGS.monitor), Faults(state, client_of))
+
+
+def _thinned(who: Floats, ts: Floats, every_ms: int) -> NDArray[np.bool_]:
+    """Of each client the first reading of every stretch of `every_ms` milliseconds."""
+    keep = np.zeros(len(ts), bool)
+    last: dict[float, float] = {}
+    for row, (client, moment) in enumerate(zip(who.tolist(), ts.tolist(), strict=True)):
+        if client not in last or moment >= last[client] + every_ms - every_ms // 20:
+            last[client], keep[row] = moment, True
+    return keep
+
+
+class _Packed(Packer):
+    """A packer that gives its chunks again and again."""
+
+    def __init__(self, chunks: Mapping[int, Chunk]) -> None:
+        super().__init__(1)
+        self._chunks = dict(chunks)
+
+    def chunks(self) -> dict[int, Chunk]:
+        return self._chunks
+
+
+@cache
+def _packed(folder: Path) -> Packer:
+    packer, now_ms = Packer(1), int(time.time() * 1000)
+    for record in read([folder]):
+        raw = raw_record(record)
+        pack(DECODERS[record.stream](raw, SETTINGS, now_ms), raw.source, packer)
+    return _Packed(packer.chunks())

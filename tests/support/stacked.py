@@ -1,0 +1,76 @@
+"""Windows of many clients put together as the job has them: all rows in one matrix, windows as spans of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from clienthealth.model.readings import ClientWindow
+from clienthealth.windows.view import Parts, Windows
+
+
+def stacked(windows: Sequence[ClientWindow]) -> Windows:
+    """Windows of clients of one kind as one `Windows`, in this order.
+
+    Windows of one client that follow each other and overlap share their rows.
+    """
+    one = [Windows.of(rows) for rows in _clients(windows)]
+    at = np.cumsum([0, *(len(w.ts) for w in one)])
+    spans = iter(_spans(windows))
+    bounds = [(at[client] + lo, at[client] + hi) for client, lo, hi in spans]
+    return Windows(
+        windows[0].client.kind,
+        np.concatenate([w.ts for w in one]),
+        np.concatenate([w.values for w in one]),
+        np.array([lo for lo, _ in bounds], np.int64),
+        np.array([hi for _, hi in bounds], np.int64),
+        _joined([w.parts for w in one]),
+        [window.config for window in windows],
+        [window.client.group or window.client.client_id for window in windows],
+    )
+
+
+def _follows(before: ClientWindow, window: ClientWindow) -> bool:
+    """Are the later window's first readings the earlier one's last?"""
+    shared = [reading for reading in before.readings if window.readings and reading.ts_ms >= window.readings[0].ts_ms]
+    return bool(shared) and before.client == window.client and tuple(shared) == window.readings[: len(shared)]
+
+
+def _clients(windows: Sequence[ClientWindow]) -> list[ClientWindow]:
+    """For each row of overlapping windows, one window of all readings of them."""
+    found: list[ClientWindow] = []
+    for before, window in zip([None, *windows[:-1]], windows, strict=True):
+        if before is not None and _follows(before, window):
+            new = tuple(r for r in window.readings if r.ts_ms > found[-1].readings[-1].ts_ms)
+            found[-1] = dataclasses.replace(found[-1], readings=found[-1].readings + new)
+        else:
+            found.append(window)
+    return found
+
+
+def _spans(windows: Sequence[ClientWindow]) -> list[tuple[int, int, int]]:
+    found: list[tuple[int, int, int]] = []
+    for before, window in zip([None, *windows[:-1]], windows, strict=True):
+        if before is not None and _follows(before, window):
+            client, lo, _ = found[-1]
+            lo += sum(reading.ts_ms < window.readings[0].ts_ms for reading in before.readings)
+            found.append((client, lo, lo + len(window.readings)))
+        else:
+            found.append((found[-1][0] + 1 if found else 0, 0, len(window.readings)))
+    return found
+
+
+def _joined(parts: Sequence[Parts]) -> Parts:
+    names = list(dict.fromkeys(name for of in parts for name in of.names))
+    index = [np.array([names.index(name) for name in of.names] + [-1], np.int64) for of in parts]
+    sizes = np.cumsum([0, *(len(of.topic) for of in parts)])
+    return Parts(
+        np.concatenate([[0], *(of.begin[1:] + size for of, size in zip(parts, sizes[:-1], strict=True))]),
+        np.concatenate([names_at[of.topic] for names_at, of in zip(index, parts, strict=True)]),
+        np.concatenate([of.partition for of in parts]),
+        np.concatenate([names_at[of.thread] for names_at, of in zip(index, parts, strict=True)]),
+        np.concatenate([of.values for of in parts]),
+        names,
+    )

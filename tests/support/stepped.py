@@ -1,0 +1,124 @@
+"""A bucket as the stream steps it: batches of snapshots and log events, and what is published of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from clienthealth.diagnose import pack, who_of
+from clienthealth.model.readings import LogEvent, Source, ThreadDump
+from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
+from clienthealth.settings import Settings
+from clienthealth.step import Published, step
+from clienthealth.step.bucket import Bucket, client_of
+from clienthealth.step.faults import Faults
+from clienthealth.step.readings import grid_of
+from clienthealth.step.state import BucketState, load, save
+from clienthealth.windows.packed import Chunk, Packer, Said, decode, encode
+from tests.support.recorded import Recorded
+
+__all__ = ["START", "Stepped", "pack", "snapshot", "told"]
+
+START = 1_795_208_640_000  # a full minute
+SETTINGS = Settings()
+
+
+def snapshot(
+    second: float,
+    metrics: Mapping[str, float] | None = None,
+    client_id: str = "p",
+    kind: str = "producer",
+    service: str = "shop",
+    instance: str = "h:1",
+    topics: Sequence[TopicMetrics] = (),
+    every: float = 10,
+    delta: bool = False,
+    host: str = "h",
+) -> Snapshot:
+    """A reading so many seconds after START."""
+    return Snapshot(
+        START + int(1000 * second),
+        Identity(service, host, instance, client_id, kind, "java", "3.9.1"),
+        {name: float(value) for name, value in (metrics or {}).items()},
+        list(topics),
+        {},
+        int(1000 * every),
+        delta,
+    )
+
+
+def told(
+    second: float,
+    signature: str = "buffer-exhausted",
+    client_id: str | None = None,
+    service: str = "shop",
+    instance: str | None = None,
+    thread: str | None = None,
+    dump: ThreadDump | None = None,
+    **captures: str,
+) -> Said:
+    """What a process says so many seconds after START."""
+    ts_ms = START + int(1000 * second)
+    source = Source("client-logs", 0, int(1000 * second))
+    if dump is not None:
+        return Said(service, "h", instance, dump=dump)
+    event = LogEvent(ts_ms, signature, "x", client_id, thread=thread, captures=captures, source=source)
+    return Said(service, "h", instance, event)
+
+
+class Stepped:
+    """One bucket. `saved`: the state goes through bytes between all batches."""
+
+    def __init__(self, settings: Settings = SETTINGS, saved: bool = False) -> None:
+        self.settings, self.saved = settings, saved
+        self.state = BucketState()
+        self.published: list[Published] = []
+        self._offset = 0
+
+    def chunk(self, things: Iterable[Snapshot | Said]) -> Chunk:
+        """One decoding task."""
+        packer = Packer(1)
+        for thing in things:
+            if isinstance(thing, Said):
+                packer.say(thing.service, thing.place, thing.instance, thing.event, thing.dump)
+            else:
+                packer.snapshot(thing, who_of(thing.client), Source("client-metrics", 0, self._offset))
+                self._offset += 1
+        chunks = packer.chunks()
+        chunk = chunks.get(0, Chunk())
+        chunk.clocks = [packer.clock] if packer.clock else []
+        return decode(encode(chunk))
+
+    def batch(self, things: Iterable[Snapshot | Said], second: float = 10_000_000) -> Published:
+        """One batch; this machine's clock is so many seconds after START."""
+        if self.saved:
+            self.state = load(save(self.state, 1), 1)
+        found = step(self.state, [self.chunk(things)], self.settings, START + int(1000 * second))
+        self.published.append(found)
+        return found
+
+    def batches(self, things: Iterable[Snapshot | Said], seconds: float) -> list[Published]:
+        """All in order of time in batches of so many seconds."""
+        by_batch: dict[int, list[Snapshot | Said]] = {}
+        for thing in sorted(things, key=lambda thing: thing.ts_ms or 0):
+            by_batch.setdefault(int(((thing.ts_ms or 0) - START) / 1000 // seconds), []).append(thing)
+        last = max(by_batch)
+        return [self.batch(by_batch.get(n, []), (n + 1) * seconds) for n in range(min(by_batch), last + 1)]
+
+    @property
+    def clients(self) -> dict[str, Recorded]:
+        """The clients that report, by client id."""
+        grid = grid_of(self.state, self.settings.monitor)
+        bucket = Bucket(self.state, self.settings, grid, Faults(self.state, client_of))
+        return {who.client_id: Recorded(bucket, number) for number, who in enumerate(self.state.whos)}
+
+    @property
+    def records(self) -> dict[str, dict[str, Any]]:
+        """The newest record of each key that was published."""
+        return {key: json.loads(value) for p in self.published for key, value in p.records if value is not None}
+
+    @property
+    def minutes(self) -> list[dict[str, Any]]:
+        """All rows of minutes."""
+        return [row for p in self.published for row in p.minutes]
