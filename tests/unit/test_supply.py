@@ -41,7 +41,7 @@ def test_nothing_that_is_installed_is_to_be_mended() -> None:
     mend, stays = judged(installed(), known())
     assert mend == [] and stays
     monitor = {(found.name, found.version) for found in installed(("spark",)) if found.place == "spark"}
-    assert ("kafka-clients", "3.9.1") in monitor, "the connector asks for 3.9.0"
+    assert ("kafka-clients", "3.9.2") in monitor, "the connector asks for 3.9.0"
 
 
 @pytest.mark.parametrize(
@@ -68,5 +68,5 @@ def test_the_bill_names_packages_and_jars(tmp_path: Path, monkeypatch: pytest.Mo
     bill = json.loads(out.read_text("utf-8"))
     purls = {component.get("purl") for component in bill["components"]}
     assert bill["bomFormat"] == "CycloneDX"
-    assert {"pkg:pypi/kafka-python@3.0.12", "pkg:maven/org.apache.kafka/kafka-clients@3.9.1"} <= purls
+    assert {"pkg:pypi/kafka-python@3.0.12", "pkg:maven/org.apache.kafka/kafka-clients@3.9.2"} <= purls
     assert all(len(c["hashes"][0]["content"]) == 64 for c in bill["components"] if "maven" in c.get("purl", ""))

@@ -46,7 +46,7 @@ SETS = {
         (
             "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
             # The connector asks for 3.9.0, which has known vulnerabilities; the higher of two versions wins.
-            "org.apache.kafka:kafka-clients:3.9.1",
+            "org.apache.kafka:kafka-clients:3.9.2",
             "io.delta:delta-spark_2.13:4.0.1",
         ),
         without=(
