@@ -127,7 +127,8 @@ def _everywhere(settings: Settings) -> Mapping[str, str]:
 
 def _on_this_machine(batch: bool) -> Mapping[str, str]:
     options = {
-        "spark.master": "local[*]",
+        # A task is tried twice: a lost Python worker costs it alone, not the JVM. Nothing of the first try stays.
+        "spark.master": "local[*,2]",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars.classpath("spark"))),
