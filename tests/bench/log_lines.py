@@ -42,6 +42,13 @@ def storm(records: int) -> Iterator[tuple[bytes, bytes]]:
     return _lines(filled_in(STORM_LINE), records, loud=LOUD)
 
 
+def of_one_process(records: int, at: float) -> Iterator[tuple[bytes, bytes]]:
+    """Lines of a storm, all of one process and of that time (`time.time()`)."""
+    body, stamp = filled_in(STORM_LINE), _stamp(at)
+    for number in range(records):
+        yield b"service-0|host-0:4711|", stamp + body % _values(0, number)
+
+
 def ordinary(client: int, at: float) -> bytes:
     """One plain line."""
     return _stamp(at) + filled_in(LINE) % _values(client, round(at))

@@ -1,11 +1,13 @@
 """`make chaos`: the real stack while one fault after the other strikes, against an undisturbed run of the same input.
 
     python -m tests.chaos [--faults N] [--seed N] [--only KIND,…] [--resume]
+    python -m tests.chaos --flood NAME,… [--share PART]
 
 Each fault has a slice of the input. When it is over, the history of that slice must be that of the undisturbed run,
 but for what the fault hid. Exit code: 0 if so for all faults, 1 if not, 2 if the campaign itself failed. A campaign of
 all kinds and fifty faults writes the page tests/chaos/RESULTS.md, others .cache/chaos/RESULTS.md. What has become of
 each fault is kept in .cache/chaos/outcomes.json: with --resume only those strike, each as before, that have not passed.
+With --flood the monitor gets more than anybody should send (`floods.py`) instead.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import NoReturn
 from confluent_kafka import KafkaException
 
 from clienthealth.errors import HealthError
-from tests.chaos import disks, faults, page
+from tests.chaos import disks, faults, floods, page
 from tests.chaos.campaign import Campaign
 from tests.chaos.outcomes import Outcome, Outcomes
 from tests.chaos.world import gated
@@ -41,7 +43,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="which faults, and when (1)")
     parser.add_argument("--only", default="", metavar="KIND,…", help=f"kinds: {', '.join(faults.KINDS)}")
     parser.add_argument("--resume", action="store_true", help="only what has not passed in the campaign before")
+    parser.add_argument("--flood", default="", metavar="NAME,…", help=f"instead: {', '.join(floods.FLOODS)}")
+    parser.add_argument("--share", type=float, default=1.0, metavar="PART", help="so much of a flood (1)")
     asked = parser.parse_args(arguments)
+    if asked.flood:
+        return _flooded(asked.flood.split(","), asked.share)
     only = [name for name in asked.only.split(",") if name]
     if unknown := [name for name in only if name not in faults.KINDS]:
         parser.error(f"unknown kinds: {', '.join(unknown)}; known are {', '.join(faults.KINDS)}")
@@ -63,10 +69,25 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     whole = not only and len(chosen) >= FAULTS
     written = (ROOT / "tests" / "chaos" if whole else FOLDER) / "RESULTS.md"
-    written.write_text(page.text(outcomes, len(chosen), skipped, asked.seed), encoding="utf-8")
+    found = page.text(outcomes, len(chosen), skipped, asked.seed, floods.kept(FOLDER))
+    written.write_text(found, encoding="utf-8")
     passed = sum(outcome.passed for outcome in outcomes.all)
     say(f"{passed} of {len(chosen)}  → {written.relative_to(ROOT)}")
     return int(passed < len(chosen))
+
+
+def _flooded(names: Sequence[str], share: float) -> int:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    wrong = 0
+    for name in names:
+        try:
+            found = floods.run(name, share, FOLDER)
+        except HealthError as error:
+            say(f"{name}: the flood failed: {error}")
+            return 2
+        say("\n".join([name, *(f"  {line}" for line in found.lines), *(f"  WRONG {line}" for line in found.wrong)]))
+        wrong += len(found.wrong)
+    return int(wrong > 0)
 
 
 def _tried(todo: Sequence[faults.Fault], outcomes: Outcomes, seed: int) -> None:

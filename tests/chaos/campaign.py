@@ -7,6 +7,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from clienthealth.errors import HealthError
@@ -25,6 +26,8 @@ SOON_SECONDS = 30.0
 TOGETHER = 4
 #: An incident has ended so many slices after the one that it began in, if it ends: a loop is one for half an hour.
 ENDED = 6
+#: So many seconds of the last slice are read: in them the minutes of the one before become final.
+END = compare.FINAL_MS // 1000 + 60
 #: What has been read is written to the history every 20 s, with a batch.
 NUDGE_SECONDS = 2.0
 
@@ -33,7 +36,7 @@ class Campaign:
     """Faults in their order over an input; `say` is told each outcome in one line, `keep` whenever one is known better.
 
     What was told of a slice is compared when the fault of the next one is over: by then it is in the history.
-    `hurried`: both monitors start at the same time, which is quicker for few faults.
+    `hurried`: both runs take place at the same time, which is quicker for few faults, of those that spare the broker.
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class Campaign:
         length = 1000 * SECONDS * len(numbers)
         self._slices = slices(seed, numbers, (int(time.time() * 1000) - length) // 60_000 * 60_000 - 300_000)
         self._hurried = hurried
-        self._sent: list[list[Published]] = []
+        self._sent = [self._kept(at) for at in range(len(self._slices))]
 
     @property
     def begin_ms(self) -> int:
@@ -66,57 +69,62 @@ class Campaign:
             SchemaRegistry() as registry,
             Run(self._cluster, registry, "calm", self._folder / "calm") as calm,
             Run(self._cluster, registry, "tried", self._folder / "tried") as tried,
+            ThreadPoolExecutor(1) as beside,
         ):
-            if self._hurried:
-                tried.monitor.release()
-            began = time.monotonic()
-            self._undisturbed(calm)
-            self._say(f"the undisturbed run of {len(self._slices)} slices took {time.monotonic() - began:.0f} s")
+            undisturbed = beside.submit(self._undisturbed, calm)
+            if not self._hurried:
+                undisturbed.result()
             tried.monitor.release()
             tried.exporter.release()
             with Application(tried.settings, self._folder) as application:
-                return self._tried(tried, calm, application)
+                return self._tried(tried, undisturbed, application)
 
-    def _undisturbed(self, calm: Run) -> None:
+    def _kept(self, at: int) -> list[Published]:
+        """What is read of a slice, whatever happens to it."""
+        part = self._slices[at]
+        if at == len(self._faults):
+            return list(part.between(0, END))
+        lost = part.between(BEFORE, AFTER) if self._faults[at].kind.hides else ()
+        hidden = set(map(id, lost))
+        return [record for record in part.records if id(record) not in hidden]
+
+    def _undisturbed(self, calm: Run) -> Run:
+        """The run when it is over."""
+        began = time.monotonic()
         calm.monitor.release()
-        for at, part in enumerate(self._slices):
-            kept = part.records
-            if at < len(self._faults) and self._faults[at].kind.hides:
-                lost = {id(record) for record in part.between(BEFORE, AFTER)}
-                kept = tuple(record for record in kept if id(record) not in lost)
-            self._sent.append(list(kept))
-            if part is self._slices[-1]:
-                self._at_leisure(calm, part.portions(0))
-                break
-            calm.publish(kept)
+        for at, sent in enumerate(self._sent[:-1]):
+            calm.publish(sent)
             if at % TOGETHER == TOGETHER - 1:
                 calm.flushed()
                 calm.wait("not worked off", calm.worked_off, START_SECONDS)
+        self._at_leisure(calm, self._slices[-1].portions(0, END))
         for at in range(len(self._slices)):
             self._told_all(calm, at)
         calm.monitor.stop()
         wrong = [*compare.strangers(calm, self._slices), *self._incomplete(calm)]
         if wrong:
             raise HealthError(f"the undisturbed run tells what it should not: {'; '.join(wrong)}")
+        self._say(f"the undisturbed run of {len(self._slices)} slices took {time.monotonic() - began:.0f} s")
+        return calm
 
     def _incomplete(self, calm: Run) -> Iterator[str]:
         for sent, part in zip(self._sent, self._slices, strict=True):
             yield from compare.accounts(calm, sent, part.begin_ms, part.end_ms)
 
-    def _tried(self, run: Run, calm: Run, application: Application) -> list[Outcome]:
+    def _tried(self, run: Run, undisturbed: Future[Run], application: Application) -> list[Outcome]:
         outcomes: list[Outcome] = []
         for at, fault in enumerate(self._faults):
             outcome = self._one(run, application, at, fault)
             if outcomes:
-                self._check(run, calm, outcomes[-1], at - 1)
+                self._check(run, undisturbed.result(), outcomes[-1], at - 1)
             outcomes.append(outcome)
             if at >= ENDED:
-                self._ended(run, calm, outcomes[at - ENDED], at - ENDED)
-        self._at_leisure(run, self._slices[-1].portions(0))
-        self._check(run, calm, outcomes[-1], len(outcomes) - 1)
+                self._ended(run, undisturbed.result(), outcomes[at - ENDED], at - ENDED)
+        self._at_leisure(run, self._slices[-1].portions(0, END))
+        self._check(run, undisturbed.result(), outcomes[-1], len(outcomes) - 1)
         outcomes[-1].differences += application.end()
         for at in range(max(0, len(outcomes) - ENDED), len(outcomes)):
-            self._ended(run, calm, outcomes[at], at)
+            self._ended(run, undisturbed.result(), outcomes[at], at)
         return outcomes
 
     def _strays(self, at: int) -> set[str]:

@@ -94,9 +94,11 @@ def monitor_killed(scene: Scene) -> Iterator[None]:
     yield
 
 
-@_kind("kill -9 of all processes of the monitor at once, as when its machine is lost")
+@_kind("kill -9 of all processes of the monitor and of the exporter at once, as when their machine is lost")
 def monitor_lost(scene: Scene) -> Iterator[None]:
-    scene.run.wait("no monitor to kill", lambda: scene.run.monitor.kill(parts.everything) > 0, NOTICED_SECONDS)
+    run = scene.run
+    run.wait("no monitor to kill", lambda: run.monitor.kill(parts.everything) > 0, NOTICED_SECONDS)
+    run.wait("no exporter to kill", lambda: run.exporter.kill(parts.everything) > 0, NOTICED_SECONDS)
     yield
 
 

@@ -83,9 +83,9 @@ class Slice:
         """Where the next one begins."""
         return self.begin_ms + 1000 * SECONDS
 
-    def portions(self, begin: float) -> list[tuple[Published, ...]]:
-        """Its records from a second on in portions that are worked off one after the other, as in real time."""
-        return [self.between(at, min(at + PORTION, SECONDS)) for at in range(int(begin), SECONDS, PORTION)]
+    def portions(self, begin: int, end: int = SECONDS) -> list[tuple[Published, ...]]:
+        """Its records of [begin, end) in portions that are worked off one after the other, as in real time."""
+        return [self.between(at, min(at + PORTION, end)) for at in range(begin, end, PORTION)]
 
     def between(self, begin: float, end: float) -> tuple[Published, ...]:
         """Its records of [begin, end), in seconds of the slice."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
 from tests.bench.results import conditions
 from tests.chaos.faults import KINDS
+from tests.chaos.floods import FLOODS, Found
 from tests.chaos.outcomes import Outcome, Outcomes
 
 
-def text(outcomes: Outcomes, faults: int, skipped: Mapping[str, str], seed: int) -> str:
+def text(outcomes: Outcomes, faults: int, skipped: Mapping[str, str], seed: int, floods: Iterable[Found] = ()) -> str:
     """The page, in Markdown. `faults`: how many were meant."""
-    return "\n".join(_lines(outcomes.all, faults, skipped, seed, conditions(outcomes.load, outcomes.seconds))) + "\n"
+    measured = conditions(outcomes.load, outcomes.seconds)
+    return "\n".join([*_lines(outcomes.all, faults, skipped, seed, measured), *_floods(floods)]) + "\n"
 
 
 def _lines(
@@ -64,3 +66,11 @@ def _lines(
             yield from (f"  - {difference.splitlines()[0]}" for difference in outcome.differences[:8])
         yield ""
     yield ", ".join(f"{name}: {value}" for name, value in measured.items())
+
+
+def _floods(floods: Iterable[Found]) -> Iterator[str]:
+    for found in floods:
+        yield from ("", f"## {FLOODS[found.name].__doc__}", "")
+        yield from (f"- {line}" for line in found.lines)
+        if found.wrong:
+            yield from ("", f"**Not as it should be**: {'; '.join(found.wrong)}")

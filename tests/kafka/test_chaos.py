@@ -14,7 +14,7 @@ from tests.chaos.campaign import Campaign
 from tests.chaos.told import History
 from tests.chaos.world import Cluster
 
-SHORT = ("monitor-lost", "exporter-killed")
+SHORT = ("monitor-lost",)
 
 
 def test_faults_leave_what_an_undisturbed_run_leaves(broker: Any, tmp_path: Path) -> None:

@@ -1,0 +1,254 @@
+"""Floods: more than anybody should send, into the complete monitor with its default settings, and what that does.
+
+Each has a measure of its own, of which `share` takes a part. Beside it honest clients report (`onlookers.py`). What
+was found is kept as JSON in a folder, for the page.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.bench import canonical
+from tests.bench.lab import Lab, Monitor
+from tests.bench.publish import ends
+from tests.bench.templates import INTERVAL_MS, values
+from tests.chaos.onlookers import NEXT_SECONDS, Onlookers, told
+
+RECORDS, CLIENTS, CORRUPT = 10_000_000, 10_000, 0.1
+LINES, LINES_SECONDS = 100_000, 600
+IDS, IDS_SECONDS = 1_000_000, 60
+#: The monitor is this much behind at most before more is published: so much room is enough on any disk.
+AHEAD = 2_000_000
+#: Honest clients are watched for so long before a flood, and after it until all is told.
+BEFORE_SECONDS, AFTER_SECONDS = 160.0, 90.0
+LIMIT_SECONDS = 3600.0
+#: A verdict on others may come later by so much.
+LATER_SECONDS = 5.0
+METRICS, LOGS = "client-metrics", "client-logs"
+
+
+@dataclass
+class Found:
+    """What a flood did: lines for the page, and what is not as it should be."""
+
+    name: str
+    lines: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    def check(self, right: bool, line: str) -> None:
+        """A line, and whether it is as it should be."""
+        self.lines.append(line)
+        if not right:
+            self.wrong.append(line)
+
+
+def run(name: str, share: float, folder: Path) -> Found:
+    """One flood, kept in the folder if it was a whole one. Raises ServiceError where the monitor ends."""
+    found = Found(name)
+    with Lab() as lab:
+        lab.topics()
+        FLOODS[name](lab, share, found)
+    if share == 1:
+        (folder / f"flood-{name}.json").write_text(json.dumps(asdict(found), indent=1), encoding="utf-8")
+    return found
+
+
+def kept(folder: Path) -> Iterator[Found]:
+    """The floods that were run."""
+    for name in FLOODS:
+        file = folder / f"flood-{name}.json"
+        if file.exists():
+            yield Found(**json.loads(file.read_text(encoding="utf-8")))
+
+
+def _records(lab: Lab, share: float, found: Found) -> None:
+    """Ten million records, a tenth of them corrupt"""
+    count = round(RECORDS * share)
+    with lab.monitor("monitor") as monitor:
+        monitor.wait_for_queries()
+        began = time.time()
+        with _publisher(lab, "records", count):
+            monitor.work_off(METRICS, count, LIMIT_SECONDS)
+        seconds = time.time() - began
+        read, rejected = _total(monitor, "records_read_total"), monitor.rejected()
+        unreadable = sum(1 for number in range(count) if _corrupted(number) == "cut")
+        told_of, twice = _rejects(lab, monitor)
+        found.lines.append(
+            f"{count:,} records of {CLIENTS:,} clients, {CORRUPT:.0%} of them corrupt (half cut off, half with a byte "
+            f"changed by chance), in {seconds:,.0f} s: {count / seconds:,.0f}/s"
+        )
+        found.check(read == count, f"decoded {read - rejected:,} + rejected {rejected:,} = {read:,}; sent {count:,}")
+        found.check(unreadable <= rejected, f"of those rejected {unreadable:,} were cut off: all of these")
+        found.check(
+            told_of == rejected and not twice, f"{told_of:,} of them on the topic of rejects, {twice} more than once"
+        )
+        _memory(monitor, found, began)
+
+
+def _lines(lab: Lab, share: float, found: Found) -> None:
+    """A process that logs without end"""
+    seconds = LINES_SECONDS * share
+
+    def flood(monitor: Monitor) -> None:
+        with _publisher(lab, "lines", round(LINES * seconds)) as publishing:
+            publishing.wait()
+        since = time.time()
+        # By the wall clock: what lies there when the last line was sent is what the monitor was behind.
+        sent = ends(lab.servers, LOGS)
+        rate, micros = sent / seconds, monitor.usage.cost(since - seconds, since).per_record(sent)
+        monitor.checkpoints.look()
+        left = sent - monitor.checkpoints.count(LOGS)
+        monitor.work_off(LOGS, sent, LIMIT_SECONDS)
+        found.lines.append(
+            f"{sent:,} log lines of one process in {seconds:,.0f} s: {rate:,.0f}/s beside the monitor ({LINES:,} were "
+            f"meant); {micros:.1f} µs of CPU for each (monitor and broker); worked off {time.time() - since:.0f} s "
+            f"after the last ({max(0, left):,} lay there then)"
+        )
+
+    _beside(lab, found, flood)
+
+
+def _ids(lab: Lab, share: float, found: Found) -> None:
+    """A million client ids in a minute"""
+    count = round(IDS * share)
+
+    def flood(monitor: Monitor) -> None:
+        began = time.time()
+        with _publisher(lab, "ids", count) as publishing:
+            publishing.wait()
+        took = time.time() - began
+        monitor.work_off(METRICS, ends(lab.servers, METRICS), LIMIT_SECONDS)
+        left_out, rows = _total(monitor, "left_out_total"), _total(monitor, "state_rows")
+        found.lines.append(
+            f"{count:,} client ids in {took:.0f} s; all read {time.time() - began - took:.0f} s after the last; "
+            f"{rows:,} clients kept as state, {left_out:,} counted as left out"
+        )
+        found.check(
+            rows <= monitor.settings.monitor.max_clients + 32, f"limit: {monitor.settings.monitor.max_clients:,}"
+        )
+
+    _beside(lab, found, flood)
+
+
+#: By their names; what they say of themselves are the headings of the page.
+FLOODS: Mapping[str, Callable[[Lab, float, Found], None]] = {"records": _records, "lines": _lines, "ids": _ids}
+
+
+def _beside(lab: Lab, found: Found, flood: Callable[[Monitor], None]) -> None:
+    """Let honest clients report before, during and after a flood, and compare how soon is told who is stuck."""
+    with lab.monitor("monitor") as monitor, Onlookers(lab.servers, METRICS, 60) as onlookers:
+        monitor.wait_for_queries()
+        quiet = time.time()
+        monitor.watch(BEFORE_SECONDS)
+        began = time.time()
+        flood(monitor)
+        over = time.time()
+        onlookers.settle()
+        monitor.watch(AFTER_SECONDS)
+        failing, known = told(lab.servers, monitor.settings.topics.health)
+        before, during = (
+            {name: failing.get(name, time.time()) - at for name, at in onlookers.stuck(*span)}
+            for span in ((quiet, began - NEXT_SECONDS), (began, over))
+        )
+        untold = [name for name in during if name not in failing]
+        later = [max(during.values()) - max(before.values()), median(during.values()) - median(before.values())]
+        found.check(
+            not untold and later[0] <= LATER_SECONDS,
+            f"others that were stuck meanwhile: {len(during)}, all told: {'no' if untold else 'yes'}; from onset to "
+            f"verdict {median(during.values()):.1f} s (median), {max(during.values()):.1f} s (longest); without the "
+            f"flood {median(before.values()):.1f} s and {max(before.values()):.1f} s ({len(before)} of them)",
+        )
+        innocent = set(failing) - {name for name, _ in onlookers.stuck(0, time.time())}
+        found.check(not innocent and "onlooker-0" in known, f"accused of others though healthy: {len(innocent)}")
+        _memory(monitor, found, began)
+
+
+def _memory(monitor: Monitor, found: Found, since: float) -> None:
+    jvm, python = (monitor.usage.peak_mb(part, since=since) for part in ("jvm", "python"))
+    found.lines.append(
+        f"memory at most: JVM {jvm:,.0f} MB, Python {python:,.0f} MB (what its processes share counted each time)"
+    )
+
+
+def _total(monitor: Monitor, name: str) -> int:
+    # It counts when a batch has ended, a moment after the commit.
+    time.sleep(2)
+    return round(sum(monitor.metrics().get(name, {}).values()))
+
+
+def _rejects(lab: Lab, monitor: Monitor) -> tuple[int, int]:
+    """Records on the topic of rejects by where they stood, and how many are there more than once."""
+    consumer = Consumer({"bootstrap.servers": lab.servers, "group.id": "rejects", "enable.partition.eof": True})
+    topic, places, all_of_them = monitor.settings.topics.rejects, set[tuple[object, object]](), 0
+    try:
+        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
+        left = len(partitions)
+        while left:
+            for message in consumer.consume(10_000, timeout=5.0):
+                if message.error():
+                    left -= 1
+                    continue
+                all_of_them += 1
+                headers = dict(message.headers() or ())
+                places.add((headers["source_partition"], headers["source_offset"]))
+    finally:
+        consumer.close()
+    return len(places), all_of_them - len(places)
+
+
+@contextmanager
+def _publisher(lab: Lab, what: str, count: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that publishes."""
+    command = [sys.executable, "-m", "tests.chaos.publisher", lab.servers, what, str(count)]
+    checkpoints = str(lab.folder / "monitor" / "checkpoints")
+    process = subprocess.Popen([*command, checkpoints])
+    try:
+        yield process
+        if process.wait(LIMIT_SECONDS):
+            raise RuntimeError(f"what publishes {what} ended with exit code {process.returncode}")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _corrupted(number: int) -> str | None:
+    """What happens to a record of the flood of records."""
+    chosen = (number * 2_654_435_761) % 1000
+    return "cut" if chosen < 500 * CORRUPT else "changed" if chosen < 1000 * CORRUPT else None
+
+
+def records(count: int) -> Iterator[tuple[bytes, bytes]]:
+    """The flood of records."""
+    template, chosen = canonical.producer(), random.Random(1)
+    start_ms = round(time.time() * 1000) - count // CLIENTS * INTERVAL_MS
+    for number in range(count):
+        client, reading = number % CLIENTS, number // CLIENTS
+        key, value = template.record(values(client, reading, start_ms + reading * INTERVAL_MS))
+        match _corrupted(number):
+            case "cut":
+                value = value[: chosen.randrange(1, len(value) - 1)]
+            case "changed":
+                at = chosen.randrange(len(value))
+                value = value[:at] + bytes([chosen.randrange(256)]) + value[at + 1 :]
+        yield key, value
+
+
+def ids(count: int) -> Iterator[tuple[bytes, bytes]]:
+    """As many clients as records, of forty services."""
+    template = canonical.producer()
+    value = template.value.replace(b"service-%(service)d", b"attack-%(service)d")
+    for number in range(count):
+        filled = {**values(number, 1, round(time.time() * 1000)), b"service": number % 40}
+        yield b"attack-%d|host-%d:4711|order-producer" % (number % 40, number), value % filled

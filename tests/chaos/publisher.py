@@ -1,0 +1,65 @@
+"""A process that publishes a flood: `python -m tests.chaos.publisher SERVERS WHAT COUNT CHECKPOINTS`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from tests.bench import log_lines
+from tests.bench.checkpoints import Checkpoints
+from tests.chaos import floods
+
+#: So many lines are made anew each second and sent again and again.
+DIFFERENT = 1_000
+
+
+def main(servers: str, what: str, count: int, checkpoints: Path) -> None:
+    """Publish so many, not faster than they are meant to come, or than the monitor reads."""
+    to = Producer(
+        {
+            "bootstrap.servers": servers, "linger.ms": 50, "batch.size": 500_000, "compression.type": "lz4",
+            "queue.buffering.max.messages": 500_000, "queue.buffering.max.kbytes": 500_000, "log_level": 2,
+        }
+    )  # fmt: skip
+    topic = floods.LOGS if what == "lines" else floods.METRICS
+    pace = {"lines": floods.LINES, "ids": floods.IDS / floods.IDS_SECONDS}.get(what)
+    made = {"records": floods.records, "ids": floods.ids, "lines": _lines}[what](count)
+    read, began = Checkpoints(checkpoints), time.time()
+    for number, (key, value) in enumerate(made):
+        if not number % 10_000:
+            to.poll(0)
+            while pace and number / pace > time.time() - began:
+                to.poll(0.02)
+            if pace and what == "lines" and time.time() - began > count / pace:
+                break  # it is not as fast as it was meant to be
+            read.look()
+            while not pace and number - read.count(topic) > floods.AHEAD:
+                to.poll(0.5)
+                read.look()
+        while True:
+            try:
+                to.produce(topic, value, key)
+                break
+            except BufferError:
+                to.poll(0.05)
+    to.flush()
+
+
+def _lines(count: int) -> Iterator[tuple[bytes, bytes]]:
+    """Lines of one process, each with its time."""
+    until, lines = 0.0, list[tuple[bytes, bytes]]()
+    for number in range(count):
+        if not number % DIFFERENT:
+            now = time.time()
+            if now > until:
+                until = now + 1
+                lines = list(log_lines.of_one_process(DIFFERENT, now))
+        yield lines[number % DIFFERENT]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
