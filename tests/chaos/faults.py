@@ -172,10 +172,21 @@ def history_full(scene: Scene) -> Iterator[None]:
     disks.empty(scene.run.history_folder)
 
 
+@_kind("the checkpoint is read-only", seconds=(5, 20), disk=True)
+def checkpoint_read_only(scene: Scene) -> Iterator[None]:
+    with _read_only(scene.run, scene.run.checkpoint):
+        yield
+
+
 @_kind("the history is read-only", seconds=(5, 20), disk=True)
 def history_read_only(scene: Scene) -> Iterator[None]:
-    folder = scene.run.history_folder
-    scene.run.wait("the history is never at rest", lambda: _refuses(folder), NOTICED_SECONDS)
+    with _read_only(scene.run, scene.run.history_folder):
+        yield
+
+
+@contextmanager
+def _read_only(run: Run, folder: Path) -> Iterator[None]:
+    run.wait(f"{folder} is never at rest", lambda: _refuses(folder), NOTICED_SECONDS)
     yield
     disks.read_only(folder, False)
 
