@@ -107,7 +107,8 @@ def jvm(command: str) -> bool:
 
 def workers(command: str) -> bool:
     """The Python workers of Spark, and the process that they are forked from."""
-    return "clienthealth.streaming.daemon" in command
+    # The JVM is told that name too.
+    return "clienthealth.streaming.daemon" in command and not jvm(command)
 
 
 def _session(leader: int) -> list[tuple[int, str]]:
