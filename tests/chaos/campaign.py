@@ -71,9 +71,11 @@ class Campaign:
             Run(self._cluster, registry, "tried", self._folder / "tried") as tried,
             ThreadPoolExecutor(1) as beside,
         ):
-            undisturbed = beside.submit(self._undisturbed, calm)
-            if not self._hurried:
-                undisturbed.result()
+            undisturbed = Future[Run]()
+            if self._hurried:
+                undisturbed = beside.submit(self._undisturbed, calm)
+            else:
+                undisturbed.set_result(self._undisturbed(calm))
             tried.monitor.release()
             tried.exporter.release()
             with Application(tried.settings, self._folder) as application:
