@@ -22,7 +22,7 @@ from typing import Any, Literal
 from clienthealth.cli.replay import in_order
 from clienthealth.recordings import RawRecord, read
 from clienthealth.recordings.times import moved
-from tests.fake_registry import framed
+from tests.support.fake_registry import framed
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SECONDS = 360

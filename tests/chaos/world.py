@@ -25,11 +25,11 @@ from deploy.demo.gateway import Gateway
 from deploy.demo.processes import free_port
 from deploy.demo.stack import QUICK_START
 from deploy.demo.topics import create_ours, create_topics
-from tests import fake_registry
 from tests.chaos import disks
 from tests.chaos.load import Published
 from tests.chaos.parts import Supervised
 from tests.chaos.told import Ends, History, Topic, position
+from tests.support import fake_registry
 
 PARTITIONS = 2
 ASKED_SECONDS = 20.0

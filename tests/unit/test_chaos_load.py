@@ -19,9 +19,9 @@ from clienthealth.step import step
 from clienthealth.step.state import BucketState
 from clienthealth.streaming.decoding import RAW, decoder, decompressed
 from clienthealth.windows.packed import Chunk, decode
-from tests import fake_registry
 from tests.chaos import load
 from tests.chaos.compare import CLIENT
+from tests.support import fake_registry
 
 BEGIN_MS = 1_795_208_640_000
 NOW_MS = BEGIN_MS + 86_400_000

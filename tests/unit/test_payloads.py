@@ -15,8 +15,8 @@ import zstandard
 from clienthealth.decode import Decoded, decode_logs, decode_metrics
 from clienthealth.errors import ServiceError
 from clienthealth.settings import Settings
-from tests import fake_registry
-from tests.fake_registry import AVRO, Registry
+from tests.support import fake_registry
+from tests.support.fake_registry import AVRO, Registry
 from tests.support.raw_records import ARRIVED_MS, Raw, sample
 
 AT = 1795200030000
