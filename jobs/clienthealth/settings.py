@@ -134,7 +134,13 @@ class GroupSettings:
     groups_per_request: int = setting(200, "committed offsets of so many groups are asked for at once")
     concurrency: int = setting(4, "requests at the same time")
     timeout_seconds: float = setting(10.0, "a request that takes longer has failed; the others go on")
+    idle_interval_seconds: float = setting(
+        60.0, "groups that nobody is in and nothing changes of, and those that fail, are read as seldom as this"
+    )
     members_interval_seconds: float = setting(30.0, "who is in a group is asked this often, and when its state changes")
+    clusters: dict[str, str] = setting(
+        {}, "further clusters: name = settings file whose [kafka] and [groups] are theirs; topics are those of this one"
+    )
     service: str = setting("consumer-groups", "the service under which groups without a known service appear")
 
 

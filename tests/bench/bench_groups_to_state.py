@@ -25,7 +25,7 @@ from kafka.structs import OffsetAndMetadata
 from prometheus_client.parser import text_string_to_metric_families
 
 from clienthealth.settings import KafkaSettings, Settings
-from clienthealth_exporters.groups.exporter import Snapshots
+from clienthealth_exporters.groups.exporter import clusters
 from clienthealth_exporters.groups.reader import Group, GroupsReading, Member, Offsets
 from deploy.demo.broker import Broker
 from deploy.demo.processes import Process, free_port
@@ -40,7 +40,7 @@ START_SECONDS = 600.0
 def history(settings: Settings, readings: int) -> None:
     """Publish what the exporter would have seen in the time before: groups that read more slowly than is produced."""
     producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "linger.ms": 50})
-    snapshots = Snapshots(settings)
+    snapshots = clusters(settings)[0].snapshots()
     now_ms = round(time.time() * 1000)
     partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
     owners = dict.fromkeys(partitions, Member("order-reader", "order-reader-0a8f6a52-51c4-4d59", "/10.0.0.17"))
@@ -50,7 +50,9 @@ def history(settings: Settings, readings: int) -> None:
             Group(f"group-{number:04}", "Stable", 1, dict.fromkeys(partitions, seen), owners)
             for number in range(GROUPS)
         ]
-        reading = GroupsReading(now_ms - INTERVAL_MS * (readings - step), groups, {}, {})
+        reading = GroupsReading(
+            now_ms - INTERVAL_MS * (readings - step), {group.name for group in groups}, groups, {}, {}
+        )
         for snapshot in snapshots.of(reading):
             producer.produce(settings.topics.metrics[0], json.dumps(snapshot, separators=(",", ":")).encode())
             producer.poll(0)

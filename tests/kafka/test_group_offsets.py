@@ -48,13 +48,14 @@ class Lab:
         self.settings = Settings(
             kafka=KafkaSettings(bootstrap_servers=servers),
             topics=TopicSettings(metrics=(f"{self.name}-metrics",)),
-            groups=GroupSettings(include=f"{self.name}-.*", members_interval_seconds=0.0),
+            groups=GroupSettings(include=f"{self.name}-.*", members_interval_seconds=0.0, idle_interval_seconds=0.0),
         )
         self.admin = KafkaAdminClient(bootstrap_servers=servers)
         self.producer = KafkaProducer(bootstrap_servers=servers)
         self.now = 1_700_000_000.0
         self.reader = GroupReader(exporter.connection(self.settings), self.settings.groups, lambda: self.now)
-        self.snapshots = exporter.Snapshots(self.settings)
+        (self.cluster,) = exporter.clusters(self.settings)
+        self.snapshots = self.cluster.snapshots()
         self.readings: list[dict[str, Any]] = []
         self.consumers: list[KafkaConsumer] = []
         self.create()
@@ -234,7 +235,7 @@ def test_snapshots_are_published_and_a_restart_of_the_connection_costs_nothing(l
     consumer = lab.join("shown")
     lab.produce(10)
     lab.commit(consumer, 4)
-    running = exporter.GroupExporter(lab.settings)
+    running = exporter.GroupExporter(lab.settings, lab.cluster)
     assert running.cycle() == 1
     running._reader._disconnect()
     assert running.cycle() == 1
@@ -269,7 +270,7 @@ def test_a_broker_that_restarts_is_read_again(tmp_path: Path) -> None:
         consumer.assign([TopicPartition("orders", 0)])
         consumer.commit({TopicPartition("orders", 0): OffsetAndMetadata(0, "", -1)})
         consumer.close()
-        running = exporter.GroupExporter(settings)
+        running = exporter.GroupExporter(settings, *exporter.clusters(settings))
         eventually(lambda: running.cycle() == 1)
         broker.kill()
         failures = running.failures_total
@@ -294,10 +295,10 @@ def test_once_prints_for_people_and_for_machines(lab: Lab, capsys: pytest.Captur
     consumer = lab.join("shown")
     lab.produce(10)
     lab.commit(consumer, 4)
-    assert exporter.once(lab.settings, as_json=True) == 0
+    assert exporter.once(lab.cluster, as_json=True) == 0
     (snapshot,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert snapshot["client"]["client_id"] == f"{lab.name}-shown"
-    assert exporter.once(lab.settings, as_json=False) == 0
+    assert exporter.once(lab.cluster, as_json=False) == 0
     assert capsys.readouterr().out.splitlines()[1].split()[-5:-2] == ["4", "10", "6"]
 
 

@@ -12,9 +12,9 @@ from kafka import TopicPartition
 from clienthealth.decode import decode_metrics
 from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
 from clienthealth.settings import Settings
-from clienthealth_exporters.groups.exporter import Snapshots
 from clienthealth_exporters.groups.reader import Group, GroupsReading, Offsets
 from clienthealth_exporters.groups.reader import Member as Owner
+from clienthealth_exporters.groups.snapshots import Snapshots
 from tests.support.raw_records import SAMPLES, Raw, sample
 from tests.support.stepped import Stepped
 
@@ -43,7 +43,7 @@ def states(snapshots: Iterable[Snapshot]) -> dict[str, dict[str, Any]]:
 
 def published() -> list[Snapshot]:
     """Eight minutes of a group that reads one partition and has stopped reading the other after two."""
-    exporter = Snapshots(SETTINGS)
+    exporter = Snapshots("default", SETTINGS.groups.service)
     found: list[object] = []
     for step in range(49):
         offsets = {
@@ -52,7 +52,7 @@ def published() -> list[Snapshot]:
         }
         owner = Owner("web", "web-1", "/10.0.0.1")
         group = Group("billing", "Stable", 1, offsets, {ORDERS[0]: owner})
-        found += exporter.of(GroupsReading(NOON_MS + 10_000 * step, [group], {}, {}))
+        found += exporter.of(GroupsReading(NOON_MS + 10_000 * step, {group.name}, [group], {}, {}))
     return decoded(found)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,9 +20,10 @@ from kafka.errors import (
 )
 
 from clienthealth.errors import ServiceError
-from clienthealth.settings import GroupSettings, Settings
-from clienthealth_exporters.groups.exporter import Snapshots, table
+from clienthealth.settings import GroupSettings
+from clienthealth_exporters.groups.exporter import table
 from clienthealth_exporters.groups.reader import GroupReader, Member, Offsets
+from clienthealth_exporters.groups.snapshots import Snapshots
 
 ORDERS = TopicPartition("orders", 0)
 PAYMENTS = TopicPartition("payments", 0)
@@ -230,7 +232,7 @@ def test_include_and_exclude_are_on_the_whole_name() -> None:
 def test_a_commit_has_a_time_once_it_was_seen_to_change() -> None:
     cluster = Cluster("1-a", "1-b")
     now = 1000.0
-    groups, snapshots = reader(cluster, lambda: now), Snapshots(Settings())
+    groups, snapshots = reader(cluster, lambda: now), Snapshots("default", "consumer-groups")
 
     def commit_time() -> object:
         first, *_ = snapshots.of(groups.read())
@@ -251,7 +253,7 @@ def test_a_snapshot_is_canonical() -> None:
     cluster = Cluster("1-a")
     cluster.states["1-a"], cluster.owners["1-a"] = "Stable", description("web", 0)
     reading = reader(cluster).read()
-    (snapshot,) = Snapshots(Settings()).of(reading)
+    (snapshot,) = Snapshots("default", "consumer-groups").of(reading)
     assert snapshot == {
         "ts": 1_000_000,
         "client": {
@@ -279,3 +281,79 @@ def test_a_snapshot_is_canonical() -> None:
     header, line = table(reading)
     assert header.split()[-2:] == ["LAG", "MEMBER"]
     assert line.split() == ["1-a", "Stable", "orders", "0", "40", "100", "60", "web", "/10.0.0.1"]
+
+
+def read_at(cluster: Cluster, seconds: Sequence[float], **changed: Any) -> list[list[str]]:
+    """Which groups are in the readings at these times (seconds after the first)."""
+    now = 1000.0
+    groups, found = reader(cluster, lambda: now, **changed), []
+    for second in seconds:
+        now = 1000.0 + second
+        found.append([group.name for group in groups.read().groups])
+    return found
+
+
+def test_a_group_that_nobody_is_in_and_that_stands_is_read_more_and_more_seldom() -> None:
+    cluster = Cluster("1-left", "1-used")
+    cluster.states["1-used"], cluster.owners["1-used"] = "Stable", description("web", 0)
+    readings = read_at(cluster, range(0, 1210, 10))
+    assert all("1-used" in names for names in readings), "nothing but its offsets tells that it committed"
+    left = [10 * number for number, names in enumerate(readings) if "1-left" in names]
+    assert left[:11] == list(range(0, 110, 10)), "a tenth of the time for which it stood"
+    assert {later - earlier for earlier, later in pairwise(left) if earlier >= 700} == {60}, "but once a minute"
+
+
+def test_a_group_is_read_at_once_when_somebody_joins() -> None:
+    cluster = Cluster("1-left")
+    now = 1000.0
+    groups = reader(cluster, lambda: now)
+    for step in range(70):
+        now = 1000.0 + 10 * step
+        groups.read()
+    now += 5
+    assert groups.read().groups == []
+    cluster.states["1-left"], cluster.owners["1-left"] = "Stable", description("web", 0)
+    now += 1
+    assert [group.name for group in groups.read().groups] == ["1-left"]
+
+
+def test_a_group_that_is_moved_is_read_every_time_again() -> None:
+    cluster = Cluster("1-left")
+    now = 1000.0
+    groups, seen = reader(cluster, lambda: now), []
+    for step in range(140):
+        now = 1000.0 + 10 * step
+        cluster.committed["1-left"][ORDERS] = 40 if step < 90 else 50
+        seen += [(10 * step, group.offsets[ORDERS].committed) for group in groups.read().groups]
+    moved = min(second for second, committed in seen if committed == 50)
+    assert 900 <= moved <= 960
+    assert [second for second, _ in seen if second >= moved][:11] == list(range(moved, moved + 110, 10))
+
+
+def test_a_group_that_fails_is_asked_more_seldom_and_stays_among_the_failed() -> None:
+    cluster = Cluster("1-a", "1-b")
+    cluster.states["1-b"], cluster.owners["1-b"] = "Stable", description("web", 0)
+    cluster.errors["1-b"] = GroupAuthorizationFailedError("not yours")
+    now = 1000.0
+    groups, asked = reader(cluster, lambda: now, groups_per_request=1), []
+    for step in range(100):
+        now = 1000.0 + 10 * step
+        before = cluster.asked.count("committed")
+        assert list(groups.read().failed_groups) == ["1-b"]
+        asked.append(cluster.asked.count("committed") - before)
+    assert sum(asked[-6:]) == 2, "each of both once a minute"
+    del cluster.errors["1-b"]
+    now += 60
+    assert groups.read().failed_groups == {}
+
+
+def test_an_offset_that_stands_keeps_the_time_of_its_commit_while_the_group_is_not_read() -> None:
+    cluster = Cluster("1-a")
+    now = 1000.0
+    groups, snapshots, found = reader(cluster, lambda: now), Snapshots("default", "consumer-groups"), []
+    for step in range(70):
+        now = 1000.0 + 10 * step
+        cluster.committed["1-a"][ORDERS] = 40 if step == 0 else 50
+        found += [snap["topics"][0]["metrics"].get("commit-timestamp-ms") for snap in snapshots.of(groups.read())]
+    assert len(found) < 70
+    assert found == [None, *[1_010_000] * (len(found) - 1)]

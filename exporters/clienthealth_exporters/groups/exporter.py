@@ -3,6 +3,8 @@
 One canonical snapshot per group and reading goes to the topic of client metrics; the monitor makes lag of it. Groups
 that cannot be read are named in the log when they begin to fail, and nothing is published of them. With `--once` the
 groups are read once and printed; with `--json` too, as the snapshots that would be published.
+
+Several clusters may be read by one process, each in a thread of its own: one that hangs delays no other.
 """
 
 from __future__ import annotations
@@ -14,21 +16,53 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import NamedTuple
 
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import KafkaAdminClient
 
-from clienthealth.errors import InputError, ServiceError
+from clienthealth.configuration import load
+from clienthealth.errors import InputError, ServiceError, SettingsError
+from clienthealth.model.clients import escaped
 from clienthealth.platform import kafka
 from clienthealth.platform.stopping import told_to_stop
 from clienthealth.settings import Settings
-from clienthealth_exporters.groups.reader import Group, GroupReader, GroupsReading
+from clienthealth_exporters.groups.reader import GroupReader, GroupsReading
+from clienthealth_exporters.groups.snapshots import Snapshots
 from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
 
 #: After a broker restart the connection is tried again at least this often.
 RECONNECT_MS = 1000
+
+
+class Cluster(NamedTuple):
+    """A cluster whose groups are read: its name, and the settings whose [kafka] and [groups] are its own."""
+
+    name: str
+    settings: Settings
+
+    def reader(self) -> GroupReader:
+        """Reads its groups."""
+        return GroupReader(connection(self.settings), self.settings.groups)
+
+    def snapshots(self) -> Snapshots:
+        """Makes snapshots of them."""
+        return Snapshots(self.name, self.settings.groups.service)
+
+
+def clusters(settings: Settings) -> list[Cluster]:
+    """The cluster of the settings, and those that they name. Raises SettingsError."""
+    found = [Cluster(settings.prometheus.cluster_name, settings)]
+    for name, file in settings.groups.clusters.items():
+        if any(name == cluster.name for cluster in found):
+            raise SettingsError(
+                f"[groups] clusters: '{name}' is the name of two clusters; see [prometheus] cluster_name"
+            )
+        # The environment speaks of the cluster of the settings.
+        found.append(Cluster(name, load(file, environ={})))
+    return found
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +76,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.json and not args.once:
         raise InputError("--json goes with --once")
     if args.once:
-        return once(settings, as_json=args.json)
+        # All are read, and then it is told whether one failed.
+        return max([once(cluster, as_json=args.json) for cluster in clusters(settings)])
     serve(settings, told_to_stop())
     return 0
 
@@ -59,15 +94,15 @@ def connection(settings: Settings) -> Callable[[], KafkaAdminClient]:
     )
 
 
-def once(settings: Settings, as_json: bool) -> int:
-    """Read once and print."""
-    reader = GroupReader(connection(settings), settings.groups)
+def once(cluster: Cluster, as_json: bool) -> int:
+    """Read a cluster once and print."""
+    reader = cluster.reader()
     try:
         reading = reader.read()
     finally:
         reader.close()
     if as_json:
-        for snapshot in Snapshots(settings).of(reading):
+        for snapshot in cluster.snapshots().of(reading):
             sys.stdout.write(json.dumps(snapshot, ensure_ascii=False) + "\n")
     else:
         sys.stdout.writelines(table(reading))
@@ -79,26 +114,38 @@ def once(settings: Settings, as_json: bool) -> int:
 
 
 def serve(settings: Settings, stop: threading.Event) -> None:
-    """Read and publish every interval until `stop` is set. Brokers may come and go."""
-    exporter = GroupExporter(settings)
+    """Read and publish all clusters until `stop` is set. Brokers may come and go."""
+    found = clusters(settings)
+    with ThreadPoolExecutor(len(found), "cluster") as threads:
+        tasks = [threads.submit(_serve, GroupExporter(settings, cluster), stop) for cluster in found]
+        wait(tasks, return_when=FIRST_EXCEPTION)
+        # One that ended by a mistake of ours ends all, and is told.
+        stop.set()
+    for task in tasks:
+        task.result()
+
+
+def _serve(exporter: GroupExporter, stop: threading.Event) -> None:
     try:
         while not stop.is_set():
             began = time.monotonic()
             exporter.cycle()
-            stop.wait(max(0.0, settings.groups.interval_seconds - (time.monotonic() - began)))
+            stop.wait(max(0.0, exporter.interval_seconds - (time.monotonic() - began)))
     finally:
         exporter.close()
 
 
 class GroupExporter:
-    """Reads all groups and publishes a snapshot of each, again and again."""
+    """Reads the groups of a cluster and publishes snapshots of them, again and again, to the topic of `settings`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, cluster: Cluster) -> None:
         self._settings = settings
-        self._reader = GroupReader(connection(settings), settings.groups)
-        self._snapshots = Snapshots(settings)
+        self._cluster = cluster.name
+        self._reader = cluster.reader()
+        self._snapshots = cluster.snapshots()
         self._publisher: Publisher | None = None
         self._failing: dict[str, str] = {}
+        self.interval_seconds = cluster.settings.groups.interval_seconds
         #: Groups, partitions and whole readings that could not be read, since the start.
         self.failures_total = 0
 
@@ -119,7 +166,7 @@ class GroupExporter:
         published = 0
         for snapshot in self._snapshots.of(reading):
             client = snapshot["client"]
-            key = f"{client['service']}|{client['instance']}|{client['client_id']}"
+            key = "|".join(escaped(client[part]) for part in ("service", "instance", "client_id"))
             self._publisher.send(topic, key, snapshot)
             published += 1
         return published
@@ -134,78 +181,10 @@ class GroupExporter:
         """Count failures; log what began and what ceased to fail."""
         self.failures_total += len(failing)
         for what in failing.keys() - self._failing.keys():
-            log.warning("%s cannot be read: %s", what, failing[what])
+            log.warning("cluster %s: %s cannot be read: %s", self._cluster, what, failing[what])
         for what in self._failing.keys() - failing.keys():
-            log.info("%s can be read again", what)
+            log.info("cluster %s: %s can be read again", self._cluster, what)
         self._failing = dict(failing)
-
-
-class _Commit(NamedTuple):
-    offset: int
-    seen_to_change_ms: int | None
-
-
-class Snapshots:
-    """Makes canonical snapshots of readings, and knows since when each commit stands.
-
-    Brokers do not tell when an offset was committed. `commit-timestamp-ms` is the time of the first reading that saw
-    it changed; a commit that is older than the exporter has none.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self._service = settings.groups.service
-        self._cluster = settings.prometheus.cluster_name
-        self._commits: dict[tuple[str, TopicPartition], _Commit] = {}
-
-    def of(self, reading: GroupsReading) -> Iterator[dict[str, Any]]:
-        """One snapshot per group."""
-        seen: dict[tuple[str, TopicPartition], _Commit] = {}
-        for group in reading.groups:
-            for tp, offsets in group.offsets.items():
-                known = self._commits.get((group.name, tp))
-                if known is None or known.offset == offsets.committed:
-                    seen[group.name, tp] = known or _Commit(offsets.committed, None)
-                else:
-                    seen[group.name, tp] = _Commit(offsets.committed, reading.ts_ms)
-        # A group that could not be read this time is not forgotten.
-        kept = {key: commit for key, commit in self._commits.items() if key[0] in reading.failed_groups}
-        self._commits = kept | seen
-        return (self._snapshot(group, reading.ts_ms) for group in reading.groups)
-
-    def _snapshot(self, group: Group, ts_ms: int) -> dict[str, Any]:
-        return {
-            "ts": ts_ms,
-            "client": {
-                "service": self._service,
-                "host": None,
-                "instance": self._cluster,
-                "client_id": group.name,
-                "kind": "group",
-                "group": group.name,
-                "library": "broker",
-                "version": None,
-            },
-            "metrics": {} if group.members is None else {"members": group.members},
-            "topics": [self._topic(group, tp) for tp in group.offsets],
-            "config": {"group.state": group.state},
-        }
-
-    def _topic(self, group: Group, tp: TopicPartition) -> dict[str, Any]:
-        offsets = group.offsets[tp]
-        owner = group.owners.get(tp)
-        metrics = {
-            "committed-offset": offsets.committed,
-            "commit-timestamp-ms": self._commits[group.name, tp].seen_to_change_ms,
-            "end-offset": offsets.end,
-            "start-offset": offsets.start,
-        }
-        return {
-            "topic": tp.topic,
-            "partition": tp.partition,
-            "thread": None,
-            "metrics": {name: value for name, value in metrics.items() if value is not None},
-            "member": None if owner is None else owner._asdict(),
-        }
 
 
 def table(reading: GroupsReading) -> Iterator[str]:

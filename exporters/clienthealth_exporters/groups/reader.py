@@ -1,5 +1,7 @@
 """What the consumer groups of a cluster have committed, how far their partitions go, and who reads them.
 
+A reading lists all groups and asks for those that are due (see `pace`).
+
 Committed offsets come first and end offsets after them: what is produced in between makes the lag look larger, never
 negative. Everything is asked broker by broker, and a request that fails is asked again in halves, so that one group,
 topic or broker that fails costs the others nothing.
@@ -10,7 +12,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -28,6 +30,7 @@ from kafka.errors import (
 
 from clienthealth.errors import ServiceError
 from clienthealth.settings import GroupSettings
+from clienthealth_exporters.groups.pace import MEMBERLESS, Pace
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +42,6 @@ _Value = TypeVar("_Value")
 _STALE = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError)
 #: Groups of these protocols commit offsets; others (Connect workers, schema registries, share groups) do not.
 _PROTOCOLS = ("consumer", "")
-_MEMBERLESS = ("Empty", "Dead")
 _UNKNOWN_TOPIC = 3
 
 
@@ -72,9 +74,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class GroupsReading:
-    """All groups at one moment (`ts_ms`: when the committed offsets had been read), and what failed with the reason."""
+    """Groups at one moment (`ts_ms`: when the committed offsets had been read), and what failed with the reason.
+
+    `names`: all groups that there are; those that are not in `groups` were not due, or failed.
+    """
 
     ts_ms: int
+    names: Set[str]
     groups: Sequence[Group]
     failed_groups: Mapping[str, str]
     failed_partitions: Mapping[TopicPartition, str]
@@ -114,6 +120,7 @@ class GroupReader:
         self._admin: KafkaAdminClient | None = None
         self._groups_of_broker: dict[int, set[str]] = {}
         self._described: dict[str, _Description] = {}
+        self._pace = Pace(settings.idle_interval_seconds)
         self._threads = ThreadPoolExecutor(max(1, settings.concurrency), "group-offsets")
 
     def close(self) -> None:
@@ -122,22 +129,34 @@ class GroupReader:
         self._disconnect()
 
     def read(self) -> GroupsReading:
-        """Read all groups. Raises ServiceError where no broker can be reached at all."""
+        """Read all groups that are due. Raises ServiceError where no broker can be reached at all."""
         if self._admin is None:
             self._admin = self._connect()
         admin, attempt = self._admin, _Attempt()
         try:
             listed = self._listed(admin, attempt)
-            committed = self._committed(admin, listed, attempt)
-            ts_ms = round(self._clock() * 1000)
+            states = {name: state for groups in listed.values() for name, state in groups.items()}
+            names = states.keys() | attempt.groups.keys()
+            due = self._pace.due(states, self._clock())
+            asked = [[name for name in groups if name in due] for groups in listed.values()]
+            committed = self._committed(admin, asked, attempt)
+            now = self._clock()
             ends, starts = self._limits(admin, {tp for offsets in committed.values() for tp in offsets}, attempt)
-            self._describe(admin, listed, attempt)
+            self._describe(admin, asked, states, attempt)
         except (KafkaError, OSError) as error:
             self._disconnect()
             raise ServiceError(f"consumer groups cannot be read: {_reason(error)}") from error
         if attempt.stale:
             self._disconnect()
-        states = {name: state for groups in listed.values() for name, state in groups.items()}
+        for name in due:
+            if name in committed:
+                # With a partition of which the end is not known it is asked again next time.
+                if attempt.partitions.keys().isdisjoint(committed[name]):
+                    self._pace.read(name, states[name], committed[name], now)
+            else:
+                reason = attempt.groups.setdefault(name, "the broker did not answer for it")
+                self._pace.failed(name, states[name], reason, now)
+        attempt.groups.update(self._pace.failing(states.keys() - due))
         groups = []
         for name in sorted(committed):
             offsets = {
@@ -146,7 +165,7 @@ class GroupReader:
                 if tp in ends or tp in attempt.partitions
             }
             groups.append(self._group(name, states[name], offsets))
-        return GroupsReading(ts_ms, groups, attempt.groups, attempt.partitions)
+        return GroupsReading(round(now * 1000), names, groups, attempt.groups, attempt.partitions)
 
     def _disconnect(self) -> None:
         if self._admin is not None:
@@ -191,7 +210,7 @@ class GroupReader:
         return found
 
     def _committed(
-        self, admin: KafkaAdminClient, listed: Mapping[int, Mapping[str, str]], attempt: _Attempt
+        self, admin: KafkaAdminClient, asked: Iterable[Iterable[str]], attempt: _Attempt
     ) -> dict[str, dict[TopicPartition, int]]:
         def ask(groups: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
             answer = admin.list_group_offsets(list(groups))
@@ -201,7 +220,7 @@ class GroupReader:
             }
 
         size = max(1, self._settings.groups_per_request)
-        chunks = [chunk for groups in listed.values() for chunk in _chunks(sorted(groups), size)]
+        chunks = [chunk for groups in asked for chunk in _chunks(sorted(groups), size)]
         return self._asked(ask, chunks, attempt.groups, attempt)
 
     def _limits(
@@ -229,22 +248,25 @@ class GroupReader:
 
         return asking(OffsetSpec.LATEST), asking(OffsetSpec.EARLIEST)
 
-    def _describe(self, admin: KafkaAdminClient, listed: Mapping[int, Mapping[str, str]], attempt: _Attempt) -> None:
+    def _describe(
+        self,
+        admin: KafkaAdminClient,
+        asked: Iterable[Iterable[str]],
+        states: Mapping[str, str],
+        attempt: _Attempt,
+    ) -> None:
         """Who is in the groups: asked where the state changed, else every `members_interval_seconds`."""
-        now = self._clock()
-        states = {name: state for groups in listed.values() for name, state in groups.items()}
+        now, every = self._clock(), self._settings.members_interval_seconds
         self._described = {name: known for name, known in self._described.items() if name in states}
 
         def due(name: str) -> bool:
             known = self._described.get(name)
-            return states[name] not in _MEMBERLESS and (
-                known is None
-                or known.state != states[name]
-                or now - known.at >= self._settings.members_interval_seconds
+            return states[name] not in MEMBERLESS and (
+                known is None or known.state != states[name] or now - known.at >= every
             )
 
         size = max(1, self._settings.groups_per_request)
-        chunks = [chunk for groups in listed.values() for chunk in _chunks(sorted(filter(due, groups)), size)]
+        chunks = [chunk for groups in asked for chunk in _chunks(sorted(filter(due, groups)), size)]
         failed: dict[str, str] = {}
         for name, row in self._asked(admin.describe_groups, chunks, failed, attempt).items():
             # A group of the newer consumer protocol answers this request with an error: its members stay unknown.
@@ -283,7 +305,7 @@ class GroupReader:
         return found
 
     def _group(self, name: str, state: str, offsets: Mapping[TopicPartition, Offsets]) -> Group:
-        if state in _MEMBERLESS:
+        if state in MEMBERLESS:
             return Group(name, state, 0, offsets, {})
         known = self._described.get(name)
         return Group(name, state, known.members if known else None, offsets, known.owners if known else {})

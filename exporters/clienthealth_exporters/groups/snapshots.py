@@ -1,0 +1,82 @@
+"""From readings of consumer groups to canonical snapshots of them, and since when each commit stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kafka import TopicPartition
+
+from clienthealth_exporters.groups.reader import Group, GroupsReading
+
+
+class _Commit(NamedTuple):
+    offset: int
+    seen_to_change_ms: int | None
+
+
+class Snapshots:
+    """Makes canonical snapshots of readings of one cluster, and knows since when each commit stands.
+
+    Brokers do not tell when an offset was committed. `commit-timestamp-ms` is the time of the first reading that saw
+    it changed; a commit that is older than the exporter has none.
+    """
+
+    def __init__(self, cluster: str, service: str) -> None:
+        self._cluster = cluster
+        self._service = service
+        self._commits: dict[str, dict[TopicPartition, _Commit]] = {}
+
+    def of(self, reading: GroupsReading) -> Iterator[dict[str, Any]]:
+        """One snapshot per group that was read."""
+        for name in self._commits.keys() - reading.names:
+            del self._commits[name]
+        for group in reading.groups:
+            known = self._commits.get(group.name, {})
+            commits = {
+                tp: _commit(known.get(tp), offsets.committed, reading.ts_ms) for tp, offsets in group.offsets.items()
+            }
+            self._commits[group.name] = commits
+            yield self._snapshot(group, commits, reading.ts_ms)
+
+    def _snapshot(self, group: Group, commits: Mapping[TopicPartition, _Commit], ts_ms: int) -> dict[str, Any]:
+        return {
+            "ts": ts_ms,
+            "client": {
+                "service": self._service,
+                "host": None,
+                "instance": self._cluster,
+                "client_id": group.name,
+                "kind": "group",
+                "group": group.name,
+                "library": "broker",
+                "version": None,
+            },
+            "metrics": {} if group.members is None else {"members": group.members},
+            "topics": [_topic(group, tp, commit) for tp, commit in commits.items()],
+            "config": {"group.state": group.state},
+        }
+
+
+def _commit(known: _Commit | None, offset: int, ts_ms: int) -> _Commit:
+    if known is None:
+        return _Commit(offset, None)
+    return known if known.offset == offset else _Commit(offset, ts_ms)
+
+
+def _topic(group: Group, tp: TopicPartition, commit: _Commit) -> dict[str, Any]:
+    offsets = group.offsets[tp]
+    owner = group.owners.get(tp)
+    metrics = {
+        "committed-offset": offsets.committed,
+        "commit-timestamp-ms": commit.seen_to_change_ms,
+        "end-offset": offsets.end,
+        "start-offset": offsets.start,
+    }
+    return {
+        "topic": tp.topic,
+        "partition": tp.partition,
+        "thread": None,
+        "metrics": {name: value for name, value in metrics.items() if value is not None},
+        "member": None if owner is None else owner._asdict(),
+    }

@@ -1,0 +1,73 @@
+"""Several clusters in one process: whose settings are whose, and that one which fails costs no other."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from pathlib import Path
+
+import pytest
+
+from clienthealth.errors import SettingsError
+from clienthealth.settings import GroupSettings, KafkaSettings, Settings
+from clienthealth_exporters.groups import exporter
+
+
+def settings(folder: Path, **clusters: str) -> Settings:
+    files = {}
+    for name, text in clusters.items():
+        path = folder / f"{name}.toml"
+        path.write_text(text, "utf-8")
+        files[name] = str(path)
+    return Settings(KafkaSettings(bootstrap_servers="home:9092"), groups=GroupSettings(clusters=files))
+
+
+def test_each_has_its_own_brokers_and_choice_of_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS", "home:9092")
+    found = exporter.clusters(
+        settings(tmp_path, eu='[kafka]\nbootstrap_servers = "eu:9092"\n[groups]\ninterval_seconds = 30.0\n')
+    )
+    assert [(c.name, c.settings.kafka.bootstrap_servers, c.settings.groups.interval_seconds) for c in found] == [
+        ("default", "home:9092", 10.0),
+        ("eu", "eu:9092", 30.0),
+    ]
+
+
+def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="'default' is the name of two clusters"):
+        exporter.clusters(settings(tmp_path, default=""))
+
+
+def test_one_that_hangs_delays_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop, read = threading.Event(), {"eu": 0, "us": 0}
+
+    def cycle(running: exporter.GroupExporter) -> int:
+        name = running._cluster
+        if name == "default":
+            assert stop.wait(30)
+        else:
+            read[name] += 1
+            if min(read.values()) >= 3:
+                stop.set()
+        return 0
+
+    monkeypatch.setattr(exporter.GroupExporter, "cycle", cycle)
+    often = "[groups]\ninterval_seconds = 0.01\n"
+    exporter.serve(settings(tmp_path, eu=often, us=often), stop)
+    assert min(read.values()) >= 3
+
+
+def test_a_mistake_in_one_ends_all_and_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cycle(running: exporter.GroupExporter) -> int:
+        if running._cluster == "eu":
+            raise ZeroDivisionError
+        return 0
+
+    monkeypatch.setattr(exporter.GroupExporter, "cycle", cycle)
+    with pytest.raises(ZeroDivisionError):
+        exporter.serve(settings(tmp_path, eu=""), threading.Event())
+
+
+def test_snapshots_are_of_their_cluster() -> None:
+    home = exporter.Cluster("eu", dataclasses.replace(Settings(), groups=GroupSettings(service="lag")))
+    assert (home.snapshots()._cluster, home.snapshots()._service) == ("eu", "lag")
