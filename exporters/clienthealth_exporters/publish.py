@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
+import msgspec
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, MessageSizeTooLargeError
 
@@ -23,6 +24,9 @@ from clienthealth.settings import Settings
 log = logging.getLogger(__name__)
 
 CAPACITY = 20_000
+#: A source that waits is told of once in so long.
+QUIET_SECONDS = 60.0
+_json = msgspec.json.Encoder().encode
 #: How long `send` may wait for a topic that is not there.
 MAX_BLOCK_MS = 5_000
 
@@ -31,6 +35,14 @@ class _Record(NamedTuple):
     topic: str
     key: bytes
     value: bytes
+
+
+def _encoded(value: Mapping[str, Any]) -> bytes:
+    try:
+        return _json(value)
+    except UnicodeEncodeError:
+        # Half a surrogate pair, as a log may have one.
+        return json.dumps(value, ensure_ascii=False).encode(errors="replace")
 
 
 class Publisher:
@@ -48,6 +60,7 @@ class Publisher:
         self._changed = threading.Condition()
         self._failed: deque[_Record] = deque()
         self._under_way = 0
+        self._told_at = float("-inf")
         self._closing = threading.Event()
         self._again_thread = threading.Thread(target=self._send_again, name="send again", daemon=True)
         self._again_thread.start()
@@ -64,12 +77,11 @@ class Publisher:
         return self._under_way
 
     def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None:
-        """Send; waits while too much is under way. Raises ValueError on NaN."""
-        encoded = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
-        record = _Record(topic, key.encode(), encoded.encode(errors="replace"))
+        """Send; waits while too much is under way. NaN, which JSON does not know, becomes null."""
+        record = _Record(topic, key.encode(errors="replace"), _encoded(value))
         with self._changed:
             if self._under_way >= self._capacity:
-                log.warning("%d records wait for Kafka; reading waits too", self._under_way)
+                self._tell_that_it_waits()
                 self._changed.wait_for(lambda: self._under_way < self._capacity or self._closing.is_set())
             self._under_way += 1
         self._hand_over(record)
@@ -91,6 +103,12 @@ class Publisher:
         if self._under_way:
             log.error("%d records were not delivered", self._under_way)
         return self._under_way
+
+    def _tell_that_it_waits(self) -> None:
+        now = time.monotonic()
+        if now - self._told_at >= QUIET_SECONDS:
+            self._told_at = now
+            log.warning("%d records wait for Kafka; reading waits too", self._under_way)
 
     def _send_again(self) -> None:
         while not self._closing.wait(self._pause_seconds):

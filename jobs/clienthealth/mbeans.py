@@ -31,6 +31,7 @@ PATTERNS: Mapping[str, Sequence[str]] = {
 _PROPERTY = re.compile(r'([^=,]+)=("(?:[^"\\]|\\.)*"|[^,]*)')
 _ESCAPED = re.compile(r"\\(.)")
 #: Consumers up to 1.0 put the partition into the attribute's name instead of the MBean's.
+_LAG = ".records-lag"
 _LAG_IN_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.records-lag")
 #: Clients without a client.id of their own are called after their group since 2.4.
 _NAMED_BY_GROUP = re.compile(r"consumer-(?P<group>.+)-\d+")
@@ -66,13 +67,11 @@ class _Client:
             self.topics.setdefault(key, {})[name] = number
 
     def metric(self, name: str, value: object) -> None:
-        number = _number(value)
-        if number is None:
-            return
-        if name in CLIENT_METRICS[self.kind]:
+        known, later = CLIENT_METRICS[self.kind], _UNTIL_3_0.get(name)
+        if name in known and (number := _number(value)) is not None:
             self.metrics[name] = number
-        elif _UNTIL_3_0.get(name) in CLIENT_METRICS[self.kind]:
-            self.metrics.setdefault(_UNTIL_3_0[name], number)
+        elif later in known and (number := _number(value)) is not None:
+            self.metrics.setdefault(later, number)
 
 
 def object_name(name: str) -> tuple[str, dict[str, str]]:
@@ -129,7 +128,7 @@ def _java(
     elif "node-id" not in properties:
         for name, value in attributes.items():
             client.metric(name, value)
-            in_name = _LAG_IN_NAME.fullmatch(name)
+            in_name = _LAG_IN_NAME.fullmatch(name) if name.endswith(_LAG) else None
             if in_name:
                 client.topic(in_name["topic"], "records-lag", value, partition=in_name["partition"])
     if kind == "consumer" and client.group is None:

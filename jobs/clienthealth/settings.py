@@ -122,6 +122,7 @@ class JvmSettings:
     timeout_seconds: float = setting(5.0, "a JVM that does not answer in this time is reported as silent")
     thread_dumps: bool = setting(True, "take a thread dump when a client looks suspicious")
     dump_min_seconds: float = setting(30.0, "least time between two dumps of one JVM")
+    dumps_per_minute: float = setting(60.0, "dumps of all JVMs together; a dump is a record of up to 900 kB")
     user: str = setting("", "user for Jolokia agents with authentication")
     password_file: str = setting("", "file that holds that user's password")
 

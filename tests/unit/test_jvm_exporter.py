@@ -20,7 +20,7 @@ from clienthealth.settings import JvmSettings, Settings
 from clienthealth_exporters.jvm.ecs import dump_record, shortened
 from clienthealth_exporters.jvm.exporter import Exporter, Target, Targets, Watch
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
-from clienthealth_exporters.jvm.suspicion import DumpPlan, Reason, Suspicion
+from clienthealth_exporters.jvm.suspicion import DumpBudget, DumpPlan, Reason, Suspicion
 from clienthealth_exporters.publish import Publisher
 
 PROCESS = Process("orders", "web-7", "web-7:31337")
@@ -235,13 +235,13 @@ def test_a_producer_that_stops_sending_is_weakly_suspicious() -> None:
 
 
 def test_dumps_become_rarer_while_the_suspicion_lasts() -> None:
-    plan = DumpPlan(30.0)
+    plan = DumpPlan(30.0, DumpBudget(60.0))
     taken = [second for second in range(0, 500, 10) if plan.due([Reason("x")], second)]
     assert taken == [0, 30, 60, 120, 240, 360, 480]
 
 
 def test_a_weak_suspicion_is_worth_three_dumps() -> None:
-    plan = DumpPlan(30.0)
+    plan = DumpPlan(30.0, DumpBudget(60.0))
     weak = [Reason("x", strong=False)]
     assert [second for second in range(0, 500, 10) if plan.due(weak, second)] == [0, 30, 60]
     assert plan.due([Reason("y")], 500)
@@ -391,7 +391,7 @@ def test_a_silent_agent_is_an_error_in_time() -> None:
 def test_a_reading_is_published_and_a_suspicious_one_with_a_dump() -> None:
     delivered = Delivered()
     with agent(jvm) as url:
-        watch = Watch(Target("orders", url), Settings(), delivered)
+        watch = Watch(Target("orders", url), Settings(), delivered, DumpBudget(60.0))
         watch.read()
         watch.read()
     keys = [(topic, key) for topic, key, _ in delivered.records]
@@ -410,7 +410,7 @@ def test_a_reading_is_published_and_a_suspicious_one_with_a_dump() -> None:
 def test_thread_dumps_can_be_switched_off() -> None:
     delivered = Delivered()
     with agent(jvm) as url:
-        watch = Watch(Target("orders", url), Settings(jvm=JvmSettings(thread_dumps=False)), delivered)
+        watch = Watch(Target("orders", url), Settings(jvm=JvmSettings(thread_dumps=False)), delivered, DumpBudget(60.0))
         watch.read()
         watch.read()
     assert {topic for topic, _, _ in delivered.records} == {"client-metrics"}
@@ -425,7 +425,7 @@ def test_a_jvm_without_clients_is_mentioned_once(caplog: pytest.LogCaptureFixtur
         ).encode()
 
     with agent(empty) as url:
-        watch = Watch(Target("orders", url), Settings(), Delivered())
+        watch = Watch(Target("orders", url), Settings(), Delivered(), DumpBudget(60.0))
         for _ in range(5):
             watch.read()
         assert "no Kafka client" not in caplog.text
@@ -437,7 +437,7 @@ def test_a_jvm_without_clients_is_mentioned_once(caplog: pytest.LogCaptureFixtur
 
 def test_a_silent_jvm_is_asked_less_and_less_often() -> None:
     now = 100.0
-    watch = Watch(Target("gone", "http://127.0.0.1:1/"), Settings(), Delivered(), clock=lambda: now)
+    watch = Watch(Target("gone", "http://127.0.0.1:1/"), Settings(), Delivered(), DumpBudget(60.0), clock=lambda: now)
     pauses = []
     for _ in range(5):
         watch.read()

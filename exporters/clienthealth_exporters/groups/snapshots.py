@@ -65,18 +65,19 @@ def _commit(known: _Commit | None, offset: int, ts_ms: int) -> _Commit:
 
 
 def _topic(group: Group, tp: TopicPartition, commit: _Commit) -> dict[str, Any]:
-    offsets = group.offsets[tp]
+    _, end, start = group.offsets[tp]
     owner = group.owners.get(tp)
-    metrics = {
-        "committed-offset": offsets.committed,
-        "commit-timestamp-ms": commit.seen_to_change_ms,
-        "end-offset": offsets.end,
-        "start-offset": offsets.start,
-    }
+    metrics = {"committed-offset": commit.offset}
+    if commit.seen_to_change_ms is not None:
+        metrics["commit-timestamp-ms"] = commit.seen_to_change_ms
+    if end is not None:
+        metrics["end-offset"] = end
+    if start is not None:
+        metrics["start-offset"] = start
     return {
         "topic": tp.topic,
         "partition": tp.partition,
         "thread": None,
-        "metrics": {name: value for name, value in metrics.items() if value is not None},
+        "metrics": metrics,
         "member": None if owner is None else owner._asdict(),
     }

@@ -27,13 +27,13 @@ from clienthealth.platform.stopping import told_to_stop
 from clienthealth.settings import Settings
 from clienthealth_exporters.jvm.ecs import dump_record
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
-from clienthealth_exporters.jvm.suspicion import DumpPlan, Suspicion
+from clienthealth_exporters.jvm.suspicion import DumpBudget, DumpPlan, Suspicion
 from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
 
-#: JVMs that are read at the same time; one that hangs occupies a place until its timeout.
-WORKERS = 16
+#: JVMs that are read at the same time; one that hangs occupies a place until its timeout. Threads are made when needed.
+WORKERS = 256
 MAX_BACKOFF_SECONDS = 60.0
 TICK_SECONDS = 0.2
 #: Reads of a JVM without a Kafka client in it before somebody is told; a client may be made later than the JVM.
@@ -129,15 +129,18 @@ class Exporter:
         self._publisher = publisher
 
     def run(self, stop: threading.Event) -> None:
-        """Read until `stop` is set."""
+        """Read until `stop` is set. Targets that are new at the same time are spread over the interval."""
         watched: dict[Target, Watch] = {}
         under_way: dict[Target, Future[None]] = {}
+        budget = DumpBudget(self._settings.jvm.dumps_per_minute)
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="jvm") as pool:
             while not stop.is_set():
                 targets = self._targets.now()
-                watched = {
-                    target: watched.get(target) or Watch(target, self._settings, self._publisher) for target in targets
-                }
+                new = [target for target in targets if target not in watched]
+                for place, target in enumerate(new):
+                    delay = self._settings.jvm.interval_seconds * place / len(new)
+                    watched[target] = Watch(target, self._settings, self._publisher, budget, delay)
+                watched = {target: watched[target] for target in targets}
                 under_way = {target: task for target, task in under_way.items() if not task.done()}
                 for target, watch in watched.items():
                     if target not in under_way and time.monotonic() >= watch.due:
@@ -146,13 +149,15 @@ class Exporter:
 
 
 class Watch:
-    """One JVM. `due`: when it is to be read next, in seconds of `clock`."""
+    """One JVM. `due`: when it is to be read next, in seconds of `clock`; first after `delay`."""
 
     def __init__(
         self,
         target: Target,
         settings: Settings,
         publisher: Publisher,
+        budget: DumpBudget,
+        delay: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._target = target
@@ -161,11 +166,12 @@ class Watch:
         self._clock = clock
         self._agent = Jolokia(target.url, settings.jvm.timeout_seconds, settings.jvm.user, _password(settings))
         self._failures = 0
+        self._pause = 0.0
         self._process: Process | None = None
         self._reads_without_clients = 0
         self._suspicion = Suspicion()
-        self._plan = DumpPlan(settings.jvm.dump_min_seconds)
-        self.due = clock()
+        self._plan = DumpPlan(settings.jvm.dump_min_seconds, budget)
+        self.due = clock() + delay
 
     def read(self) -> None:
         """Read the JVM once and publish what it says; never raises."""
@@ -175,8 +181,12 @@ class Watch:
             self._publish()
         except JolokiaError as error:
             self._failures += 1
-            interval = min(interval * 2 ** (self._failures - 1), max(interval, MAX_BACKOFF_SECONDS))
-            log.warning("%s is silent: %s; next try in %.0f s", self._target.service, error, interval)
+            longest = max(interval, MAX_BACKOFF_SECONDS)
+            interval = min(interval * 2 ** (self._failures - 1), longest)
+            # Of one that stays silent nothing more is said: a thousand of them would fill the log.
+            if self._failures == 1 or self._pause < longest:
+                log.warning("%s is silent: %s; next try in %.0f s", self._target.service, error, interval)
+            self._pause = interval
         except Exception:
             log.exception("%s (%s) could not be read", self._target.service, self._target.url)
         else:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from http.client import HTTPResponse
 from typing import Any
+
+import msgspec
 
 from clienthealth.errors import ServiceError
 
 #: An answer larger than this is not read: some 100,000 attributes.
 MAX_BYTES = 64 * 1024 * 1024
+MAX_PIECE = 1024 * 1024
 
 _DUMP = {
     "type": "exec",
@@ -29,7 +34,7 @@ class JolokiaError(ServiceError):
 class Jolokia:
     """The agent at `url`. Proxies of the environment are not used: agents are near.
 
-    `timeout` in seconds holds for connecting and for each wait for data.
+    `timeout` in seconds holds for connecting, for each wait for data, and from then on for the whole answer.
     """
 
     def __init__(self, url: str, timeout: float, user: str = "", password: str = "") -> None:
@@ -78,17 +83,30 @@ class Jolokia:
         request = urllib.request.Request(self.url, json.dumps(body).encode(), self._headers)
         try:
             with self._opener.open(request, timeout=self._timeout) as response:
-                content = response.read(MAX_BYTES + 1)
+                content = self._content(response)
         except urllib.error.HTTPError as error:
             raise JolokiaError(f"{self.url}: HTTP {error.code} {error.reason}") from error
         except (OSError, urllib.error.URLError) as error:
             raise JolokiaError(f"{self.url}: {getattr(error, 'reason', error)}") from error
-        if len(content) > MAX_BYTES:
-            raise JolokiaError(f"{self.url}: the answer is larger than {MAX_BYTES} bytes")
         try:
+            return msgspec.json.decode(content)
+        except msgspec.DecodeError:
+            pass
+        try:
+            # Older agents write NaN, which JSON does not know.
             return json.loads(content)
         except ValueError as error:
             raise JolokiaError(f"{self.url}: the answer is not JSON") from error
+
+    def _content(self, response: HTTPResponse) -> bytes:
+        content, deadline = bytearray(), time.monotonic() + self._timeout
+        while piece := response.read1(MAX_PIECE):
+            content += piece
+            if len(content) > MAX_BYTES:
+                raise JolokiaError(f"{self.url}: the answer is larger than {MAX_BYTES} bytes")
+            if time.monotonic() > deadline:
+                raise JolokiaError(f"{self.url}: the answer is not complete after {self._timeout:g} s")
+        return bytes(content)
 
 
 def _reason(answer: object) -> str:

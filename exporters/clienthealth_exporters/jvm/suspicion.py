@@ -6,6 +6,7 @@ nothing to do looks the same: then three dumps are enough until something change
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ POLL_SECONDS = 30.0
 #: queued.max.message.chunks where the target does not say otherwise.
 DEFAULT_CHUNKS = 2.0
 WEAK_DUMPS = 3
+PAIR = 2
 #: Multiples of the least time between two dumps, while the suspicion lasts.
 PAUSES = (1, 1, 2, 4)
 
@@ -66,11 +68,39 @@ class Suspicion:
                 yield Reason(f"{name}: no record was sent since the last reading", strong=False)
 
 
-class DumpPlan:
-    """How often a JVM is asked for a dump: not again within `min_seconds`, and less often while nothing changes."""
+class DumpBudget:
+    """How many dumps all JVMs together may give: when a cluster fails, all of their clients look suspicious at once.
 
-    def __init__(self, min_seconds: float) -> None:
+    May be used by several threads. Times are seconds of any clock.
+    """
+
+    def __init__(self, per_minute: float) -> None:
+        self._per_minute = per_minute
+        self._left = per_minute
+        self._at: float | None = None
+        self._lock = threading.Lock()
+
+    def grants(self, dumps: int, now: float) -> bool:
+        """Whether so many may be taken; then they count as taken."""
+        with self._lock:
+            if self._at is not None:
+                self._left = min(self._per_minute, self._left + (now - self._at) / 60 * self._per_minute)
+            self._at = now
+            if self._left < dumps:
+                return False
+            self._left -= dumps
+            return True
+
+
+class DumpPlan:
+    """How often a JVM is asked for a dump: not again within `min_seconds`, and less often while nothing changes.
+
+    Dumps are granted in pairs: that a thread stands still is seen in two of them only.
+    """
+
+    def __init__(self, min_seconds: float, budget: DumpBudget) -> None:
         self._min_seconds = min_seconds
+        self._budget = budget
         self._last = float("-inf")
         self._taken = 0
 
@@ -83,7 +113,7 @@ class DumpPlan:
         if self._taken >= WEAK_DUMPS and not any(reason.strong for reason in reasons):
             return False
         pause = PAUSES[min(max(self._taken - 1, 0), len(PAUSES) - 1)] * self._min_seconds
-        if now - self._last < pause:
+        if now - self._last < pause or (self._taken % PAIR == 0 and not self._budget.grants(PAIR, now)):
             return False
         self._last = now
         self._taken += 1

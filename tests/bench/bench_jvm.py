@@ -1,0 +1,109 @@
+"""One process of `kafka-health export jvm` reads 1,000 JVMs: is each read every interval, and what does it cost?
+
+    python -m tests.bench.bench_jvm [JVMs] [seconds]
+
+The agents are those of `fake_agents`: slow ones, mute ones and suspicious ones among them; three of a hundred are
+dead, nobody listens there. Run as `make bench` too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer
+
+from clienthealth.settings import Settings
+from deploy.demo.broker import Broker
+from deploy.demo.processes import Process, free_port
+from deploy.demo.topics import create_ours
+from tests.bench.fake_agents import MUTE
+
+JVMS, SECONDS = 1000, 120
+INTERVAL_SECONDS, TIMEOUT_SECONDS = 10.0, 5.0
+DUMPS_PER_MINUTE = 60.0
+DEAD = range(7, 10)
+#: A reading may begin this late: the tick of the exporter, and a scheduler with two cores for all of this.
+LATE_SECONDS = 2.0
+
+
+def main(jvms: int, seconds: int) -> int:
+    """Print the figures; 1 if a JVM that answers was read later than its interval, or too many dumps were taken."""
+    with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
+        create_ours(Settings(kafka=broker.kafka))
+        port, closed = free_port(), free_port()
+        targets = Path(folder) / "targets"
+        lines = [
+            f"service-{n % 40:02}=http://127.0.0.1:{closed if n % 100 in DEAD else port}/{n}\n" for n in range(jvms)
+        ]
+        targets.write_text("".join(lines), "utf-8")
+        config = Path(folder) / "health.toml"
+        config.write_text(
+            f'[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n'
+            f"[jvm]\ninterval_seconds = {INTERVAL_SECONDS}\ntimeout_seconds = {TIMEOUT_SECONDS}\n"
+            f"dumps_per_minute = {DUMPS_PER_MINUTE}\n",
+            "utf-8",
+        )
+        agents = Process("agents", [sys.executable, "-m", "tests.bench.fake_agents", str(port)], Path(folder) / "a.log")
+        command = [sys.executable, "-m", "clienthealth.cli", "export", "jvm", "--config", str(config)]
+        exporter = Process("exporter", [*command, "--targets-file", str(targets)], Path(folder) / "exporter.log")
+        try:
+            time.sleep(2 * INTERVAL_SECONDS)
+            busy, began = cpu_seconds(exporter.pid), time.time()
+            time.sleep(seconds)
+            busy, ended = cpu_seconds(exporter.pid) - busy, time.time()
+            memory, threads = status(exporter.pid, "VmHWM") / 1024, status(exporter.pid, "Threads")
+        finally:
+            exporter.stop(30)
+            agents.stop()
+        readings: dict[str, set[float]] = defaultdict(set)
+        for record in records(broker.bootstrap_servers, "client-metrics"):
+            if began <= record["ts"] / 1000 <= ended:
+                readings[record["client"]["instance"]].add(record["ts"] / 1000)
+        dumps = sum(1 for _ in records(broker.bootstrap_servers, "client-logs"))
+    answering = sum(1 for n in range(jvms) if n % 100 not in MUTE and n % 100 not in DEAD)
+    gaps = sorted(later - earlier for times in readings.values() for earlier, later in pairwise(sorted(times)))
+    p99, longest = gaps[len(gaps) * 99 // 100], gaps[-1]
+    allowed = DUMPS_PER_MINUTE * (1 + (seconds + 2 * INTERVAL_SECONDS) / 60)
+    print(f"jvm: {jvms} JVMs, {answering} of them answer; {len(readings)} read every {gaps[len(gaps) // 2]:.1f} s,")
+    print(f"jvm: 99 % of the gaps up to {p99:.1f} s, the longest {longest:.1f} s (interval {INTERVAL_SECONDS:.0f} s)")
+    print(f"jvm: {busy / (ended - began):.2f} cores, {memory:.0f} MB at most, {threads:.0f} threads; {dumps} dumps")
+    late = p99 > INTERVAL_SECONDS + LATE_SECONDS
+    return int(late or len(readings) != answering or not 0 < dumps <= allowed)
+
+
+def records(servers: str, topic: str) -> Iterator[dict[str, Any]]:
+    """All records of a topic."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench", "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    quiet = time.monotonic()
+    while time.monotonic() - quiet < 5:
+        for message in consumer.consume(1000, 1.0):
+            quiet = time.monotonic()
+            yield json.loads(message.value())
+    consumer.close()
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def status(pid: int, name: str) -> float:
+    """A figure of /proc/PID/status; sizes in kB."""
+    lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
+    return float(next(line for line in lines if line.startswith(f"{name}:")).split()[1])
+
+
+if __name__ == "__main__":
+    given = [int(text) for text in sys.argv[1:3]]
+    sys.exit(main(*(given + [JVMS, SECONDS][len(given) :])))
