@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -250,6 +250,21 @@ def test_a_weak_suspicion_is_worth_three_dumps() -> None:
     assert plan.due(weak, 570)
 
 
+def test_jvms_that_are_all_suspicious_share_the_dumps_in_pairs() -> None:
+    budget = DumpBudget(per_minute=6.0)
+    plans = [DumpPlan(30.0, budget) for _ in range(100)]
+    taken = [
+        (second, jvm)
+        for second in range(0, 600, 10)
+        for jvm, plan in enumerate(plans)
+        if plan.due([Reason("the cluster is gone")], second)
+    ]
+    assert [jvm for second, jvm in taken if second == 0] == [0, 1, 2], "six are left, for two dumps of each"
+    assert 54 <= len(taken) <= 66, "six to begin with and six a minute, some of them kept for a second one"
+    first = {jvm: second for second, jvm in reversed(taken)}
+    assert all((second + 30, jvm) in taken for jvm, second in first.items() if second + 30 < 600)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -303,7 +318,14 @@ def agent(answer: Answer) -> Iterator[str]:
         def log_message(self, format: str, *args: Any) -> None:
             return
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with serving(Handler) as url:
+        yield url
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """A web server on a free port."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
@@ -433,6 +455,34 @@ def test_a_jvm_without_clients_is_mentioned_once(caplog: pytest.LogCaptureFixtur
             watch.read()
     assert caplog.text.count("orders shows no Kafka client") == 1
     assert "metric.reporters" in caplog.text
+
+
+def test_an_agent_that_dribbles_is_an_error_in_time() -> None:
+    ended = threading.Event()
+
+    class Dribbles(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(BrokenPipeError, ConnectionResetError):
+                while not ended.wait(0.02):
+                    self.wfile.write(b" ")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            return
+
+    with serving(Dribbles) as url:
+        try:
+            with pytest.raises(JolokiaError, match=r"not complete after 0\.2 s"):
+                Jolokia(url, 0.2).read({RUNTIME: ()})
+        finally:
+            ended.set()
+
+
+def test_numbers_that_json_does_not_know_are_read() -> None:
+    content = b'[{"status": 200, "request": {"mbean": "a:type=b"}, "value": {"rate": NaN, "count": 3}}]'
+    with agent(lambda _: (200, content)) as url:
+        assert Jolokia(url, 5.0).read({"a:type=b": ()})["a:type=b"]["count"] == 3
 
 
 def test_a_silent_jvm_is_asked_less_and_less_often() -> None:
