@@ -70,7 +70,7 @@ class _Client:
         known, later = CLIENT_METRICS[self.kind], _UNTIL_3_0.get(name)
         if name in known and (number := _number(value)) is not None:
             self.metrics[name] = number
-        elif later in known and (number := _number(value)) is not None:
+        elif later is not None and later in known and (number := _number(value)) is not None:
             self.metrics.setdefault(later, number)
 
 

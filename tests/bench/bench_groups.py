@@ -18,11 +18,12 @@ from pathlib import Path
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from clienthealth.settings import GroupSettings, KafkaSettings, Settings
 from clienthealth_exporters.groups.exporter import GroupExporter, clusters
 from deploy.demo.broker import Broker
+from deploy.demo.topics import create_topics
 
 GROUPS, PARTITIONS, TOPICS = 2000, 6, 50
 #: Of processor time, for each partition of a group: reading it, making its snapshot, handing it over.
@@ -40,8 +41,7 @@ def fill(servers: str, groups: int = GROUPS, partitions: int = PARTITIONS, topic
     """Topics with records, and groups that have committed something on every partition of one of them."""
     admin = AdminClient({"bootstrap.servers": servers})
     names = [f"orders-{number:02}" for number in range(topics)]
-    for made in admin.create_topics([NewTopic(topic, partitions, 1) for topic in names]).values():
-        made.result(60)
+    create_topics(KafkaSettings(bootstrap_servers=servers), names, partitions)
     producer = Producer({"bootstrap.servers": servers, "queue.buffering.max.messages": 1_000_000})
     for number in range(1000 * partitions):
         for topic in names:

@@ -88,7 +88,7 @@ def records(servers: str, topic: str) -> Iterator[dict[str, Any]]:
     while time.monotonic() - quiet < 5:
         for message in consumer.consume(1000, 1.0):
             quiet = time.monotonic()
-            yield json.loads(message.value())
+            yield json.loads(message.value() or b"null")
     consumer.close()
 
 

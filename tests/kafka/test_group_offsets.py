@@ -305,4 +305,4 @@ def test_once_prints_for_people_and_for_machines(lab: Lab, capsys: pytest.Captur
 def test_a_cluster_that_is_not_there_is_an_error_of_ours() -> None:
     nowhere = Settings(kafka=KafkaSettings(bootstrap_servers="127.0.0.1:1"), groups=GroupSettings(timeout_seconds=0.2))
     with pytest.raises(ServiceError, match=r"127\.0\.0\.1:1"):
-        exporter.once(nowhere, as_json=True)
+        exporter.once(exporter.Cluster("nowhere", nowhere), as_json=True)

@@ -71,3 +71,18 @@ def test_a_mistake_in_one_ends_all_and_is_told(tmp_path: Path, monkeypatch: pyte
 def test_snapshots_are_of_their_cluster() -> None:
     home = exporter.Cluster("eu", dataclasses.replace(Settings(), groups=GroupSettings(service="lag")))
     assert (home.snapshots()._cluster, home.snapshots()._service) == ("eu", "lag")
+
+
+@pytest.mark.parametrize(
+    ("now", "lead", "expected"),
+    [
+        (100.0, 2.0, 108.0),
+        (107.9, 2.0, 108.0),
+        (108.0, 2.0, 118.0),
+        (109.5, 2.0, 118.0),
+        (100.0, 9.0, 101.0),
+        (100.0, 12.0, 100.0),  # a cycle that takes longer than the interval
+    ],
+)
+def test_readings_end_just_before_a_multiple_of_the_interval(now: float, lead: float, expected: float) -> None:
+    assert exporter.next_reading(now, 10.0, lead) == expected

@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 
 #: After a broker restart the connection is tried again at least this often.
 RECONNECT_MS = 1000
+#: From handing over a record until it is on its topic: the producer gathers records for 0.1 s.
+DELIVERY_SECONDS = 1.0
 
 
 class Cluster(NamedTuple):
@@ -128,11 +130,21 @@ def serve(settings: Settings, stop: threading.Event) -> None:
 def _serve(exporter: GroupExporter, stop: threading.Event) -> None:
     try:
         while not stop.is_set():
-            began = time.monotonic()
+            began = time.time()
             exporter.cycle()
-            stop.wait(max(0.0, exporter.interval_seconds - (time.monotonic() - began)))
+            now = time.time()
+            stop.wait(next_reading(now, exporter.interval_seconds, now - began + DELIVERY_SECONDS) - now)
     finally:
         exporter.close()
+
+
+def next_reading(now: float, interval: float, lead: float) -> float:
+    """When to read next (epoch seconds): `lead` before a multiple of the interval; at once where that takes longer.
+
+    Batches of the monitor begin at multiples of their trigger. What was read just before is judged soonest; at a
+    moment left to chance it would wait for half a trigger, or at every reading for a whole one.
+    """
+    return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 
 
 class GroupExporter:
