@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 
 from clienthealth.settings import Settings
 from deploy.demo.broker import Broker
@@ -81,13 +81,14 @@ def main(jvms: int, seconds: int) -> int:
 
 
 def records(servers: str, topic: str) -> Iterator[dict[str, Any]]:
-    """All records of a topic."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench", "auto.offset.reset": "earliest"})
-    consumer.subscribe([topic])
-    quiet = time.monotonic()
-    while time.monotonic() - quiet < 5:
+    """All records of a topic of one partition."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 60)
+    read = 0
+    while read < end:
         for message in consumer.consume(1000, 1.0):
-            quiet = time.monotonic()
+            read = message.offset() + 1
             yield json.loads(message.value() or b"null")
     consumer.close()
 

@@ -91,9 +91,11 @@ class Jolokia:
         try:
             return msgspec.json.decode(content)
         except msgspec.DecodeError:
-            pass
+            return self._with_nan(content)
+
+    def _with_nan(self, content: bytes) -> Any:
+        """What an older agent wrote, with NaN, which JSON does not know."""
         try:
-            # Older agents write NaN, which JSON does not know.
             return json.loads(content)
         except ValueError as error:
             raise JolokiaError(f"{self.url}: the answer is not JSON") from error
