@@ -1,16 +1,15 @@
-"""Creates topics, each with the clean-up policy that it needs."""
+"""Creates the topics of the demo."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
-
-from kafka.errors import TopicAlreadyExistsError
+from dataclasses import replace
 
 from clienthealth.platform.kafka import admin
+from clienthealth.platform.topics import Topic, inputs, outputs
 from clienthealth.settings import KafkaSettings, Settings
 
-_HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
+_HOUR_MS = 3_600_000
 
 
 def create_topics(
@@ -20,25 +19,19 @@ def create_topics(
 
     They have as many replicas as the brokers give by default, and partitions too where -1 is asked for.
     """
-    wanted: dict[str, Any] = {"num_partitions": partitions, "replication_factor": -1, "configs": dict(config or {})}
-    client = admin(Settings(kafka=kafka), client_id="kafka-health-demo")
-    try:
-        for topic in topics:
-            try:
-                client.create_topics({topic: wanted}, wait_for_metadata=True)
-            except TopicAlreadyExistsError:
-                continue
-    finally:
-        client.close()
+    _create(kafka, [Topic(name, partitions, config or {}) for name in topics])
 
 
 def create_ours(settings: Settings, partitions: int = 1) -> None:
-    """Create the topics that the monitor reads and writes.
+    """Create the topics that the monitor reads and writes."""
+    ours = (*inputs(settings.topics, retention_ms=6 * _HOUR_MS), *outputs(settings.topics))
+    _create(settings.kafka, [replace(topic, partitions=partitions) for topic in ours])
 
-    The topic of states keeps the newest record of each client; `delete` lets those that are long gone disappear.
-    """
-    states = {"cleanup.policy": "compact,delete", "retention.ms": str(7 * _DAY_MS), "min.cleanable.dirty.ratio": "0.1"}
-    inputs = (*settings.topics.metrics, *settings.topics.logs)
-    create_topics(settings.kafka, inputs, partitions, {"retention.ms": str(6 * _HOUR_MS)})
-    create_topics(settings.kafka, [settings.topics.rejects], partitions, {"retention.ms": str(7 * _DAY_MS)})
-    create_topics(settings.kafka, [settings.topics.health], partitions, states)
+
+def _create(kafka: KafkaSettings, topics: Iterable[Topic]) -> None:
+    client = admin(Settings(kafka=kafka), client_id="kafka-health-demo")
+    try:
+        for topic in topics:
+            topic.create(client)
+    finally:
+        client.close()

@@ -132,6 +132,18 @@ def test_a_mistake_is_told_in_words_without_secrets(
     assert PASSWORD not in finding.text and "not-the-password" not in finding.text
 
 
+def test_init_without_the_right_to_create_says_what_an_administrator_runs(
+    cluster: SecureBroker, config: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_HEALTH_TOPICS_LOGS", "logs-to-be")
+    init = started.start("init", "--yes")
+    until(lambda: not init.alive, init, 120) if init.alive else None
+    said = init.log.read_text("utf-8")
+    assert init.exit_code == 2, said
+    assert "this user may not create the topic logs-to-be" in said
+    assert f"kafka-topics.sh --bootstrap-server {cluster.address} --create --topic logs-to-be --partitions 12" in said
+
+
 def test_rights_that_are_missing_are_named(cluster: SecureBroker, settings: Settings) -> None:
     cluster.administer("kafka-topics.sh --create --topic others --partitions 1")
     found = list(kafka_works(replace(settings, topics=replace(settings.topics, rejects="others"))))

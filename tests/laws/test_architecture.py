@@ -32,6 +32,7 @@ APART = ("clienthealth_exporters", "dashboards", "alerts", "deploy")
 #: Single modules elsewhere that do it all the same, with the reason.
 EXCUSED = {
     "clienthealth.configuration": "reads the file of settings",
+    "clienthealth.initialise": "writes the file of settings, and asks the cluster",
     "clienthealth.recordings": "reads the files that people attach",
     "clienthealth.reference.sources": "reads the sources of this checkout",
     "clienthealth.diagnose.archives": "unpacks the archives among them",
@@ -54,7 +55,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("judging", "configuration"),
     ("incidents",),
     ("step", "self_monitoring"),
-    ("streaming", "diagnose", "doctor"),
+    ("streaming", "diagnose", "doctor", "initialise"),
     ("review",),
     ("cli",),
     ("reference",),

@@ -11,6 +11,7 @@ from kafka.errors import AuthorizationError, CoordinatorNotAvailableError, Group
 
 from clienthealth.doctor import Finding, clocks, codecs
 from clienthealth.errors import HealthError
+from clienthealth.platform import topics as wanted
 from clienthealth.platform.kafka import admin
 from clienthealth.settings import Settings
 
@@ -18,7 +19,6 @@ TIMEOUT_MS = 10_000
 #: What Spark names the consumer groups of its readers after.
 READERS = "spark-kafka-source-"
 DESCRIBE = "For their lag, grant it: kafka-acls.sh --operation Describe --topic '*' --group '*'."
-CREATE = "kafka-topics.sh --bootstrap-server {} --create --topic {}{}"
 
 
 def kafka_works(settings: Settings) -> Iterator[Finding]:
@@ -49,16 +49,17 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
 def _topics(settings: Settings, client: KafkaAdminClient) -> Iterator[Finding]:
     topics = settings.topics
     inputs = (*topics.metrics, *topics.logs)
+    ours = {topic.name: topic for topic in (*wanted.inputs(topics), *wanted.outputs(topics))}
     known = {topic["name"]: topic for topic in client.describe_topics()}
     for name in dict.fromkeys((*inputs, topics.health, topics.rejects)):
         about = f"topic {name}"
         if name not in known:
-            policy = " --config cleanup.policy=compact,delete" if name == topics.health else ""
-            command = CREATE.format(settings.kafka.bootstrap_servers, name, policy)
-            yield Finding(about, "failed", f"It does not exist, or this user may not see it. To create it: {command}")
+            command = ours[name].command(settings.kafka.bootstrap_servers)
+            text = f"It does not exist, or this user may not see it. 'kafka-health init' creates it, or: {command}"
+            yield Finding(about, "failed", text)
             continue
-        wanted = {"READ"} if name in inputs else {"WRITE"} | ({"READ"} if name == topics.health else set())
-        yield from _rights(about, known[name], wanted)
+        rights = {"READ"} if name in inputs else {"WRITE"} | ({"READ"} if name == topics.health else set())
+        yield from _rights(about, known[name], rights)
         config = _config(client, name)
         if not config:
             text = "This user may not read its configuration; to have it checked, grant DescribeConfigs."

@@ -1,0 +1,135 @@
+"""The first hour of an installation: a file of settings, a connection that works, and the topics that are missing."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kafka.errors import AuthorizationError, KafkaError, TopicAuthorizationFailedError
+
+from clienthealth.configuration.text import toml
+from clienthealth.errors import ServiceError, SettingsError
+from clienthealth.platform import secrecy
+from clienthealth.platform.kafka import admin
+from clienthealth.platform.topics import Topic, inputs, outputs
+from clienthealth.settings import Settings, TopicSettings
+
+TIMEOUT_MS = 10_000
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+#: SASL mechanism → the login module that its sasl.jaas.config names.
+LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What must be known of a cluster to connect to it. `password` is shown nowhere.
+
+    ca_file, client_file   PEM files: the authority of the brokers, and the client's own certificate with its key
+    """
+
+    servers: str
+    protocol: str = "PLAINTEXT"
+    mechanism: str = "SCRAM-SHA-512"
+    username: str = ""
+    password: str = field(default="", repr=False)
+    ca_file: str = ""
+    client_file: str = ""
+    topics: TopicSettings = field(default_factory=TopicSettings)
+
+    def options(self) -> dict[str, str]:
+        """`[kafka.options]`, as Kafka's Java clients name them. Raises SettingsError where an answer is missing."""
+        if self.protocol == "PLAINTEXT":
+            return {}
+        found = {"security.protocol": self.protocol}
+        if self.protocol.startswith("SASL_"):
+            if not (self.username and self.password):
+                raise SettingsError(f"{self.protocol} needs a user and a password: --username and --password-file")
+            found["sasl.mechanism"] = self.mechanism
+            user, password = (part.replace("\\", "\\\\").replace('"', '\\"') for part in (self.username, self.password))
+            login = f'{LOGIN_MODULES[self.mechanism]} required username="{user}" password="{password}";'
+            found["sasl.jaas.config"] = login
+        if self.protocol.endswith("SSL"):
+            for store, file in (("truststore", self.ca_file), ("keystore", self.client_file)):
+                if file:
+                    found |= {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(Path(file).resolve())}
+        return found
+
+    def text(self, hidden: bool = False) -> str:
+        """The file of settings. `hidden`: without its secrets."""
+        options = secrecy.shown(self.options()) if hidden else self.options()
+        lines = [
+            "# Settings of Kafka Client Health. What is not here has its default:",
+            "# deploy/config.reference.toml has every setting with its reason.",
+            "[kafka]",
+            f"bootstrap_servers = {toml(self.servers)}",
+        ]
+        if options:
+            lines += ["", "[kafka.options]", *(f"{toml(name)} = {toml(value)}" for name, value in options.items())]
+        topics = {"metrics": self.topics.metrics, "logs": self.topics.logs}
+        return "\n".join([*lines, "", "[topics]", *(f"{name} = {toml(value)}" for name, value in topics.items()), ""])
+
+
+def missing_topics(settings: Settings, partitions: int, replicas: int) -> tuple[list[Topic], list[str]]:
+    """The topics that have to be created, and the names of those that are there. Raises ServiceError."""
+    client = admin(
+        settings, client_id="kafka-health-init", bootstrap_timeout_ms=TIMEOUT_MS, request_timeout_ms=TIMEOUT_MS
+    )
+    try:
+        there = set(client.list_topics())
+    except KafkaError as error:
+        raise ServiceError(f"Kafka answered, then failed: {type(error).__name__}: {error}") from error
+    finally:
+        client.close()
+    ours = [*inputs(settings.topics, partitions, replicas=replicas), *outputs(settings.topics, replicas)]
+    return [topic for topic in ours if topic.name not in there], [topic.name for topic in ours if topic.name in there]
+
+
+def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[str], None]) -> None:
+    """Create them one by one. Raises ServiceError, with what an administrator has to run where rights are missing."""
+    client = admin(settings, client_id="kafka-health-init", request_timeout_ms=TIMEOUT_MS)
+    servers = settings.kafka.bootstrap_servers
+    try:
+        for number, topic in enumerate(topics):
+            try:
+                created = topic.create(client)
+            except (AuthorizationError, TopicAuthorizationFailedError) as error:
+                commands = "\n".join(f"  {left.command(servers)}" for left in topics[number:])
+                raise ServiceError(
+                    f"this user may not create the topic {topic.name}. Have an administrator run this, then run "
+                    f"'kafka-health init' again:\n{commands}"
+                ) from error
+            except KafkaError as error:
+                raise ServiceError(
+                    f"the topic {topic.name} could not be created: {type(error).__name__}: {error}"
+                ) from error
+            say(f"created {topic.name}" if created else f"{topic.name} is there, but this user may not see it")
+    finally:
+        client.close()
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file that only its owner may read, whole or not at all. Raises SettingsError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # readable for its owner alone
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(draft).replace(path)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def next_commands(config: str) -> Sequence[str]:
+    """What to start now."""
+    return [f"kafka-health {what} --config {config}" for what in ("doctor", "monitor", "export prometheus")]

@@ -1,0 +1,81 @@
+"""`kafka-health init` on a real broker: shown, done, done again, and answered by a person at a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clienthealth.configuration import load
+from clienthealth.doctor.brokers import kafka_works
+from deploy.demo.broker import Broker
+
+PROGRAM = [sys.executable, "-m", "clienthealth.cli", "init"]
+TOPICS = {"client-health", "client-rejects", "in-house-metrics", "in-house-logs"}
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker without any topic."""
+    with Broker(tmp_path_factory.mktemp("fresh"), heap_mb=256) as broker:
+        yield broker
+
+
+def init(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROGRAM, *options], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_it_shows_does_and_keeps(fresh: Broker, tmp_path: Path) -> None:
+    file = tmp_path / "new" / "health.toml"
+    cluster = ["--out", str(file), "--bootstrap-servers", fresh.bootstrap_servers]
+    ours = [*cluster, "--metrics-topic", "in-house-metrics", "--logs-topic", "in-house-logs", "--partitions", "2"]
+
+    shown = init(*ours, "--dry-run")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert f'bootstrap_servers = "{fresh.bootstrap_servers}"' in shown.stdout
+    assert all(f"--create --topic {topic} " in shown.stdout for topic in TOPICS)
+    assert not file.exists()
+
+    unasked = init(*ours)
+    assert (unasked.returncode, file.exists()) == (2, False)
+    assert "--yes does it, --dry-run only shows it" in unasked.stderr
+
+    done = init(*ours, "--yes")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(f"created {topic}\n" in done.stdout for topic in TOPICS)
+    assert f"kafka-health monitor --config {file}" in done.stdout
+    settings = load(str(file), {})
+    assert settings.topics.metrics == ("in-house-metrics",)
+    # The doctor looks at what the topics are, not at what was asked for.
+    assert {f.about: f.state for f in kafka_works(settings) if f.state == "failed"} == {}
+
+    again = init("--out", str(file), "--yes")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert all(f"The topic {topic} is there.\n" in again.stdout for topic in TOPICS)
+    assert "created" not in again.stdout
+
+
+def test_a_person_is_asked(fresh: Broker, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    file = tmp_path / "health.toml"
+    with subprocess.Popen(
+        [*PROGRAM, "--out", str(file), "--logs-topic", "in-house-logs", "--metrics-topic", "in-house-metrics"],
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as running:
+        os.write(ours, f"{fresh.bootstrap_servers}\nno such protocol\n\nn\n".encode())
+        said, _ = running.communicate(timeout=120)
+    os.close(ours)
+    os.close(theirs)
+    assert running.returncode == 1
+    assert "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, please" in said
+    assert said.endswith("Nothing was changed.\n")
+    assert not file.exists()
