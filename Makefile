@@ -1,6 +1,6 @@
 # Targets set up what they need; a second run does so in seconds and downloads nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo soak chronic test bench chaos lint sbom audit system
+.PHONY: help setup demo soak chronic test bench chaos lint dist sbom audit system
 SHELL := /bin/sh
 ARGS ?=
 STAGES ?=
@@ -43,6 +43,9 @@ chaos: setup ## kill, freeze, fill, cut: 50 faults against an undisturbed run; A
 
 lint: setup ## format and lint, repairing what can be repaired
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
+
+dist: setup ## the wheel and the source distribution of a release, in dist/, each installed alone and tried
+	@UV="$(UV)" .venv/bin/python -m deploy.supply.dist
 
 sbom: setup ## what an installation consists of, as CycloneDX in dist/
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.sbom

@@ -17,8 +17,6 @@ from typing import Any
 from deploy.supply.jars import Jar, installed
 
 OUT = Path("dist/sbom.cdx.json")
-#: What an installation has; `dev` and `audit` are tools of this repository.
-EXTRAS = ("spark", "dashboards", "review", "exporters", "zstd")
 
 
 def main() -> int:
@@ -36,8 +34,8 @@ def main() -> int:
 def requirements() -> str:
     """The Python packages of uv.lock that an installation has, with their hashes."""
     uv = os.environ.get("UV") or shutil.which("uv") or ".cache/uv/bin/uv"
-    extras = [part for extra in EXTRAS for part in ("--extra", extra)]
-    command = [uv, "export", "--frozen", "--no-emit-project", "--format", "requirements-txt", *extras]
+    command = [uv, "export", "--frozen", "--no-emit-project", "--format", "requirements-txt", "--extra", "all"]
+    command.append("--no-default-groups")  # tools of this repository
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from clienthealth.reference.sources import ROOT
+from deploy.supply import dist
 from tests.support.recorded import RECORDINGS
 
 UV = shutil.which("uv") or shutil.which("uv", path=str(ROOT / ".cache" / "uv" / "bin"))
@@ -17,26 +20,32 @@ pytestmark = pytest.mark.skipif(UV is None, reason="needs uv")
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The distributions of a release."""
+    return dist.build(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def installed(built: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an environment that holds the wheel and what it depends on, no extras."""
-    folder = tmp_path_factory.mktemp("wheel")
-    sources = folder / "sources"
-    for name in ("jobs", "exporters"):
-        shutil.copytree(ROOT / name, sources / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "alerts" / "runbooks", sources / "alerts" / "runbooks")
-    for name in ("pyproject.toml", "README.md"):
-        shutil.copy(ROOT / name, sources / name)
-    uv("build", "--wheel", "--out-dir", str(folder / "dist"), str(sources))
-    (wheel,) = (folder / "dist").glob("*.whl")
-    uv("venv", str(folder / "venv"))
-    uv("pip", "install", "--python", str(folder / "venv" / "bin" / "python"), str(wheel))
-    return folder / "venv" / "bin"
+    (wheel,) = (path for path in built if path.suffix == ".whl")
+    return dist.install(wheel, tmp_path_factory.mktemp("wheel") / "venv")
 
 
-def uv(*arguments: str) -> None:
-    assert UV is not None
-    done = subprocess.run([UV, "--quiet", *arguments], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
+def test_both_distributions_carry_the_licence_and_the_types(built: list[Path]) -> None:
+    for path in built:
+        if path.suffix == ".whl":
+            names = zipfile.ZipFile(path).namelist()
+        else:
+            with tarfile.open(path) as archive:
+                names = archive.getnames()
+        assert any(name.endswith("/LICENSE") for name in names), path
+        assert sum(name.endswith("/py.typed") for name in names) == 2, path
+    assert sorted(path.suffix for path in built) == [".gz", ".whl"]
+
+
+def test_what_a_release_tries_works(installed: Path) -> None:
+    dist.tried(installed)
 
 
 def test_a_jstack_is_diagnosed(installed: Path) -> None:

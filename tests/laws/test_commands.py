@@ -16,6 +16,9 @@ from tests.laws.pages import commands, pages
 PROVEN = {
     "make demo": "tests/e2e/test_demo.py",
     "make test": "tests/stages.py",
+    "make setup": "tests/stages.py",
+    "make lint": "tests/stages.py",
+    ".venv/bin/python -m pytest": "tests/stages.py",
     ".venv/bin/kafka-health diagnose": "tests/spark/test_readme.py",
     "kafka-health review": "tests/spark/test_readme.py",
     "kafka-health doctor": "tests/kafka/test_secure_cluster.py",

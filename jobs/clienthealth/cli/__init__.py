@@ -28,16 +28,14 @@ EXTRAS = {
     "delta": "spark",
     "pandas": "spark",
     "pyarrow": "spark",
-    "grafana_client": "dashboards",
-    "grafana_foundation_sdk": "dashboards",
     "google": "binary",
     "fastavro": "binary",
+    "markdown_it": "exporters",
     "jinja2": "review",
     "matplotlib": "review",
-    "hypothesis": "dev",
-    "yaml": "dev",
-    "confluent_kafka": "dev",
 }
+#: What `make setup` brings into a checkout beyond all extras.
+OF_A_CHECKOUT = frozenset({"grafana_client", "grafana_foundation_sdk", "hypothesis", "yaml", "confluent_kafka"})
 
 
 @functools.cache
@@ -86,17 +84,26 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         sys.stderr.close()
         sys.exit(141)
     except ModuleNotFoundError as error:
-        extra = EXTRAS.get((error.name or "").split(".")[0])
-        if extra is None:
+        missing = _missing(name, (error.name or "").split(".")[0])
+        if missing is None:
             raise
-        missing = DependencyError(
-            f"'kafka-health {name}' needs the extra '{extra}': pip install 'kafka-client-health[{extra}]'"
-        )
         print(f"kafka-health: {missing}", file=sys.stderr)
         sys.exit(missing.exit_code)
     except HealthError as error:
         print(f"kafka-health: {redacted(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)
+
+
+def _missing(command: str | None, module: str) -> DependencyError | None:
+    """What to install for a command that lacks a module; None where nothing of ours provides it."""
+    if module in OF_A_CHECKOUT:
+        return DependencyError(f"'kafka-health {command}' works in a checkout: run 'make setup' in it")
+    extra = EXTRAS.get(module)
+    if extra is None:
+        return None
+    return DependencyError(
+        f"'kafka-health {command}' needs the extra '{extra}': pip install 'kafka-client-health[{extra}]'"
+    )
 
 
 def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -1,0 +1,83 @@
+"""`make dist`: the wheel and the source distribution of a release, each installed alone and tried.
+
+python -m deploy.supply.dist [FOLDER]      (dist/)
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from clienthealth.errors import ServiceError
+from clienthealth.platform.checkout import root
+
+#: What a distribution is made of. The runbooks are in a package by a link.
+SOURCES = ("jobs", "exporters", "alerts/runbooks", "pyproject.toml", "README.md", "LICENSE")
+#: A client that failed: the exit code says that it is found.
+RECORDING = "tests/recordings/deadlock-3.9"
+
+
+def main() -> int:
+    """Build both, then install each into a fresh environment and try it."""
+    out = Path(sys.argv[1]) if len(sys.argv) > 1 else root() / "dist"
+    for built in build(out):
+        with tempfile.TemporaryDirectory() as folder:
+            tried(install(built, Path(folder) / "venv"))
+        print(f"{built}: installs alone and works")
+    return 0
+
+
+def build(out: Path) -> list[Path]:
+    """The source distribution and the wheel that is made of it, in a folder. Raises ServiceError."""
+    with tempfile.TemporaryDirectory() as folder:
+        sources = Path(folder)
+        for name in SOURCES:
+            source, target = root() / name, sources / name
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+            else:
+                shutil.copy(source, target)
+        before = {path: path.stat().st_mtime_ns for path in out.glob("*")}
+        _uv("build", "--out-dir", str(out), str(sources))
+    made = [path for path in sorted(out.glob("kafka_client_health-*")) if path.stat().st_mtime_ns != before.get(path)]
+    return [path for path in made if path.name.endswith((".whl", ".tar.gz"))]
+
+
+def install(distribution: Path, venv: Path) -> Path:
+    """An environment with it and nothing but what it depends on: the folder of its programs. Raises ServiceError."""
+    _uv("venv", str(venv))
+    _uv("pip", "install", "--python", str(venv / "bin/python"), str(distribution.resolve()))
+    return venv / "bin"
+
+
+def tried(programs: Path) -> None:
+    """What must work without Spark, Java and extras. Raises ServiceError."""
+    found = _output([str(programs / "kafka-health"), "diagnose", str(root() / RECORDING)], 1)
+    if "producer-callback-deadlock" not in found:
+        raise ServiceError(f"the deadlock of {RECORDING} is not found:\n{found}")
+    _output([str(programs / "kafka-health"), "check-config"], 0)
+    listing = "files('clienthealth_exporters.prometheus').joinpath('runbooks').iterdir()"
+    runbooks = f"from importlib.resources import files; print(len([*{listing}]))"
+    served = int(_output([str(programs / "python"), "-c", runbooks], 0))
+    if served != len(list((root() / "alerts/runbooks").glob("*.md"))):
+        raise ServiceError(f"{served} runbooks are in it")
+
+
+def _uv(*arguments: str) -> None:
+    uv = os.environ.get("UV") or shutil.which("uv") or str(root() / ".cache/uv/bin/uv")
+    _output([uv, "--quiet", *arguments], 0)
+
+
+def _output(command: list[str], expected: int) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    if done.returncode != expected:
+        raise ServiceError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
