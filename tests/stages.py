@@ -41,9 +41,9 @@ def _tool(name: str) -> str:
     return str(Path(sys.executable).with_name(name))
 
 
-def _pytest(layer: str, needs: tuple[str, str] | None = None, workers: int = 0) -> Stage:
-    """`workers`: processes that share the tests, for layers that start nothing of their own."""
-    spread = ["-p", "xdist.plugin", "-n", str(workers), "--dist", "worksteal"] if workers else []
+def _pytest(layer: str, needs: tuple[str, str] | None = None, workers: int = 0, share: str = "worksteal") -> Stage:
+    """`workers`: processes that share the tests, test by test or (`loadfile`) by files whose tests share servers."""
+    spread = ["-p", "xdist.plugin", "-n", str(workers), "--dist", share] if workers else []
     options = ["--quiet", "--no-header", "--durations=5", *spread]
     return Stage([[sys.executable, "-m", "pytest", *options, f"tests/{layer}"]], needs)
 
@@ -56,8 +56,8 @@ STAGES: Mapping[str, Stage] = {
     "unit": _pytest("unit", workers=2),
     "rules": _pytest("rules", needs=("promtool", "prometheus")),
     "spark": _pytest("spark"),
-    "kafka": _pytest("kafka"),
-    "e2e": _pytest("e2e"),
+    "kafka": _pytest("kafka", workers=2, share="loadfile"),
+    "e2e": _pytest("e2e", workers=2, share="loadfile"),
 }
 
 

@@ -88,7 +88,7 @@ def records(servers: str, topic: str) -> Iterator[dict[str, Any]]:
     read = 0
     while read < end:
         for message in consumer.consume(1000, 1.0):
-            read = message.offset() + 1
+            read += 1
             yield json.loads(message.value() or b"null")
     consumer.close()
 
