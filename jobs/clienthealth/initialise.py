@@ -132,4 +132,4 @@ def write(path: Path, text: str) -> None:
 
 def next_commands(config: str) -> Sequence[str]:
     """What to start now."""
-    return [f"kafka-health {what} --config {config}" for what in ("doctor", "monitor", "export prometheus")]
+    return [f"kafka-health {what} --config {config}" for what in ("monitor", "export groups", "export prometheus")]
