@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from clienthealth.cli import main
 from clienthealth.doctor import Finding, checks, codecs
 from clienthealth.doctor.brokers import kafka_works
 from clienthealth.doctor.servers import servers
@@ -98,6 +99,45 @@ def test_clocks_are_those_that_readings_tell_and_not_those_of_their_senders(brok
     assert "gone/h:1/c by 3000 s" in rejected and "fast" not in rejected
     assert "fast/h:1/c by 240 s" in early and "good" not in early
     assert "slow/h:1/c by 240 s" in late and "good" not in late
+
+
+def test_what_the_newest_records_are_and_why_some_are_rejected(
+    broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = settings_for(broker, "mixed")
+    create_ours(settings)
+    writer = producer(settings)
+    for value in (reading("web", 0.0), reading("app", 0.0), b'{"a": 1}', b'{"b": 1}'):
+        writer.send("mixed-metrics", value, partition=0)
+    writer.send("mixed-logs", b"\x00\x00\x00\x00\x07framed", partition=0)
+    writer.close()
+    found = list(kafka_works(settings))
+    (unknown,) = said(iter(found), "topic mixed-metrics", "warning")
+    assert unknown == (
+        "2 of its newest 4 records are rejected as unknown-format (the first: partition 0, offset 2). "
+        "To look closer: kafka-health formats --topic mixed-metrics"
+    )
+    assert "Of its newest 4 records can be read: 2 canonical." in said(iter(found), "topic mixed-metrics", "ok")
+    (framed,) = said(iter(found), "topic mixed-logs", "failed")
+    assert "rejected as binary: framed with schema 7, and no registry is set" in framed
+
+    config = tmp_path / "health.toml"
+    servers = f'[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n'
+    config.write_text(f'{servers}[topics]\nmetrics = ["mixed-metrics"]\n')
+    ended = []
+    for topic, limit in (("mixed-metrics", "100"), ("mixed-health", "100"), ("mixed-nowhere", "100")):
+        with pytest.raises(SystemExit) as exited:
+            main(["formats", "--config", str(config), "--topic", topic, "--limit", limit])
+        ended.append(exited.value.code)
+    assert ended == [1, 3, 2]
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        "mixed-metrics: 4 records, 2 rejected",
+        "          2  canonical: 2 readings, 2 clients",
+        "          2  REJECTED unknown-format; the first: partition 0, offset 2",
+        "mixed-health: 0 records, 0 rejected",
+    ]
+    assert "mixed-nowhere does not exist" in err
 
 
 def test_a_topic_tells_its_codec(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from clienthealth.diagnose.pastes import restored
 from clienthealth.diagnose.prefixes import Prefixes
 from clienthealth.diagnose.text import blocks, encoding_of, plain, unwrapper, utf8
 from clienthealth.formats._json_layouts import any_layout, line_of
+from clienthealth.formats._protobuf import signal
 from clienthealth.logs.dump_formats import Found, found_in, is_dump_document
 from clienthealth.mbeans import Process
 from clienthealth.model.readings import Source
@@ -72,6 +73,9 @@ class Reader:
             return
         unwrap = unwrapper(head)
         if unwrap is None and encoding_of(head) is None:
+            if signal(head):
+                yield from self._protobuf(head)
+                return
             self.input.what = "binary"
             cannot_read(self.input, "binary, not text")
             return
@@ -111,6 +115,16 @@ class Reader:
                 return b"".join(found), False
         return b"".join(found), True
 
+    def _protobuf(self, head: bytes) -> Iterator[RawRecord]:
+        """The one record of a file of OTLP protobuf."""
+        content, small = self._begin(blocks(self._read, head))
+        if not small:
+            cannot_read(self.input, "oversized")
+            return
+        self._what("OTLP protobuf")
+        self.input.read = 1
+        yield self._document(0, content)
+
     # Texts of moderate size.
 
     def _whole(self, content: bytes) -> Iterator[RawRecord]:
@@ -133,6 +147,10 @@ class Reader:
             if documents is not None:
                 yield from documents
                 return
+        if self._decoded(first).format == "influx":
+            self._what("line protocol")
+            yield from self._record_lines(lines)
+            return
         rows = self._exported(content, lines)
         lines = (exports.lines(rows) if rows else restored(content)).split(b"\n")
         if not lines[-1]:
@@ -205,6 +223,9 @@ class Reader:
 
     def _json_lines(self, lines: Iterable[bytes]) -> Iterator[RawRecord]:
         self._what("JSON lines")
+        return self._record_lines(lines)
+
+    def _record_lines(self, lines: Iterable[bytes]) -> Iterator[RawRecord]:
         self._cut = False
         for number, line in enumerate(lines):
             self.input.read = number + 1

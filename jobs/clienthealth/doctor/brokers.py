@@ -10,12 +10,16 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import AuthorizationError, CoordinatorNotAvailableError, GroupAuthorizationFailedError, KafkaError
 
 from clienthealth.doctor import Finding, clocks, codecs
+from clienthealth.doctor.newest import TIMEOUT_MS, newest
+from clienthealth.doctor.readable import records_readable
 from clienthealth.errors import HealthError
+from clienthealth.model.telemetry import Stream
 from clienthealth.platform import topics as wanted
 from clienthealth.platform.kafka import admin
 from clienthealth.settings import Settings
 
-TIMEOUT_MS = 10_000
+#: The newest records of a topic that are looked at, enough for many clients.
+NEWEST = 500
 #: What Spark names the consumer groups of its readers after.
 READERS = "spark-kafka-source-"
 DESCRIBE = "For their lag, grant it: kafka-acls.sh --operation Describe --topic '*' --group '*'."
@@ -69,11 +73,22 @@ def _topics(settings: Settings, client: KafkaAdminClient) -> Iterator[Finding]:
         if name in inputs:
             yield _retention(about, config, settings.monitor.start_seconds_back)
         yield codecs.of_topic(about, config.get("compression.type", "producer"))
-    for name in topics.metrics:
+    streams: dict[str, Stream] = {**dict.fromkeys(topics.metrics, "metrics"), **dict.fromkeys(topics.logs, "logs")}
+    for name, stream in streams.items():
         if name in known:
-            yield from clocks.clocks_agree(
-                settings, name, [part["partition_index"] for part in known[name]["partitions"]], TIMEOUT_MS
-            )
+            yield from _records(settings, name, stream)
+
+
+def _records(settings: Settings, topic: str, stream: Stream) -> Iterator[Finding]:
+    """What the newest records of a topic are, and what they tell of clocks."""
+    try:
+        records = newest(settings, topic, NEWEST)
+        yield from records_readable(settings, topic, stream, records)
+    except HealthError as error:
+        yield Finding(f"topic {topic}", "warning", f"Its records could not be looked at: {error}.")
+        return
+    if stream == "metrics":
+        yield from clocks.clocks_agree(settings, topic, records)
 
 
 def _rights(about: str, topic: Mapping[str, Any], wanted: set[str]) -> Iterator[Finding]:

@@ -7,19 +7,13 @@ clock tells its wrong time within the record.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
-
-from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
+from typing import NamedTuple
 
 from clienthealth.decode import decode_metrics
 from clienthealth.doctor import Finding
-from clienthealth.errors import HealthError
-from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord
-from clienthealth.platform.kafka import consumer
 from clienthealth.settings import Settings
 
 ABOUT = "clock"
@@ -27,9 +21,6 @@ ABOUT = "clock"
 SKEW_WARNING_SECONDS = 5.0
 #: So much later than it was told, a reading was sent: its client's clock is behind, or its collector holds it back.
 DELAY_WARNING_SECONDS = 30.0
-#: The newest records of each partition that are looked at, enough for many clients.
-NEWEST = 500
-READ_SECONDS = 5.0
 NAMED = 3
 
 
@@ -41,20 +32,8 @@ class Told(NamedTuple):
     behind_sent: float
 
 
-def clocks_agree(settings: Settings, topic: str, partitions: list[int], timeout_ms: int) -> Iterator[Finding]:
+def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
     """The newest readings of a topic: none may be from the future, and none much older than its record."""
-    try:
-        reader = consumer(settings, client_id="kafka-health-doctor", request_timeout_ms=timeout_ms, group_id=None)
-    except HealthError as error:
-        yield Finding(ABOUT, "warning", f"{topic} could not be read: {error}.")
-        return
-    try:
-        records = list(_newest(reader, [TopicPartition(topic, number) for number in partitions]))
-    except KafkaError as error:
-        yield Finding(ABOUT, "warning", f"{topic} could not be read: {type(error).__name__}: {error}.")
-        return
-    finally:
-        reader.close()
     if not records:
         yield Finding(ABOUT, "skipped", f"{topic} has no records yet, so clocks cannot be compared.")
         return
@@ -105,29 +84,11 @@ def _worst(skews: dict[str, float]) -> str:
     return named + (f" and {len(order) - NAMED} clients more" if len(order) > NAMED else "")
 
 
-def _newest(reader: KafkaConsumer, partitions: list[TopicPartition]) -> Iterator[Any]:
-    """The newest records of each partition."""
-    begins, ends = reader.beginning_offsets(partitions), reader.end_offsets(partitions)
-    filled = [partition for partition in partitions if ends[partition] > begins[partition]]
-    if not filled:
-        return
-    reader.assign(filled)
-    for partition in filled:
-        reader.seek(partition, max(begins[partition], ends[partition] - NEWEST))
-    deadline = time.monotonic() + READ_SECONDS
-    while time.monotonic() < deadline and any(reader.position(p) < ends[p] for p in filled):
-        for records in reader.poll(timeout_ms=500).values():
-            yield from records
-
-
-def _told(settings: Settings, records: Iterable[Any], now: float) -> Iterator[Told]:
+def _told(settings: Settings, records: Iterable[RawRecord], now: float) -> Iterator[Told]:
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=2**31))
     for record in records:
-        headers = {name: value for name, value in record.headers if value is not None}
-        source = Source(record.topic, record.partition, record.offset)
-        raw = RawRecord(record.value, source, record.timestamp, record.key, headers)
-        for snapshot in decode_metrics(raw, anytime, int(now * 1000)).snapshots:
+        for snapshot in decode_metrics(record, anytime, int(now * 1000)).snapshots:
             if snapshot.ts_ms is not None:
                 who = snapshot.client
                 name = "/".join(part for part in (who.service, who.instance, who.client_id) if part)
-                yield Told(name, snapshot.ts_ms / 1000 - now, (record.timestamp - snapshot.ts_ms) / 1000)
+                yield Told(name, snapshot.ts_ms / 1000 - now, (record.ts_ms - snapshot.ts_ms) / 1000)

@@ -32,6 +32,11 @@ def count(value: float) -> str:
     return f"{round(value):,}".replace(",", "\u202f")
 
 
+def count_of(number: int, one: str, many: str = "") -> str:
+    """A count with its noun, for terminals: `1 record`, `1,200 records`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def short_seconds(value: float) -> str:
     """A latency: `0.13 ms`, `12 ms`, `1.2 s`, `3 min 5 s`."""
     if value < 0.01:

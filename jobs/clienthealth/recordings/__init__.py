@@ -2,7 +2,8 @@
 
 A folder is one process; `X-metrics.jsonl` and `X.log` in it are a second one, named X. `metrics.jsonl` holds a reading
 per line, `*.log` is text whose stack traces belong to the line above, `jstack-*.txt` is a thread dump. Any other file
-holds records of any known format: one per line, or, where the whole file is one JSON document or a dump, one record.
+holds records of any known format: one per line, or one record where it is bytes, a JSON document, a dump or a page of
+Prometheus's text.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ NEW_ENTRY = re.compile(r"^\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}|^%\d\|")
 DUMP = re.compile(r"Full thread dump ", re.MULTILINE)
 METRIC = re.compile(r"(?P<group>[\w-]+)/(?P<name>[^{}]+)\{(?P<tags>.*)\}")
 MAX_ENTRY_LINES = 500
+#: How Prometheus's text begins.
+PAGE = (b"# HELP ", b"# TYPE ")
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ def _file(file: Path, service: str, instance: str) -> Iterator[RawRecord]:
     elif name.endswith((".jsonl", ".ndjson")):
         values = enumerate(data.splitlines())
     else:
-        values = [(0, data)] if _is_json(data) or b"\x00" in data else enumerate(data.splitlines())
+        values = [(0, data)] if _is_one(name, data) else enumerate(data.splitlines())
     for offset, value in values:
         if value.strip():
             yield RawRecord(kind, service, instance, file.name, offset, value)
@@ -163,6 +166,11 @@ def _entries(text: str) -> Iterator[tuple[int, bytes]]:
         entry.append(line)
     if entry:
         yield start, "\n".join(entry).encode()
+
+
+def _is_one(name: str, data: bytes) -> bool:
+    """Is a file one record: bytes, a JSON document, a page of Prometheus's text?"""
+    return name.endswith((".bin", ".pb")) or b"\x00" in data or data.startswith(PAGE) or _is_json(data)
 
 
 def _is_json(data: bytes) -> bool:

@@ -1,0 +1,31 @@
+"""Check of formats: can the newest records of the input topics be read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+from clienthealth.doctor import Finding
+from clienthealth.doctor.survey import survey
+from clienthealth.model.telemetry import RawRecord, Stream
+from clienthealth.settings import Settings
+
+
+def records_readable(settings: Settings, topic: str, stream: Stream, records: Sequence[RawRecord]) -> Iterator[Finding]:
+    """What the records are, and why those are rejected that are. Raises ServiceError: a schema registry is away."""
+    found = survey(records, stream, settings, int(time.time() * 1000))
+    if not found.records:
+        return
+    about = f"topic {topic}"
+    if found.formats:
+        told = ", ".join(f"{of.records:,} {name}" for name, of in found.formats.items())
+        yield Finding(about, "ok", f"Of its newest {found.records:,} records can be read: {told}.")
+    for reason, reject in found.rejects.items():
+        why = f"{reason}: {reject.detail}" if reject.detail else reason
+        first = f"partition {reject.first.partition}, offset {reject.first.offset}"
+        yield Finding(
+            about,
+            "warning" if found.formats else "failed",
+            f"{reject.records:,} of its newest {found.records:,} records are rejected as {why} (the first: {first}). "
+            f"To look closer: kafka-health formats --topic {topic}",
+        )

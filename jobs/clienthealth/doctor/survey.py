@@ -1,0 +1,89 @@
+"""What records hold, by format: how many of each, what is in them, and why the others are rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from clienthealth.decode import Decoded, decode_any, decode_logs, decode_metrics
+from clienthealth.logs.events import said
+from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import RawRecord, Stream
+from clienthealth.settings import Settings
+
+_DECODERS: dict[Stream | None, Callable[[RawRecord, Settings, int], Decoded]] = {
+    "metrics": decode_metrics,
+    "logs": decode_logs,
+    None: decode_any,
+}
+
+
+@dataclass
+class Found:
+    """What the records of one format hold.
+
+    records  that could be read to the end
+    lines    of logs, whether they say something of Kafka or not; `events`: things of Kafka clients that they say
+    """
+
+    records: int = 0
+    readings: int = 0
+    lines: int = 0
+    events: int = 0
+    dumps: int = 0
+    clients: set[tuple[str | None, ...]] = field(default_factory=set)
+
+
+@dataclass
+class Reject:
+    """Records that are rejected for one reason. `first`: where the first of them stands, and what is said of it."""
+
+    detail: str
+    first: Source
+    records: int = 0
+
+
+@dataclass
+class Survey:
+    """What the records of one topic or file are. A record counts once: by its format, or by its first reject."""
+
+    records: int = 0
+    formats: dict[str, Found] = field(default_factory=dict)
+    rejects: dict[str, Reject] = field(default_factory=dict)
+
+    @property
+    def rejected(self) -> int:
+        """Records of which a part or all cannot be used."""
+        return sum(reject.records for reject in self.rejects.values())
+
+
+def survey(records: Iterable[RawRecord], stream: Stream | None, settings: Settings, now_ms: int) -> Survey:
+    """Look at records of metrics, of logs, or (None) of either.
+
+    Raises ServiceError where a schema registry that they need is away.
+    """
+    found = Survey()
+    decode = _DECODERS[stream]
+    for record in records:
+        found.records += 1
+        _count(found, record, decode(record, settings, now_ms))
+    return found
+
+
+def _count(found: Survey, record: RawRecord, decoded: Decoded) -> None:
+    if decoded.errors:
+        reason, _, detail = decoded.errors[0].partition(":")
+        reject = found.rejects.setdefault(reason, Reject(detail.strip(), record.source))
+        reject.records += 1
+        return
+    of = found.formats.setdefault(decoded.format or "", Found())
+    of.records += 1
+    of.readings += len(decoded.snapshots)
+    of.lines += len(decoded.lines)
+    for snapshot in decoded.snapshots:
+        who = snapshot.client
+        of.clients.add((who.service, who.instance, who.client_id, who.kind))
+    for line in decoded.lines:
+        events, dumps = said(line, record.source)
+        of.events += len(events)
+        of.dumps += len(dumps)
