@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import zstandard
 
-from clienthealth.decode import HEADERS, KINDS, Decoded, decode_any, decode_metrics, fast, latest_ms
+from clienthealth.decode import HEADERS, KINDS, Decoded, decode_any, decode_logs, decode_metrics, fast, latest_ms
 from clienthealth.formats import formats
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.settings import Settings
+from tests.support.fake_registry import AVRO, Registry, framed, serving
 from tests.support.golden_metrics import GOLDEN
 from tests.support.metrics_cases import CASES, record
-from tests.support.mutations import mutated
+from tests.support.mutations import damaged, mutated
 from tests.support.raw_records import ARRIVED_MS, Raw, sample
+from tests.support.raw_records import SAMPLES as SAMPLES_FOLDER
 
 #: What `decode.py` may say of a record that it cannot use.
 REASONS = {
@@ -31,6 +36,7 @@ REASONS = {
     "oversized",
     "truncated-json",
     "unknown-format",
+    "unknown-schema",
     "wrong-types",
 }
 CANONICAL: list[dict[str, Any]] = [
@@ -68,6 +74,21 @@ CANONICAL: list[dict[str, Any]] = [
 WHOLE = [json.dumps(said).encode() for said in CANONICAL]
 SAMPLES = [r.value or b"" for name in GOLDEN for r in sample(name)]
 VARIANTS = [record(name, value).value or b"" for name, (value, _) in CASES.items()]
+LOG_SAMPLES = [
+    r.value or b""
+    for pattern in ("*log*", "filebeat_*", "vector_kafka*", "fluentbit_*")
+    for file in sorted(SAMPLES_FOLDER.glob(pattern))
+    for r in sample(file.name)
+]
+WHO = ("service", "host", "instance", "client_id", "kind", "library", "version", "group")
+AVRO_READINGS = [
+    {
+        "ts": int(said["ts"]),
+        "client": {name: said["client"].get(name) for name in WHO},
+        "metrics": {"select-total": 1.0},
+    }
+    for said in CANONICAL
+]
 RECORDS = 10_000
 HEADER: tuple[dict[str, str], ...] = (
     {},
@@ -85,7 +106,9 @@ def check(found: Decoded) -> None:
     assert found.snapshots or found.lines or found.errors
     assert all(error.split(":")[0] in REASONS for error in found.errors)
     # A mistake of ours, which decode.py turns into a reject.
-    assert not any("Error: " in error for error in found.errors), found.errors
+    assert not any("Error: " in error for error in found.errors if not error.startswith("binary: not of schema")), (
+        found.errors
+    )
     for snapshot in found.snapshots:
         check_snapshot(snapshot)
 
@@ -117,6 +140,49 @@ def test_every_record_is_usable_or_rejected_with_its_reason(seed: int) -> None:
         check(decode_any(raw, SETTINGS, ARRIVED_MS))
         read[found.format if found.snapshots else None] += 1
     assert set(read) - {None} == {fmt.name for fmt in formats("metrics")}
+
+
+#: What stands around a payload; the registry knows schemas 7 (Avro) and 8 (protobuf).
+AROUND: tuple[Callable[[bytes], bytes], ...] = (
+    gzip.compress,
+    zstandard.ZstdCompressor().compress,
+    lambda value: b"\0\0\0\0\x07" + value,
+    lambda value: b"\0\0\0\0\x08\0" + value,
+    lambda value: b"\0\0\0\0\x08\2\0" + value,
+    lambda value: b"\0\0\0\0\x09" + value,
+    lambda value: json.dumps({"schema": None, "payload": value.decode("latin-1")}).encode(),
+    lambda value: b'{"before":null,"op":"c","source":{},"after":' + value + b"}",
+)
+
+
+def test_whatever_stands_around_a_record_it_is_usable_or_rejected() -> None:
+    dice = random.Random(4)
+    registry = Registry()
+    registry.schemas["/schemas/ids/7"] = {"schema": json.dumps(AVRO)}
+    registry.schemas["/schemas/ids/8"] = {"schemaType": "PROTOBUF", "schema": ""}
+    avro = [framed(7, said | {"config": {}}) for said in AVRO_READINGS]
+    seen: Counter[str] = Counter()
+    with serving(registry):
+        settings = registry.settings
+        for n in range(RECORDS // 8):
+            value = dice.choice((*AROUND, *AROUND, bytes))(dice.choice(SAMPLES + LOG_SAMPLES + avro))
+            value = value if dice.random() < 0.3 else damaged(dice, value)
+            raw = Raw("x", value, n, b"s|i|c").record
+            for decode in (decode_metrics, decode_any, decode_logs):
+                found = decode(raw, settings, ARRIVED_MS)
+                check(found)
+                seen.update(error.partition(":")[0] for error in found.errors)
+                seen["used"] += bool(found.snapshots or found.lines)
+    assert seen["used"] > RECORDS / 80 and seen["unknown-schema"] and seen["binary"]
+
+
+@pytest.mark.parametrize("around", AROUND[:2])
+def test_a_bomb_is_a_reject_wherever_it_stands(around: Callable[[bytes], bytes]) -> None:
+    bomb = around(b" " * 8_000_000)
+    for value in (bomb, b"\0\0\0\0\x08\0" + bomb, bomb * 3):
+        for decode in (decode_metrics, decode_any, decode_logs):
+            (error,) = decode(Raw("x", value).record, SETTINGS, ARRIVED_MS).errors
+            assert error.partition(":")[0] in ("oversized", "binary")
 
 
 def test_the_fast_path_reads_what_the_careful_one_reads() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import zstandard
 from clienthealth.decode import Decoded, decode_logs, decode_metrics
 from clienthealth.errors import ServiceError
 from clienthealth.settings import Settings
+from deploy.demo.processes import free_port
 from tests.support import fake_registry
 from tests.support.fake_registry import AVRO, Registry
 from tests.support.raw_records import ARRIVED_MS, Raw, sample
@@ -132,6 +135,18 @@ def test_a_registry_that_is_away_or_refuses_fails_what_is_read_instead_of_losing
     (tmp_path / "password").write_text("rosebud\n")
     named = replace(settings.registry, user="reader", password_file=str(tmp_path / "password"))
     assert is_the_reading(metrics(framed(7), replace(settings, registry=named)))
+
+
+def test_a_registry_that_comes_back_has_delayed_its_records(caplog: pytest.LogCaptureFixture) -> None:
+    made = Registry({"/schemas/ids/7": {"schema": json.dumps(AVRO)}}, url=f"http://127.0.0.1:{free_port()}")
+    settings = replace(made.settings, registry=replace(made.settings.registry, patience_seconds=30.0))
+    with ExitStack() as stack:
+        comes = threading.Timer(0.3, lambda: stack.enter_context(fake_registry.serving(made)))
+        comes.start()
+        assert is_the_reading(metrics(framed(7), settings))
+        comes.join()
+    assert "the schema registry does not answer" in caplog.text
+    assert made.asked == ["/schemas/ids/7"]
 
 
 @pytest.mark.parametrize(
