@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -52,17 +53,25 @@ _HEADERS = "array<struct<key:string,value:binary>>"
 class Batch:
     """What is done with each batch of the query.
 
-    `paced`: after a batch of few records is waited for the next until `trigger_seconds` are over, or until `stop`.
+    `before` is called before anything of it is read. `paced`: after a batch of few records is waited for the next until
+    `trigger_seconds` are over, or until `stop`.
     """
 
     def __init__(
-        self, settings: Settings, metrics: SelfMetrics, guard: Guard, stop: threading.Event, paced: bool = True
+        self,
+        settings: Settings,
+        metrics: SelfMetrics,
+        guard: Guard,
+        stop: threading.Event,
+        before: Callable[[], None],
+        paced: bool = True,
     ) -> None:
         self._settings, self._metrics, self._guard, self._stop = settings, metrics, guard, stop
-        self._paced = paced
+        self._before, self._paced = before, paced
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         begun = time.monotonic()
+        self._before()
         records = self._work(batch, batch_id)
         pause = self._settings.monitor.trigger_seconds - (time.monotonic() - begun)
         # A batch costs half a second of CPU, however small: what is little waits for more. A backlog does not.

@@ -1,13 +1,15 @@
 """What Kafka had deleted before it was read, and input topics that are not there: counted, never a reason to stop.
 
-The source passes over gaps; here they are noticed, by comparing how far the query has read with what the brokers still
-have. A topic that was made anew shows in the progress of the query (`SelfMetrics.progressed`). The brokers are asked
-with the Java client, which knows every security option that Spark's own clients do.
+The source passes over gaps; here they are noticed, by comparing, before each batch, how far the query has read with
+what the brokers still have. A topic that was made anew shows in the progress of the query (`SelfMetrics.progressed`).
+The brokers are asked with the Java client, which knows every security option that Spark's own clients do.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
@@ -42,12 +44,26 @@ class Losses:
             properties.setProperty(name.removeprefix("kafka."), value)
         self._admin: Any = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
         self._seen: dict[tuple[str, int], int] = {}
+        self._lock, self._looked = threading.Lock(), 0.0
         for topic in self._topics:
             metrics.lost.labels(topic)
             metrics.recreated.labels(topic)
 
-    def look(self, positions: Positions) -> None:
-        """Count what is lost. Brokers that do not answer are asked another time."""
+    def look(self, positions: Positions, after: float = 0.0) -> None:
+        """Count what is lost, unless it is less than `after` seconds ago that this was done.
+
+        Brokers that do not answer are asked another time.
+        """
+        with self._lock:
+            if time.monotonic() - self._looked >= after:
+                self._look(positions)
+                self._looked = time.monotonic()
+
+    def close(self) -> None:
+        """Close the client."""
+        self._admin.close()
+
+    def _look(self, positions: Positions) -> None:
         try:
             there = {str(name) for name in self._admin.listTopics().names().get()}
             for topic in self._topics:
@@ -55,10 +71,6 @@ class Losses:
             self._compare({where: at for where, at in positions.items() if where[0] in there})
         except Py4JJavaError as error:
             log.warning("what Kafka has deleted cannot be seen: %s", str(error.java_exception))
-
-    def close(self) -> None:
-        """Close the client."""
-        self._admin.close()
 
     def _compare(self, positions: Positions) -> None:
         for where, earliest in self._earliest(positions).items():

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 STOP_SECONDS = 60
 #: How long a JVM that answers no more may take to end; what it ends with for want of memory (ExitOnOutOfMemoryError).
 JVM_SECONDS, OUT_OF_MEMORY = 10, 3
-#: How often is compared what was read with what Kafka still has.
+#: So often is compared what was read with what Kafka still has, where no batch does it.
 LOOK_SECONDS = 10
 
 
@@ -61,8 +61,12 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
             guard.begin(heap_ran_out)
             losses = Losses(spark, settings, metrics)
             losses.look(checkpoint.positions())
+
+            def look(after: float) -> None:
+                losses.look(listener.positions, after)
+
             while not stop.is_set():
-                _until_more_is_read(spark, settings, metrics, guard, stop, lambda: losses.look(listener.positions))
+                _until_more_is_read(spark, settings, metrics, guard, stop, look)
             guard.ended(None)
             losses.close()
             # Else Spark goes on to call a process that has ended, and says so at length.
@@ -82,14 +86,15 @@ def _until_more_is_read(
     metrics: SelfMetrics,
     guard: Guard,
     stop: threading.Event,
-    look: Callable[[], None],
+    look: Callable[[float], None],
 ) -> None:
     """Run the query until it is to stop, or until more may be read at a time than it was started with."""
     if guard.limit >= settings.monitor.max_offsets_per_trigger:
         guard.unlimited()
-    running = query.start(spark, settings, Batch(settings, metrics, guard, stop, paced=not guard.limit), guard.limit)
+    batch = Batch(settings, metrics, guard, stop, before=lambda: look(0), paced=not guard.limit)
+    running = query.start(spark, settings, batch, guard.limit)
     log.info("the monitor runs" if not guard.limit else f"the monitor reads {guard.limit} records at a time")
-    parent, batches, looked = os.getppid(), metrics.batches, time.monotonic()
+    parent, batches = os.getppid(), metrics.batches
     try:
         while not stop.is_set():
             # A failed query raises here.
@@ -98,9 +103,7 @@ def _until_more_is_read(
             if guard.committed(metrics.batches - batches):
                 return _stop(running)
             batches = metrics.batches
-            if time.monotonic() - looked > LOOK_SECONDS:
-                look()
-                looked = time.monotonic()
+            look(LOOK_SECONDS)
             if os.getppid() != parent:
                 log.error("whoever started the monitor has ended")
                 stop.set()

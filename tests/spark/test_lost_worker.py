@@ -1,0 +1,24 @@
+"""A Python worker of Spark that is gone in the midst of its work, as when the kernel ends it for want of memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+
+def test_a_lost_python_worker_costs_a_second_try_of_its_task(spark: SparkSession) -> None:
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        for batch in batches:
+            yield batch
+            if context.attemptNumber() == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    found = spark.range(0, 1000, numPartitions=2).mapInArrow(read, "id long").collect()
+    assert sorted(row["id"] for row in found) == list(range(1000))
