@@ -82,7 +82,7 @@ def _records(lab: Lab, share: float, found: Found) -> None:
             monitor.work_off(METRICS, count, LIMIT_SECONDS)
         seconds = time.time() - began
         read, rejected = _total(monitor, "records_read_total"), monitor.rejected()
-        unreadable = sum(1 for number in range(count) if _corrupted(number) == "cut")
+        unreadable = sum(1 for number in range(count) if corruption(number) == "cut")
         told_of, twice = _rejects(lab, monitor)
         found.lines.append(
             f"{count:,} records of {CLIENTS:,} clients, {CORRUPT:.0%} of them corrupt (half cut off, half with a byte "
@@ -223,7 +223,7 @@ def _publisher(lab: Lab, what: str, count: int) -> Iterator[subprocess.Popen[byt
         process.wait()
 
 
-def _corrupted(number: int) -> str | None:
+def corruption(number: int) -> str | None:
     """What happens to a record of the flood of records."""
     chosen = (number * 2_654_435_761) % 1000
     return "cut" if chosen < 500 * CORRUPT else "changed" if chosen < 1000 * CORRUPT else None
@@ -236,7 +236,7 @@ def records(count: int) -> Iterator[tuple[bytes, bytes]]:
     for number in range(count):
         client, reading = number % CLIENTS, number // CLIENTS
         key, value = template.record(values(client, reading, start_ms + reading * INTERVAL_MS))
-        match _corrupted(number):
+        match corruption(number):
             case "cut":
                 value = value[: chosen.randrange(1, len(value) - 1)]
             case "changed":
