@@ -250,6 +250,8 @@ class Run:
                 "metrics_port": free_port(),
             },
             "registry": {"url": self.registry.url},
+            # Silence that all share does not count, so how long an end is shown hangs on how the input is cut.
+            "absence": {"shown_seconds": 7 * 86_400},
             "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
         }
         # A JSON value is a TOML value too.

@@ -50,3 +50,20 @@ def test_a_client_alone_on_its_topic_is_measured_by_the_clock_of_this_machine() 
     for n in range(12):
         monitor.batch([snapshot(10 * n + 200, metrics(n), "alone")], 10 * n + 1)
     assert monitor.records["shop|h:1|alone"]["indicators"]["clock"]["text"] == "clock ahead by 199 s"
+
+
+def test_who_has_gone_within_a_long_backlog_of_few_clients_has_no_wrong_clock() -> None:
+    # Four clients report for half a minute each and end; five begin as late as the others are gone, and go on.
+    early = [
+        snapshot(s, metrics(s), f"early-{n}", instance=f"h:e{n}", host=f"e{n}") for n in range(4) for s in (0, 15, 30)
+    ]
+    later = [
+        snapshot(s, metrics(s), f"later-{n}", instance=f"h:l{n}", host=f"l{n}")
+        for n in range(5)
+        for s in range(100, 220, 10)
+    ]
+    monitor = Stepped()
+    monitor.batch(sorted(early + later, key=lambda one: one.ts_ms or 0), 220)
+    monitor.batch([snapshot(s, metrics(s), "later-0", instance="h:l0", host="l0") for s in (230, 240, 300)], 300)
+    assert [key for key, record in monitor.records.items() if record["indicators"].get("clock")] == []
+    assert not any(row.get("clock_skew_seconds") for row in monitor.minutes)

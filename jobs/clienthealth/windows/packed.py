@@ -383,20 +383,21 @@ NEIGHBOURS, SKEW_MS = 64, 60_000
 def _clock(times: NDArray[np.float64], clients: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """For each time what the clients of the block that it stands in say, each by its newest: the median of these.
 
-    Never less than that of a block before. Then, for each, how long the block is: the median of what lies between the
-    oldest and the newest of its clients. Where few report it spans minutes, and who has gone within it was no liar.
+    Never less than that of a block before. Then, for each, how long the block is: from when a third of its clients
+    had begun to that median. Where few report it spans minutes, and who has gone within it was no liar.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
     of_block, of_client = block[order], clients[order]
     newest = np.append((of_block[1:] != of_block[:-1]) | (of_client[1:] != of_client[:-1]), True)
     votes, voted = times[order][newest], of_block[newest]
-    spans = votes - times[order][np.append(True, newest[:-1])]
+    begins = times[order][np.append(True, newest[:-1])]
     counts = np.bincount(voted)
+    first = np.cumsum(counts) - counts
     # The lower one of two: a clock that is behind says later that somebody has gone, one that is ahead wrongly.
-    middle = np.cumsum(counts) - counts + (counts - 1) // 2
-    medians, spans = (found[np.lexsort((found, voted))][middle] for found in (votes, spans))
-    return np.maximum.accumulate(medians)[block], spans[block]
+    medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
+    spans = medians - begins[np.lexsort((begins, voted))][first + (counts + 1) // 3]
+    return medians[block], np.maximum(spans, 0.0)[block]
 
 
 _part = struct.Struct(f"={PART_WIDTH}d").pack
