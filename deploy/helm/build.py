@@ -5,7 +5,6 @@ The values of the chart have the types of their defaults in values.yaml; those u
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import tomllib
@@ -17,6 +16,7 @@ import yaml
 from clienthealth.modes import modes
 from clienthealth.platform import checkout
 from clienthealth.settings import Settings
+from clienthealth.settings.fields import LARGEST, Key, keys
 
 CHART = "deploy/helm/kafka-client-health"
 #: Of Kubernetes, which checks them itself.
@@ -65,31 +65,29 @@ def _of_default(name: str, default: Any) -> Schema:
 
 
 def _settings() -> dict[str, Schema]:
-    kinds = typing.get_type_hints(Settings)
-    sections = {
-        section.name: _closed(_keys(kinds[section.name]))
-        for section in dataclasses.fields(Settings)
-        if section.name != "modes"
-    }
-    limits = {m.id: [limit.name for limit in dataclasses.fields(m.thresholds)] for m in modes().values()}
-    sections["modes"] = _closed(
-        {mode: _closed({name: {"type": "number"} for name in names}) for mode, names in limits.items()}
+    sections = {n: _section(kind) for n, kind in typing.get_type_hints(Settings).items() if n != "modes"}
+    return {**sections, "modes": _closed({mode.id: _section(type(mode.thresholds)) for mode in modes().values()})}
+
+
+def _section(section: type) -> Schema:
+    return _closed(
+        {name: {**_of_type(key.kind, key), "description": key.reason} for name, key in keys(section).items()}
     )
-    return sections
 
 
-def _keys(section: Any) -> dict[str, Schema]:
-    kinds = typing.get_type_hints(section)
-    return {
-        key.name: {**_of_type(kinds[key.name]), "description": key.metadata["reason"]}
-        for key in dataclasses.fields(section)
-    }
-
-
-def _of_type(kind: Any) -> Schema:
+def _of_type(kind: Any, key: Key) -> Schema:
     origin = typing.get_origin(kind)
     if origin is tuple:
-        return {"type": "array", "items": _of_type(typing.get_args(kind)[0])}
+        return {"type": "array", "items": _of_type(typing.get_args(kind)[0], key)}
     if origin is dict:
-        return {"type": "object", "additionalProperties": _of_type(typing.get_args(kind)[1])}
-    return {"type": _TYPES[kind]}
+        return {"type": "object", "additionalProperties": _of_type(typing.get_args(kind)[1], key)}
+    bounds, of = key.bounds, {"type": _TYPES[kind]}
+    if key.number:
+        ends = {"minimum": bounds.at_least, "maximum": LARGEST if bounds.at_most is None else bounds.at_most}
+        # A bound that another setting is, JSON schemas cannot tell: it is checked when the settings are read.
+        return {**of, **{name: end for name, end in ends.items() if isinstance(end, int | float)}}
+    if bounds.one_of:
+        return {**of, "enum": list(bounds.one_of)}
+    if bounds.form and bounds.form.pattern:
+        return {**of, "pattern": f"^(?:{'|' * (key.default == '')}{bounds.form.pattern})$"}
+    return {**of, "minLength": 1} if kind is str and key.default and key.kind is str else of

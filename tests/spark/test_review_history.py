@@ -10,7 +10,7 @@ import pytest
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
-from clienthealth.errors import InputError, SettingsError
+from clienthealth.errors import InputError
 from clienthealth.incidents import Transition
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
@@ -108,8 +108,3 @@ def test_maintenance_deletes_old_days_joins_small_files_and_then_has_nothing_to_
     assert (again.days, again.removed, again.added, again.files) == (0, 0, 0, 2)
     assert count(spark, root, "quality") == 5
     assert before is not None
-
-
-def test_maintenance_keeps_at_least_a_day(spark: SparkSession, root: str) -> None:
-    with pytest.raises(SettingsError, match="at least one day"):
-        list(maintain(spark, root, 0, date(2026, 11, 21)))

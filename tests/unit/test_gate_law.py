@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from clienthealth.judging import gate, verdict
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import ClientWindow
-from clienthealth.modes import FailureMode, modes
+from clienthealth.modes import FailureMode, modes, producer_callback_deadlock
+from clienthealth.settings.fields import keys
 from clienthealth.windows.view import Windows
 from tests.scenarios import _making as making
 from tests.scenarios import scenarios
@@ -80,11 +81,13 @@ def test_recorded_and_made_windows(mode: FailureMode, every_ms: int) -> None:
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_whatever_the_thresholds_are(mode: FailureMode, data: st.DataObject) -> None:
-    changes = {
-        field.name: type(value)(value * data.draw(st.sampled_from(SHARES), field.name))
-        for field in dataclasses.fields(mode.thresholds)
-        if isinstance(value := getattr(mode.thresholds, field.name), int | float)
-    }
+    changes: dict[str, float] = {}
+    for name, key in keys(type(mode.thresholds)).items():
+        wanted = key.default * data.draw(st.sampled_from(SHARES), name)
+        low, high = key.bounds.at_least, key.bounds.at_most
+        least = changes[low] if isinstance(low, str) else low
+        assert least is not None and not isinstance(high, str)
+        changes[name] = type(key.default)(max(least, wanted if high is None else min(wanted, high)))
     dice = random.Random(data.draw(st.integers(0, 2**32), "windows"))
     windows = [*dice.sample(recorded(10_000), 25), *dice.sample(made(), 10), *arbitrary(dice.randrange(50))]
     assert_law(mode, windows, dataclasses.replace(mode.thresholds, **changes))
@@ -92,7 +95,7 @@ def test_whatever_the_thresholds_are(mode: FailureMode, data: st.DataObject) -> 
 
 def test_a_stretch_between_two_readings_is_enough_where_the_thresholds_say_so() -> None:
     mode = modes()["producer-callback-deadlock"]
-    limits = dataclasses.replace(mode.thresholds, min_fills=1, suspect_frozen_seconds=8)
+    limits = producer_callback_deadlock.Thresholds(min_fills=1, suspect_frozen_seconds=8)
     readings = making.producer(making.stuck_at(500, 45), making.filling(200_000, 40, 32 * making.MIB), until=50)
     last = readings[-1]
     stuck = dataclasses.replace(

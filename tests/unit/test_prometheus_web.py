@@ -146,7 +146,6 @@ def test_tls_and_a_peer_that_never_shakes_hands(certificate: tuple[str, str]) ->
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tls_cert": "/nowhere.pem"}, "belong together"),
         ({"tls_cert": "/nowhere.pem", "tls_key": "/nowhere.pem"}, "cannot be used: No such file"),
         ({"basic_auth_file": "/nowhere"}, "cannot be read: No such file"),
     ],

@@ -34,9 +34,9 @@ def test_lists_come_comma_separated_from_the_environment() -> None:
     [
         ("[monitr]\n", "unknown section [monitr]"),
         ("[monitor]\ntriger_seconds = 1\n", "has no key 'triger_seconds'"),
-        ('[monitor]\ntrigger_seconds = "x"\n', "trigger_seconds is not a whole number"),
-        ("[monitor]\ntrigger_seconds = true\n", "trigger_seconds is not a whole number"),
-        ("[topics]\nmetrics = 'one'\n", "is not a list of strings"),
+        ('[monitor]\ntrigger_seconds = "x"\n', "trigger_seconds must be a whole number, 0 to 86400"),
+        ("[monitor]\ntrigger_seconds = true\n", "trigger_seconds must be a whole number, 0 to 86400"),
+        ("[topics]\nmetrics = 'one'\n", "must be a list of strings"),
         ("[modes.no-such-mode]\nx = 1\n", "unknown mode"),
         ("kafka = 1\n", "must be a section"),
         ("[kafka\n", "not valid TOML"),
@@ -52,7 +52,7 @@ def test_what_is_wrong_in_a_file_is_said(tmp_path: Path, text: str, complaint: s
     [
         ("KAFKA_HEALTH_NOPE_X", "no section 'nope'"),
         ("KAFKA_HEALTH_MONITOR_NOPE", "has no key 'nope'"),
-        ("KAFKA_HEALTH_MONITOR_TRIGGER_SECONDS", "is not"),
+        ("KAFKA_HEALTH_MONITOR_TRIGGER_SECONDS", r"\[monitor\] trigger_seconds must be a whole number"),
     ],
 )
 def test_a_wrong_variable_is_an_error(variable: str, complaint: str) -> None:

@@ -14,7 +14,6 @@ from clienthealth.doctor.limits import limits
 from clienthealth.errors import SettingsError
 from clienthealth.self_monitoring.metrics import SelfMetrics
 from clienthealth.settings import MonitorSettings, Settings
-from clienthealth.streaming.session import driver_options
 from clienthealth.streaming.stepping import Summary
 
 
@@ -75,8 +74,8 @@ def test_spark_submit_is_told_heap_stack_logging_and_to_end_without_memory(
 
 
 def test_a_heap_in_which_spark_does_not_start_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"heap_mb is 300: Spark needs 512"):
-        driver_options(Settings(monitor=MonitorSettings(heap_mb=300)))
+    with pytest.raises(SettingsError, match=r"^heap_mb must be a whole number, at least 512, not 300$"):
+        MonitorSettings(heap_mb=300)
 
 
 def test_doctor_shows_limits_and_what_they_left_out() -> None:

@@ -12,19 +12,29 @@ class Limits:
     """Shares are 0 to 1, times are seconds; never counts, which mean something else for every client."""
 
     buffer_used_ratio: float = threshold(
-        0.8, "a producer with less than a fifth of its buffer left has little to absorb"
+        0.8, "a producer with less than a fifth of its buffer left has little to absorb", at_least=0, at_most=1
     )
-    buffer_full_ratio: float = threshold(0.95, "practically full: the next large batch has to wait")
-    buffer_seconds_to_full: float = threshold(600, "ten minutes are enough to look before send() begins to block")
-    callback_seconds: float = threshold(0.05, "at 50 ms a record the one I/O thread delivers 20 records a second")
+    buffer_full_ratio: float = threshold(
+        0.95, "practically full: the next large batch has to wait", at_least=0, at_most=1
+    )
+    buffer_seconds_to_full: float = threshold(
+        600, "ten minutes are enough to look before send() begins to block", at_least=0
+    )
+    callback_seconds: float = threshold(
+        0.05, "at 50 ms a record the one I/O thread delivers 20 records a second", at_least=0
+    )
     io_thread_busy_ratio: float = threshold(
-        0.5, "healthy I/O threads were busy 0.02–0.07 of the time, slow callbacks 0.8"
+        0.5, "healthy I/O threads were busy 0.02–0.07 of the time, slow callbacks 0.8", at_least=0, at_most=1
     )
-    queue_used_ratio: float = threshold(0.9, "the topic's handler does not keep up with what was fetched for it")
+    queue_used_ratio: float = threshold(
+        0.9, "the topic's handler does not keep up with what was fetched for it", at_least=0, at_most=1
+    )
     retention_used_ratio: float = threshold(
-        0.8, "a fifth of the retained log is left before unread records are deleted"
+        0.8, "a fifth of the retained log is left before unread records are deleted", at_least=0, at_most=1
     )
-    retention_lost_ratio: float = threshold(0.95, "the oldest unread records are about to be deleted")
+    retention_lost_ratio: float = threshold(
+        0.95, "the oldest unread records are about to be deleted", at_least=0, at_most=1
+    )
 
 
 LIMITS = Limits()

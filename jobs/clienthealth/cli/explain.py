@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import importlib
 import json
 import textwrap
@@ -15,6 +14,7 @@ from clienthealth.configuration import load
 from clienthealth.errors import InputError
 from clienthealth.logs.signatures import SIGNATURES
 from clienthealth.modes import FailureMode, modes
+from clienthealth.settings.fields import keys
 
 HELP = "explain a failure mode: meaning, thresholds in force, evidence, what to do"
 
@@ -45,12 +45,13 @@ def explanation(mode: FailureMode, overrides: Mapping[str, float]) -> dict[str, 
         "confused_with": list(mode.confused_with),
         "thresholds": [
             {
-                "name": field.name,
-                "value": overrides.get(field.name, getattr(mode.thresholds, field.name)),
-                "default": getattr(mode.thresholds, field.name),
-                "reason": field.metadata["reason"],
+                "name": key.name,
+                "value": overrides.get(key.name, key.default),
+                "default": key.default,
+                "bounds": key.range,
+                "reason": key.reason,
             }
-            for field in dataclasses.fields(mode.thresholds)
+            for key in keys(type(mode.thresholds)).values()
         ],
         "log_lines": [signature.id for signature in SIGNATURES if signature.mode == mode.id],
         "background": [" ".join(part.split()) for part in (module.__doc__ or "").split("\n\n")[1:]],

@@ -1,23 +1,24 @@
 """The settings in force, read from a TOML file and from the environment.
 
 The file is `--config` or $KAFKA_HEALTH_CONFIG; the environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) wins. A key that is not
-known is an error in both. No error repeats a value: it may be a secret.
+known is an error in both. No error repeats a text: it may be a secret.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import tomllib
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from clienthealth.errors import SettingsError
 from clienthealth.settings import Settings
+from clienthealth.settings.fields import complaint, keys
 
+_T = TypeVar("_T")
 PREFIX = "KAFKA_HEALTH_"
 #: Variables with the prefix that are no settings: the file to read; where jars are kept and come from (jars.py).
 NOT_SETTINGS = frozenset({"KAFKA_HEALTH_CONFIG", "KAFKA_HEALTH_CACHE", "KAFKA_HEALTH_MAVEN_URL"})
@@ -26,52 +27,47 @@ NOT_SETTINGS = frozenset({"KAFKA_HEALTH_CONFIG", "KAFKA_HEALTH_CACHE", "KAFKA_HE
 def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
     """The settings in force: defaults, then the file, then the environment. Raises SettingsError."""
     chosen = path or environ.get(f"{PREFIX}CONFIG")
-    tables: dict[str, dict[str, Any]] = {}
-    if chosen:
-        try:
-            tables = tomllib.loads(Path(chosen).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise SettingsError(f"{chosen}: cannot be read: {error.strerror}") from error
-        except UnicodeDecodeError:
-            raise SettingsError(f"{chosen}: not UTF-8") from None
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise SettingsError(f"{chosen}: not valid TOML{_place(error)}") from None
-    sections = {f.name: f for f in dataclasses.fields(Settings)}
-    for name, table in tables.items():
-        if name not in sections:
-            raise SettingsError(f"{chosen}: unknown section [{name}]; known are {', '.join(sections)}")
-        if not isinstance(table, dict):
-            raise SettingsError(f"{chosen}: {name} must be a section, written [{name}]")
-    values: dict[str, dict[str, Any]] = {name: dict(table) for name, table in tables.items()}
+    values = _tables(chosen) if chosen else {}
+    #: Section and key of what does not come from the file → the variable.
+    variables: dict[tuple[str, str], str] = {}
     for variable, text in environ.items():
-        if not variable.startswith(PREFIX) or variable in NOT_SETTINGS:
-            continue
-        section, _, key = variable.removeprefix(PREFIX).lower().partition("_")
-        if section not in sections or section == "modes":
-            raise SettingsError(f"environment: {variable}: there is no section '{section}'")
-        values.setdefault(section, {})[key] = _parse(section, key, text, variable)
+        if variable.startswith(PREFIX) and variable not in NOT_SETTINGS:
+            section, _, key = variable.removeprefix(PREFIX).lower().partition("_")
+            values.setdefault(section, {})[key] = _parse(section, key, text, variable)
+            variables[section, key] = variable
+
+    def where(section: str, key: str = "") -> str:
+        return f"environment: {variables[section, key]}" if (section, key) in variables else str(chosen)
+
     built: dict[str, Any] = {}
-    for name, section_values in values.items():
-        built[name] = _modes(section_values) if name == "modes" else _section(name, section_values, chosen)
-    return Settings(**built)
+    for name, table in values.items():
+        if name == "modes":
+            built[name] = {mode: _thresholds(mode, overrides, str(chosen)) for mode, overrides in table.items()}
+        else:
+            fitted = _fitted(_SECTIONS[name], table, name, where)
+            built[name] = _whole(_SECTIONS[name], fitted, f"{chosen or 'environment'}: [{name}] ")
+    return _whole(Settings, built, f"{chosen or 'environment'}: ")
 
 
-def _types(section: str) -> dict[str, Any]:
-    return typing.get_type_hints(typing.get_type_hints(Settings)[section])
+_SECTIONS = {name: kind for name, kind in typing.get_type_hints(Settings).items() if name != "modes"}
 
 
-def _parse(section: str, key: str, text: str, variable: str) -> Any:
-    kind = _types(section).get(key)
-    if kind is None:
-        raise SettingsError(f"environment: {variable}: [{section}] has no key '{key}'")
-    if typing.get_origin(kind) is tuple:
-        return [part.strip() for part in text.split(",") if part.strip()]
-    if kind is str:
-        return text
+def _tables(path: str) -> dict[str, dict[str, Any]]:
+    """The sections of a file, as it says them."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
-        raise SettingsError(f"environment: {variable} is not {_wanted(kind)} as TOML writes it") from None
+        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path}: not UTF-8") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is no error of TOML's own
+        raise SettingsError(f"{path}: not valid TOML{_place(error)}") from None
+    for name, table in tables.items():
+        if name not in (*_SECTIONS, "modes"):
+            raise SettingsError(f"{path}: unknown section [{name}]; known are {', '.join((*_SECTIONS, 'modes'))}")
+        if not isinstance(table, dict):
+            raise SettingsError(f"{path}: {name} must be a section, written [{name}]")
+    return tables
 
 
 def _place(error: Exception) -> str:
@@ -80,51 +76,48 @@ def _place(error: Exception) -> str:
     return f" (at {found[1]})" if found else ""
 
 
-def _wanted(kind: Any) -> str:
-    origin = typing.get_origin(kind)
-    if origin in (tuple, dict):
-        return "a list of strings" if origin is tuple else f"a table of {typing.get_args(kind)[1].__name__}"
-    return {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}[kind]
+def _parse(section: str, name: str, text: str, variable: str) -> Any:
+    if section not in _SECTIONS:
+        raise SettingsError(f"environment: {variable}: there is no section '{section}'")
+    key = keys(_SECTIONS[section]).get(name)
+    if key is None:
+        raise SettingsError(f"environment: {variable}: [{section}] has no key '{name}'")
+    if typing.get_origin(key.kind) is tuple:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if key.kind is str:
+        return text
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        raise SettingsError(f"environment: {variable}: [{section}] {name} must be {key.wanted}") from None
 
 
-def _section(name: str, values: Mapping[str, Any], path: str | None) -> Any:
-    kinds = _types(name)
-    where = path or "environment"
-    checked: dict[str, Any] = {}
-    for key, value in values.items():
-        if key not in kinds:
-            raise SettingsError(f"{where}: [{name}] has no key '{key}'; known are {', '.join(kinds)}")
-        checked[key] = _checked(value, kinds[key], f"{where}: [{name}] {key}")
-    return typing.get_type_hints(Settings)[name](**checked)
+def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable[[str, str], str]) -> dict[str, Any]:
+    """The values of a section by key, each as its type has it. Raises SettingsError on the first that cannot be."""
+    known = keys(section)
+    for key in values:
+        if key not in known:
+            raise SettingsError(f"{where(name, key)}: [{name}] has no key '{key}'; known are {', '.join(known)}")
+    wrong = complaint(section, values)
+    if wrong:
+        key, words = wrong
+        raise SettingsError(f"{where(name, key)}: [{name}] {key} {words}")
+    return {key: known[key].fitted(value) for key, value in values.items()}
 
 
-def _checked(value: Any, kind: Any, where: str) -> Any:
-    origin = typing.get_origin(kind)
-    if origin is tuple and isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    if origin is dict and isinstance(value, dict):
-        inner = typing.get_args(kind)[1]
-        return {str(key): _checked(item, inner, f"{where}.{key}") for key, item in value.items()}
-    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    if kind in (int, str, bool) and type(value) is kind:
-        return value
-    raise SettingsError(f"{where} is not {_wanted(kind)}")
+def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T:
+    """Made of values that are right, each for itself. Raises SettingsError where they contradict each other."""
+    try:
+        return kind(**values)
+    except SettingsError as error:
+        raise SettingsError(f"{where}{error}") from None
 
 
-def _modes(tables: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+def _thresholds(mode: str, overrides: Any, path: str) -> dict[str, float]:
     from clienthealth.modes import modes
 
-    known = modes()
-    for mode, overrides in tables.items():
-        if mode not in known:
-            raise SettingsError(f"[modes.{mode}]: unknown mode; known are {', '.join(known)}")
-        if not isinstance(overrides, dict):
-            raise SettingsError(f"modes.{mode} must be a section, written [modes.{mode}]")
-        names = {f.name for f in dataclasses.fields(known[mode].thresholds)}
-        for key, value in overrides.items():
-            if key not in names:
-                raise SettingsError(f"[modes.{mode}] has no threshold '{key}'; known are {', '.join(sorted(names))}")
-            if type(value) not in (int, float):
-                raise SettingsError(f"[modes.{mode}] {key} is not a number")
-    return {mode: dict(overrides) for mode, overrides in tables.items()}
+    if mode not in modes():
+        raise SettingsError(f"{path}: [modes.{mode}]: unknown mode; known are {', '.join(modes())}")
+    if not isinstance(overrides, dict):
+        raise SettingsError(f"{path}: modes.{mode} must be a section, written [modes.{mode}]")
+    return _fitted(type(modes()[mode].thresholds), overrides, f"modes.{mode}", lambda *_: path)

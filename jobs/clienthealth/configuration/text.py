@@ -16,13 +16,8 @@ def in_force(settings: Settings, changed_only: bool = False) -> str:
     for section in dataclasses.fields(settings):
         if section.name == "modes":
             continue
-        values, defaults = getattr(settings, section.name), getattr(Settings(), section.name)
-        shown = {
-            key.name: getattr(values, key.name)
-            for key in dataclasses.fields(values)
-            if not changed_only or getattr(values, key.name) != getattr(defaults, key.name)
-        }
-        shown = {name: _public(value) for name, value in shown.items()}
+        values, defaults = vars(getattr(settings, section.name)), vars(getattr(Settings(), section.name))
+        shown = {name: _public(value) for name, value in values.items() if not changed_only or value != defaults[name]}
         if shown:
             lines += [f"[{section.name}]", *(f"{key} = {toml(value)}" for key, value in shown.items()), ""]
     for mode, thresholds in settings.modes.items():

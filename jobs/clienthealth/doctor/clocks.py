@@ -15,6 +15,7 @@ from clienthealth.decode import decode_metrics
 from clienthealth.doctor import Finding
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.settings import Settings
+from clienthealth.settings.fields import LARGEST
 
 ABOUT = "clock"
 #: A reading may be told a little before or after our time; more shifts windows.
@@ -85,7 +86,7 @@ def _worst(skews: dict[str, float]) -> str:
 
 
 def _told(settings: Settings, records: Iterable[RawRecord], now: float) -> Iterator[Told]:
-    anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=2**31))
+    anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
     for record in records:
         for snapshot in decode_metrics(record, anytime, int(now * 1000)).snapshots:
             if snapshot.ts_ms is not None:

@@ -9,7 +9,6 @@ clients, and what passes goes to the judge, which asks the same function of one 
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
@@ -23,12 +22,15 @@ from numpy.typing import NDArray
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import EvidenceKind, Verdict
+from clienthealth.settings.fields import Checked, setting
 from clienthealth.windows.columns import Bools
 from clienthealth.windows.view import MIN_READINGS, Windows
 
 __all__ = ["FEW", "MIN_READINGS", "FailureMode", "Gate", "Judge", "Texts", "first_reason", "modes", "threshold"]
 
 FEW = f"fewer than {MIN_READINGS} readings"
+#: A field of a class of thresholds: its default, the reason for it, its bounds.
+threshold = setting
 #: One text per window; empty where it does not apply.
 Texts = NDArray[np.object_]
 
@@ -97,7 +99,7 @@ class FailureMode:
     action: str
     kinds: frozenset[Kind]
     evidence: tuple[EvidenceKind, ...]
-    thresholds: Any
+    thresholds: Checked
     confused_with: tuple[str, ...]
     judge: Judge
     gate: Gate | None
@@ -118,11 +120,6 @@ def first_reason(size: int, *cases: tuple[str, Bools]) -> Texts:
     for text, applies in reversed(cases):
         found[applies] = text
     return found
-
-
-def threshold(default: Any, reason: str) -> Any:
-    """A field of a thresholds dataclass: its default value and the reason for it."""
-    return dataclasses.field(default=default, metadata={"reason": reason})
 
 
 @cache

@@ -43,6 +43,7 @@ from clienthealth.modes._evidence import (
     quoted,
     sightings,
 )
+from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Floats
 from clienthealth.windows.view import Windows
 
@@ -59,45 +60,62 @@ FETCHER = "ConsumerFetcherThread-"
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class Thresholds(Checked):
     """When failing look-ups are an endless loop."""
 
     pause_seconds: float = threshold(
-        0.9, "a pause: the look-up waits offsets.channel.backoff.ms, 1 s by default, between rounds"
+        0.9, "a pause: the look-up waits offsets.channel.backoff.ms, 1 s by default, between rounds", at_least=0
     )
     gap_seconds: float = threshold(
-        35.0, "between two bursts a rate limit took the lines: journald lets some pass every 30 s, others each second"
+        35.0,
+        "between two bursts a rate limit took the lines: journald lets some pass every 30 s, others each second",
+        at_least=0,
     )
-    min_rate_lines: float = threshold(5.0, "lines a second in a burst: a restart of the coordinator logs one")
+    min_rate_lines: float = threshold(
+        5.0, "lines a second in a burst: a restart of the coordinator logs one", at_least=0
+    )
     min_repeats: int = threshold(
-        3, "lines on one broker without a pause: a round asks each broker once, so a third is a loop"
+        3, "lines on one broker without a pause: a round asks each broker once, so a third is a loop", at_least=1
     )
     suspect_seconds: float = threshold(
-        1.0, "spinning for so long while the brokers answer others: no control did; one loop's log ended after 1.2 s"
+        1.0,
+        "spinning for so long while the brokers answer others: no control did; one loop's log ended after 1.2 s",
+        at_least=0,
     )
     min_excerpt_repeats: int = threshold(
-        10, "lines on one broker without a pause where nothing but an excerpt shorter than that is known"
+        10, "lines on one broker without a pause where nothing but an excerpt shorter than that is known", at_least=1
     )
     confirm_seconds: float = threshold(
-        10.0, "and for so long: it does not end by itself, six loops lasted until they were killed"
+        10.0,
+        "and for so long: it does not end by itself, six loops lasted until they were killed",
+        at_least="suspect_seconds",
     )
     outage_seconds: float = threshold(
-        45.0, "spinning for so long in an outage: crashed brokers stay listed in ZooKeeper for 6 to 40 s, then it ended"
+        45.0,
+        "spinning for so long in an outage: crashed brokers stay listed in ZooKeeper for 6 to 40 s, then it ended",
+        at_least=0,
     )
     spin_cpu_share: float = threshold(
-        0.05, "share of a CPU used between two dumps: 13 % and more in the loop even while its log stalled it"
+        0.05,
+        "share of a CPU used between two dumps: 13 % and more in the loop even while its log stalled it",
+        at_least=0,
+        at_most=1,
     )
     overdue_shutdown_seconds: float = threshold(
-        20.0, "a shutdown that began so long ago and has not completed: clean ones took 0.1 s"
+        20.0, "a shutdown that began so long ago and has not completed: clean ones took 0.1 s", at_least=0
     )
     suspect_close_seconds: float = threshold(
-        15.0, "inside close() for so long: clean ones took 0.1 s, one that misses its brokers may take 30 s"
+        15.0, "inside close() for so long: clean ones took 0.1 s, one that misses its brokers may take 30 s", at_least=0
     )
     confirm_close_seconds: float = threshold(
-        40.0, "and for so long: close() waits for 30 s by default, so it does not end by itself"
+        40.0,
+        "and for so long: close() waits for 30 s by default, so it does not end by itself",
+        at_least="suspect_close_seconds",
     )
     silent_poll_seconds: float = threshold(
-        30.0, "no poll for so long: whether the consumer is being closed, or handles records, metrics do not say"
+        30.0,
+        "no poll for so long: whether the consumer is being closed, or handles records, metrics do not say",
+        at_least=0,
     )
 
 

@@ -30,6 +30,7 @@ from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
 from clienthealth.modes._closing import has_polled
 from clienthealth.modes._evidence import Fact, conclude, count, duration, events, has_frame, innermost, quoted
+from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
 
@@ -48,29 +49,40 @@ CONTAINERS = (
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class Thresholds(Checked):
     """When a poll loop is stalled."""
 
     assumed_poll_interval_seconds: float = threshold(
-        300.0, "max.poll.interval.ms of a client that does not tell it: the default of all libraries"
+        300.0, "max.poll.interval.ms of a client that does not tell it: the default of all libraries", at_least=0
     )
     suspect_share: float = threshold(
-        0.8, "of max.poll.interval.ms away from poll(), and not back yet: slow handlers that return stay well below"
+        0.8,
+        "of max.poll.interval.ms away from poll(), and not back yet: slow handlers that return stay well below",
+        at_least=0,
+        at_most=1,
     )
     heartbeats_gone_seconds: float = threshold(
-        15.0, "no heartbeat for so long (one is due every 3 s) while nobody polls: the client has left its group"
+        15.0,
+        "no heartbeat for so long (one is due every 3 s) while nobody polls: the client has left its group",
+        at_least=0,
     )
     min_rebalances_repeats: int = threshold(
-        2, "rebalances within a window of a consumer that is too slow: it is thrown out and joins again in circles"
+        2,
+        "rebalances within a window of a consumer that is too slow: it is thrown out and joins again in circles",
+        at_least=1,
     )
     circling_away_seconds: float = threshold(
-        5.0, "and it is away from poll() for so long in between: members of a group that others join come back in 1 s"
+        5.0,
+        "and it is away from poll() for so long in between: members of a group that others join come back in 1 s",
+        at_least=0,
     )
     same_frames_seconds: float = threshold(
-        30.0, "a consuming thread at the same frames in dumps so far apart: work on one batch moves on"
+        30.0, "a consuming thread at the same frames in dumps so far apart: work on one batch moves on", at_least=0
     )
     silent_seconds: float = threshold(
-        30.0, "no poll for so long: it may be a slow batch, so nobody says that all is well; most come back in 1 s"
+        30.0,
+        "no poll for so long: it may be a slow batch, so nobody says that all is well; most come back in 1 s",
+        at_least=0,
     )
 
 

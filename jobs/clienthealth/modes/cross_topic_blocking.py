@@ -47,6 +47,7 @@ from clienthealth.modes._evidence import (
     run,
     values,
 )
+from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Floats
 from clienthealth.windows.view import Runs, Windows
 
@@ -56,36 +57,52 @@ POLL_EXPIRED = ("poll-timeout-expired", "python-poll-timeout-expired", "librdkaf
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class Thresholds(Checked):
     """When a full queue is a blockade."""
 
     suspect_blocked_seconds: float = threshold(
-        5.0, "fetches stand still for so long: healthy connectors fetched at every reading, 1 s apart"
+        5.0, "fetches stand still for so long: healthy connectors fetched at every reading, 1 s apart", at_least=0
     )
     confirm_blocked_seconds: float = threshold(
-        20.0, "and for so long they are not waiting for a broker or a rebalance: either empties the culprit's queue"
+        20.0,
+        "and for so long they are not waiting for a broker or a rebalance: either empties the culprit's queue",
+        at_least="suspect_blocked_seconds",
     )
     victim_share: float = threshold(
-        0.01, "a topic with fewer of the culprit's messages than this share is idle: it has nothing to starve of"
+        0.01,
+        "a topic with fewer of the culprit's messages than this share is idle: it has nothing to starve of",
+        at_least=0,
+        at_most=1,
     )
     parked_seconds: float = threshold(
-        5.0, "the same fetcher parked in put in dumps so far apart, without CPU: a healthy one moves within 0.1 s"
+        5.0,
+        "the same fetcher parked in put in dumps so far apart, without CPU: a healthy one moves within 0.1 s",
+        at_least=0,
     )
-    librdkafka_full_ratio: float = threshold(0.99, "prefetch queue at its limit: librdkafka stops fetching there")
+    librdkafka_full_ratio: float = threshold(
+        0.99, "prefetch queue at its limit: librdkafka stops fetching there", at_least=0, at_most=1
+    )
     slow_poll_seconds: float = threshold(
-        10.0, "no poll for so long: healthy consumers came back within 0.8 s, one with a slow handler after 25 s"
+        10.0,
+        "no poll for so long: healthy consumers came back within 0.8 s, one with a slow handler after 25 s",
+        at_least=0,
     )
     hanging_poll_seconds: float = threshold(
-        30.0, "and not back after so long: several topics had records all the time before, so they wait now"
+        30.0,
+        "and not back after so long: several topics had records all the time before, so they wait now",
+        at_least="slow_poll_seconds",
     )
     shared_queue_seconds: float = threshold(
-        20.0, "nothing fetched for so long while the application gets on in one topic only and others wait"
+        20.0, "nothing fetched for so long while the application gets on in one topic only and others wait", at_least=0
     )
     slow_record_seconds: float = threshold(
-        0.05, "and it needs so long for each record: a fast handler leaves no other topic waiting for long"
+        0.05, "and it needs so long for each record: a fast handler leaves no other topic waiting for long", at_least=0
     )
     culprit_share: float = threshold(
-        0.6, "the time away per record of one topic varies by no more than this: 5 % in real runs, others by factors"
+        0.6,
+        "the time away per record of one topic varies by no more than this: 5 % in real runs, others by factors",
+        at_least=0,
+        at_most=1,
     )
 
 

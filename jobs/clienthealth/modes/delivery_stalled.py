@@ -27,6 +27,7 @@ from clienthealth.model.readings import ClientWindow, LogEvent
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import Fact, conclude, count, duration, events, option, percent, quoted
+from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Windows
 
@@ -39,31 +40,40 @@ REPLICAS = "notenoughreplicas"
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class Thresholds(Checked):
     """When records wait too long."""
 
     suspect_stalled_seconds: float = threshold(
-        40.0, "nothing delivered for so long with work waiting: broker outages of 31 s lost nothing"
+        40.0, "nothing delivered for so long with work waiting: broker outages of 31 s lost nothing", at_least=0
     )
     delivery_timeout_share: float = threshold(
-        0.5, "or for so much of delivery.timeout.ms, where that is sooner: there is time left to act"
+        0.5,
+        "or for so much of delivery.timeout.ms, where that is sooner: there is time left to act",
+        at_least=0,
+        at_most=1,
     )
     min_stalled_seconds: float = threshold(
-        15.0, "but not sooner: a broker that is restarted in order is away for 5 to 15 s"
+        15.0, "but not sooner: a broker that is restarted in order is away for 5 to 15 s", at_least=0
     )
     confirm_stalled_seconds: float = threshold(
-        25.0, "stalled for so long with records given up: a deadlock in a callback freezes the selector before that"
+        25.0,
+        "stalled for so long with records given up: a deadlock in a callback freezes the selector before that",
+        at_least=0,
     )
     frozen_seconds: float = threshold(
-        8.0, "a selector that stands still for so long with work waiting points to producer-callback-deadlock"
+        8.0,
+        "a selector that stands still for so long with work waiting points to producer-callback-deadlock",
+        at_least=0,
     )
     min_select_growth: int = threshold(
-        3, "selects within that time: a living I/O thread tries to connect again at least once a second"
+        3, "selects within that time: a living I/O thread tries to connect again at least once a second", at_least=1
     )
     expiries_apart_seconds: float = threshold(
-        20.0, "expiries so far apart in the log: those of one outage that ended come within a moment"
+        20.0, "expiries so far apart in the log: those of one outage that ended come within a moment", at_least=0
     )
-    min_failed_lines: int = threshold(3, "refused or failed attempts in the log: one or two belong to any election")
+    min_failed_lines: int = threshold(
+        3, "refused or failed attempts in the log: one or two belong to any election", at_least=1
+    )
 
 
 def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:

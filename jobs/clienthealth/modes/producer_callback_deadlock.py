@@ -49,6 +49,7 @@ from clienthealth.modes._evidence import (
     values,
 )
 from clienthealth.modes._io_thread import in_callback, network_threads, on_io_thread
+from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Runs, Windows
 
@@ -57,41 +58,50 @@ BOUNDED = ("send-in-callback", "flush-refused")
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class Thresholds(Checked):
     """When a selector that stands still is a fault."""
 
     suspect_frozen_seconds: float = threshold(
-        15.0, "frozen this long while the buffer filled: in no control did the buffer fill at all while it stood"
+        15.0,
+        "frozen this long while the buffer filled: in no control did the buffer fill at all while it stood",
+        at_least=0,
     )
     confirm_frozen_seconds: float = threshold(
-        25.0, "and this long: a batch of slow callbacks would have ended; six deadlocks lasted for good"
+        25.0,
+        "and this long: a batch of slow callbacks would have ended; six deadlocks lasted for good",
+        at_least="suspect_frozen_seconds",
     )
     min_fills: int = threshold(
-        2, "times the buffer shrank within one frozen stretch: at most 1 in every control, 24 to 37 in deadlocks"
+        2,
+        "times the buffer shrank within one frozen stretch: at most 1 in every control, 24 to 37 in deadlocks",
+        at_least=1,
     )
     assumed_request_timeout_seconds: float = threshold(
-        30.0, "the client's default request.timeout.ms, used where its configuration is not known"
+        30.0, "the client's default request.timeout.ms, used where its configuration is not known", at_least=0
     )
     timeout_margin: float = threshold(
         1.25,
         "a frozen stretch must exceed request.timeout.ms by this factor: idle and lingering producers reach 29 s of 30",
+        at_least=1,
     )
     min_overdue_seconds: float = threshold(
-        20.0, "with a short request.timeout.ms, a run of slow callbacks can outlast it: never judge sooner"
+        20.0, "with a short request.timeout.ms, a run of slow callbacks can outlast it: never judge sooner", at_least=0
     )
     still_cpu_share: float = threshold(
         0.0002,
         "share of a CPU used between two dumps at the same place: a thread that waits for a lock uses 0.003 %, one "
         "whose callbacks take 80 ms each 0.14 %",
+        at_least=0,
+        at_most=1,
     )
     zero_rate_seconds: float = threshold(
-        10.0, "select-rate 0 for so long besides the 30 s that the rate looks back: 40 s without a select"
+        10.0, "select-rate 0 for so long besides the 30 s that the rate looks back: 40 s without a select", at_least=0
     )
     min_refused_lines: int = threshold(
-        3, "calls of flush() that the client refused inside callbacks: it is no accident"
+        3, "calls of flush() that the client refused inside callbacks: it is no accident", at_least=1
     )
     min_reply_growth: int = threshold(
-        1000, "delivery reports not served: so many more in one window is not a slow poll loop"
+        1000, "delivery reports not served: so many more in one window is not a slow poll loop", at_least=1
     )
 
 

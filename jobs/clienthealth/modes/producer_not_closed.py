@@ -40,6 +40,7 @@ from clienthealth.modes._evidence import (
     used_bytes,
     version,
 )
+from clienthealth.settings.fields import Checked
 from clienthealth.windows.view import Windows
 
 STARTED = ("producer-started", "producer-config")
@@ -52,19 +53,22 @@ NAMED_SINCE = (1,)
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class Thresholds(Checked):
     """What is more than a producer under load always has in flight."""
 
     confirm_bytes: int = threshold(
-        524_288,
-        "bytes in the buffer: 14 healthy producers had up to 488 KiB in flight",
+        524_288, "bytes in the buffer: 14 healthy producers had up to 488 KiB in flight", at_least=1
     )
-    confirm_ratio: float = threshold(0.02, "and share of the buffer: 14 healthy producers used up to 1.5 % of 32 MiB")
+    confirm_ratio: float = threshold(
+        0.02, "and share of the buffer: 14 healthy producers used up to 1.5 % of 32 MiB", at_least=0, at_most=1
+    )
     closing_seconds: float = threshold(
-        5.0, "after the begin of close() with records in the buffer: a close that works empties it in less"
+        5.0, "after the begin of close() with records in the buffer: a close that works empties it in less", at_least=0
     )
     confirm_records: int = threshold(
-        100, "records sent and not acknowledged, where the client counts them: more than one request holds for long"
+        100,
+        "records sent and not acknowledged, where the client counts them: more than one request holds for long",
+        at_least=1,
     )
 
 

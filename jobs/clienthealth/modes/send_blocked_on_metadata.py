@@ -40,6 +40,7 @@ from clienthealth.modes._evidence import (
     values,
 )
 from clienthealth.modes._io_thread import is_network_thread, network_threads, on_io_thread
+from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
 
@@ -58,26 +59,34 @@ UNREACHABLE = (
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class Thresholds(Checked):
     """When a wait for metadata is a fault."""
 
     min_wait_ms: int = threshold(
-        1000, "a send that gave up sooner was told to fail fast: it suspects, but blocked nobody for long"
+        1000, "a send that gave up sooner was told to fail fast: it suspects, but blocked nobody for long", at_least=1
     )
     confirm_blocked_seconds: float = threshold(
-        50.0, "one caller found waiting over so long: outages of 31 s held 4.x callers for up to 36 s and lost nothing"
+        50.0,
+        "one caller found waiting over so long: outages of 31 s held 4.x callers for up to 36 s and lost nothing",
+        at_least=0,
     )
     min_unsent_seconds: float = threshold(
-        15.0, "nothing sent for so long around a dump that finds callers waiting: a producer that begins waits, too"
+        15.0,
+        "nothing sent for so long around a dump that finds callers waiting: a producer that begins waits, too",
+        at_least=0,
     )
     topic_error_seconds: float = threshold(
-        10.0, "a topic that is being created, or a broker that just came up, is ignorant for a few seconds"
+        10.0, "a topic that is being created, or a broker that just came up, is ignorant for a few seconds", at_least=0
     )
-    min_topic_errors: int = threshold(3, "answers that the topic is unknown, within that time: asked once a second")
+    min_topic_errors: int = threshold(
+        3, "answers that the topic is unknown, within that time: asked once a second", at_least=1
+    )
     fresh_metadata_seconds: float = threshold(
-        2.0, "metadata this fresh at every reading is asked for again and again: normal age grows to 300 s"
+        2.0, "metadata this fresh at every reading is asked for again and again: normal age grows to 300 s", at_least=0
     )
-    min_failed_sends: int = threshold(2, "sends that failed while none went out: one can have another reason")
+    min_failed_sends: int = threshold(
+        2, "sends that failed while none went out: one can have another reason", at_least=1
+    )
 
 
 def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:

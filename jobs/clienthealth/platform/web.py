@@ -333,10 +333,8 @@ def _credentials(settings: PrometheusSettings) -> bytes | None:
 
 
 def _tls(settings: PrometheusSettings) -> ssl.SSLContext | None:
-    if not settings.tls_cert and not settings.tls_key:
+    if not settings.tls_cert:
         return None
-    if not settings.tls_cert or not settings.tls_key:
-        raise SettingsError("[prometheus] tls_cert and tls_key belong together")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:

@@ -5,7 +5,6 @@ A page says `<!-- generated: NAME -->` … `<!-- end -->`; what is between is re
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import re
 import typing
@@ -22,6 +21,7 @@ from clienthealth.platform import checkout
 from clienthealth.reference import rooms
 from clienthealth.self_monitoring.metrics import SelfMetrics
 from clienthealth.settings import Settings
+from clienthealth.settings.fields import keys
 
 PAGES = ("README.md", "jobs/README.md", "deploy/README.md", "jobs/clienthealth/formats/README.md")
 BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -39,27 +39,19 @@ def filled(text: str) -> str:
 
 
 def configuration() -> str:
-    """Every setting with its default and reason, as TOML."""
+    """Every setting with its default, reason and bounds, as TOML."""
     lines = [
-        "# Every setting of Kafka Client Health with its default. Generated from settings.py; do not edit.",
+        "# Every setting of Kafka Client Health with its default. Generated; do not edit.",
         f"# Each can be set in the environment too: {PREFIX}<SECTION>_<KEY>, for instance",
         f"# {PREFIX}KAFKA_BOOTSTRAP_SERVERS=broker-1:9092. A key that is not known is an error.",
     ]
-    kinds = typing.get_type_hints(Settings)
-    for section in dataclasses.fields(Settings):
-        if section.name == "modes":
-            continue
-        lines += ["", f"[{section.name}]"]
-        built = kinds[section.name]()
-        for key in dataclasses.fields(built):
-            default = getattr(built, key.name)
-            lines.append(f"# {key.metadata['reason']}")
-            lines.append(f"{key.name} = {toml(default)}")
-    for mode in modes().values():
-        lines += ["", f"[modes.{mode.id}]"]
-        for limit in dataclasses.fields(mode.thresholds):
-            lines.append(f"# {limit.metadata['reason']}")
-            lines.append(f"{limit.name} = {toml(getattr(mode.thresholds, limit.name))}")
+    sections = {name: kind for name, kind in typing.get_type_hints(Settings).items() if name != "modes"}
+    sections |= {f"modes.{mode.id}": type(mode.thresholds) for mode in modes().values()}
+    for name, section in sections.items():
+        lines += ["", f"[{name}]"]
+        for key in keys(section).values():
+            lines.append(f"# {key.reason}{f' ({key.range})' * bool(key.range)}")
+            lines.append(f"{key.name} = {toml(key.default)}")
     return "\n".join(lines) + "\n"
 
 

@@ -15,7 +15,6 @@ from clienthealth.review.render import QUESTIONS, title
 from clienthealth.settings import ReviewSettings
 
 TIMEOUT_SECONDS = 30
-TLS = ("starttls", "tls", "none")
 KINDS = {".html": ("text", "html"), ".md": ("text", "markdown"), ".json": ("application", "json")}
 
 
@@ -24,12 +23,6 @@ def check(settings: ReviewSettings) -> None:
     for key in ("smtp_host", "mail_from", "mail_to"):
         if not getattr(settings, key):
             raise SettingsError(f"[review] {key} is not set: the review cannot be sent by e-mail")
-    if settings.smtp_tls not in TLS:
-        raise SettingsError(f"[review] smtp_tls is '{settings.smtp_tls}': it must be one of {', '.join(TLS)}")
-    if settings.smtp_user and not settings.smtp_password_file:
-        raise SettingsError("[review] smtp_user is set, but smtp_password_file is not")
-    if settings.smtp_user and settings.smtp_tls == "none":
-        raise SettingsError("[review] smtp_tls is 'none': a password is never sent over a connection without TLS")
 
 
 def message(settings: ReviewSettings, review: Review, files: Sequence[Path]) -> EmailMessage:

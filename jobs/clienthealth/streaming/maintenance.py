@@ -15,7 +15,6 @@ from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from clienthealth.errors import SettingsError
 from clienthealth.streaming import history
 from clienthealth.streaming.session import configured
 
@@ -38,8 +37,6 @@ def maintain(spark: SparkSession, root: str, retention_days: int, today: date) -
     A deleted or replaced file stays on disk for Delta's seven days, so that a review which runs at the same time can
     still read it.
     """
-    if retention_days < 1:
-        raise SettingsError(f"[review] retention_days is {retention_days}: at least one day must be kept")
     for name in history.TABLES:
         history.read(spark, root, name)
         table = DeltaTable.forPath(spark, history.path(root, name))

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from clienthealth.errors import SettingsError
 from clienthealth.platform import jars
 from clienthealth.platform.java import java
 from clienthealth.platform.secrecy import SECRET
@@ -26,8 +25,6 @@ _STATE = "spark.sql.streaming.stateStore"
 #: memory ends at once, and is started again, instead of lingering. Spark searches the message of a failed foreachBatch
 #: with an expression that recurses for each character: hence the stack.
 _JVM = "-XX:+UseSerialGC -Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=25 -XX:+ExitOnOutOfMemoryError -Xss16m"
-#: Spark refuses to start with less than 471 MB.
-LEAST_HEAP_MB = 512
 
 
 def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
@@ -66,12 +63,7 @@ def submitted() -> bool:
 
 
 def driver_options(settings: Settings) -> Mapping[str, str]:
-    """What a JVM must know when it starts: where spark-submit starts it, it is spark-submit that must be told.
-
-    Raises SettingsError for a heap in which Spark does not start.
-    """
-    if settings.monitor.heap_mb < LEAST_HEAP_MB:
-        raise SettingsError(f"[monitor] heap_mb is {settings.monitor.heap_mb}: Spark needs {LEAST_HEAP_MB} at least")
+    """What a JVM must know when it starts: where spark-submit starts it, it is spark-submit that must be told."""
     return {
         "spark.driver.memory": f"{settings.monitor.heap_mb}m",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J.as_uri()} {_JVM}",

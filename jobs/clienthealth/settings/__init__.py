@@ -1,0 +1,286 @@
+"""All settings: frozen, typed, each with its default, its reason and its bounds. `configuration` reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from clienthealth.errors import SettingsError
+from clienthealth.settings.fields import (
+    EXPRESSION,
+    HOST,
+    MAIL,
+    SERVERS,
+    TARGET,
+    TOPIC,
+    URL,
+    Checked,
+    setting,
+)
+
+DAY, YEAR = 86_400, 31_536_000
+
+
+@dataclass(frozen=True)
+class KafkaSettings(Checked):
+    bootstrap_servers: str = setting("127.0.0.1:9092", "brokers, host:port, comma separated", form=SERVERS)
+    options: dict[str, str] = setting({}, "security options as Kafka's Java clients name them (security.protocol, …)")
+
+
+@dataclass(frozen=True)
+class TopicSettings(Checked):
+    metrics: tuple[str, ...] = setting(
+        ("client-metrics",), "topics with client metrics in any known format", form=TOPIC
+    )
+    logs: tuple[str, ...] = setting(
+        ("client-logs",), "topics with client logs and thread dumps in any known format", form=TOPIC
+    )
+    health: str = setting("client-health", "output: the newest state of every client (compacted)", form=TOPIC)
+    rejects: str = setting("client-rejects", "output: what could not be read, with the reason", form=TOPIC)
+
+    def contradictions(self) -> Iterator[str]:
+        """The monitor would read what it writes."""
+        if self.health == self.rejects or {self.health, self.rejects} & {*self.metrics, *self.logs}:
+            yield "health and rejects must be topics of their own"
+
+
+@dataclass(frozen=True)
+class MonitorSettings(Checked):
+    checkpoint: str = setting("state/checkpoints", "folder or URL of the checkpoints; keep it over restarts")
+    history: str = setting("state/history", "folder or URL of the Delta tables of the history")
+    window_seconds: int = setting(
+        60, "length of a window of readings: six readings at the usual 10 s", at_least="slide_seconds", at_most=DAY
+    )
+    slide_seconds: int = setting(
+        30, "a new window begins this often; a fault shows in the first that begins after it", at_least=1, at_most=DAY
+    )
+    watermark_seconds: int = setting(120, "how late a record may be and still count", at_least=0, at_most=DAY)
+    trigger_seconds: int = setting(
+        10, "how often a batch starts: a batch costs half a second of CPU, however small", at_least=0, at_most=DAY
+    )
+    start_seconds_back: int = setting(900, "how far back a new checkpoint starts reading", at_least=0, at_most=YEAR)
+    max_offsets_per_trigger: int = setting(
+        200_000, "upper bound of a batch, so that a backlog is worked off in steps", at_least=1
+    )
+    shuffle_partitions: int = setting(
+        2, "state partitions; about the number of cores; fixed with the checkpoint", at_least=1, at_most=10_000
+    )
+    buckets: int = setting(
+        32,
+        "processes are spread over so many states of a few megabytes; fixed with the checkpoint",
+        at_least=1,
+        at_most=100_000,
+    )
+    future_seconds: int = setting(300, "a record further ahead of the clock is a reject", at_least=0)
+    max_record_bytes: int = setting(4_194_304, "a larger record is a reject", at_least=1000)
+    #: Spark refuses to start with less than 471 MB.
+    heap_mb: int = setting(1024, "heap of Spark's JVM; Python workers need 100 to 300 MB each beside it", at_least=512)
+    max_clients: int = setting(
+        200_000, "clients that are judged at most; known ones stay, new ones are left out", at_least=1
+    )
+    max_clients_per_service: int = setting(50_000, "the same for the clients of one service", at_least=1)
+    max_events_per_process: int = setting(
+        20_000, "log events kept of a process; of the commonest the newest are kept", at_least=1
+    )
+    max_events: int = setting(1_000_000, "log events kept of all processes together", at_least=1)
+    max_readings_per_second: int = setting(2, "readings of a client within a second; the newest are kept", at_least=1)
+    metrics_host: str = setting("127.0.0.1", "address of the monitor's own metrics", form=HOST)
+    metrics_port: int = setting(
+        9308, "port of the monitor's own metrics; 0 switches them off", at_least=0, at_most=65_535
+    )
+
+
+@dataclass(frozen=True)
+class AbsenceSettings(Checked):
+    min_gap_seconds: int = setting(
+        45, "a client silent for this long (or 3 of its intervals) has departed", at_least=1, at_most=DAY
+    )
+    watermark_seconds: int = setting(
+        20, "how late a record may be before its client counts as gone", at_least=0, at_most=DAY
+    )
+    shown_seconds: int = setting(
+        3600, "what a client's end says is shown for so long, or until the client returns", at_least=0, at_most=YEAR
+    )
+
+
+@dataclass(frozen=True)
+class LagSettings(Checked):
+    window_seconds: int = setting(900, "how far back commits are looked at", at_least="slide_seconds", at_most=YEAR)
+    slide_seconds: int = setting(
+        300, "a new lag window begins this often; the longest running one is judged", at_least=1, at_most=YEAR
+    )
+    min_commits: int = setting(3, "with fewer commits in the window the state is UNKNOWN", at_least=1)
+    stop_min_seconds: int = setting(
+        60, "a group counts as stopped after this long, or stop_gaps of its commit gaps", at_least=0, at_most=YEAR
+    )
+    stop_gaps: float = setting(3.0, "commit gaps without a commit after which a group counts as stopped", at_least=0)
+    dead_band_per_second: float = setting(1.0, "a slower rise of the lag is not a rise", at_least=0)
+    max_extrapolation_seconds: int = setting(
+        600, "a lag in seconds is never extrapolated further than this", at_least=0, at_most=YEAR
+    )
+    allowed_lag: dict[str, int] = setting(
+        {},
+        "records of lag that are fine, by glob on 'group' or 'group/topic'; the first that matches counts",
+        at_least=0,
+    )
+
+
+@dataclass(frozen=True)
+class IdentitySettings(Checked):
+    otlp_client_id: tuple[str, ...] = setting(
+        ("client_id", "client.id", "client-id", "kafka_client_id", "kafka.client.id", "messaging.client.id"),
+        "OTLP attributes that name the client, first found wins",
+    )
+    otlp_service: tuple[str, ...] = setting(("service.name", "service_name"), "OTLP attributes that name the service")
+    otlp_instance: tuple[str, ...] = setting(
+        ("service.instance.id", "client_instance_id", "k8s.pod.uid", "container.id"),
+        "OTLP attributes that name the process",
+    )
+    otlp_host: tuple[str, ...] = setting(
+        ("host.name", "k8s.pod.name", "client_source_address"), "OTLP attributes that name the host"
+    )
+
+
+@dataclass(frozen=True)
+class RegistrySettings(Checked):
+    """A schema registry, where topics are written by its serializers (Avro, protobuf)."""
+
+    url: str = setting("", "address of the schema registry; empty: frames of Avro and protobuf are rejects", form=URL)
+    user: str = setting("", "user on the registry (for Confluent Cloud the API key)")
+    password_file: str = setting("", "file that holds that user's password (the API secret)")
+    ca_file: str = setting("", "certificates that it is checked with; empty: those of the machine")
+    cert_file: str = setting("", "our certificate, where it wants one")
+    key_file: str = setting("", "the key of that certificate, unless it is in the same file", needs="cert_file")
+    timeout_seconds: float = setting(5.0, "how long one request may take", at_least=0.1, at_most=DAY)
+    patience_seconds: float = setting(
+        60.0, "how long it is asked again before the batch fails and is read again", at_least=0, at_most=DAY
+    )
+
+
+@dataclass(frozen=True)
+class PrometheusSettings(Checked):
+    host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 for all", form=HOST)
+    port: int = setting(9309, "port of /metrics, /healthz and the status page", at_least=0, at_most=65_535)
+    ttl_seconds: int = setting(900, "a client that is silent for this long loses its series", at_least=1, at_most=YEAR)
+    max_series_per_metric: int = setting(
+        50_000, "cap on the series of one metric; what is left out is counted", at_least=1
+    )
+    tls_cert: str = setting("", "PEM file of the certificate; empty: no TLS", needs="tls_key")
+    tls_key: str = setting("", "PEM file of the key", needs="tls_cert")
+    basic_auth_file: str = setting("", "file with user:password; empty: no authentication")
+    cluster_name: str = setting("default", "label cluster_name of the consumer group metrics")
+
+
+@dataclass(frozen=True)
+class JvmSettings(Checked):
+    targets: tuple[str, ...] = setting((), "Jolokia agents: URLs, or service=URL", form=TARGET)
+    interval_seconds: float = setting(10.0, "time between two readings of a JVM", at_least=0.01, at_most=DAY)
+    timeout_seconds: float = setting(
+        5.0, "a JVM that does not answer in this time is reported as silent", at_least=0.1, at_most=DAY
+    )
+    thread_dumps: bool = setting(True, "take a thread dump when a client looks suspicious")
+    dump_min_seconds: float = setting(30.0, "least time between two dumps of one JVM", at_least=0, at_most=DAY)
+    dumps_per_minute: float = setting(
+        60.0, "dumps of all JVMs together; a dump is a record of up to 900 kB", at_least=0.1
+    )
+    user: str = setting("", "user for Jolokia agents with authentication")
+    password_file: str = setting("", "file that holds that user's password")
+
+
+@dataclass(frozen=True)
+class GroupSettings(Checked):
+    include: str = setting(".*", "groups to read: a regular expression on the whole name", form=EXPRESSION)
+    exclude: str = setting("", "groups to leave out: a regular expression on the whole name", form=EXPRESSION)
+    interval_seconds: float = setting(10.0, "time between two readings", at_least=0.01, at_most=DAY)
+    groups_per_request: int = setting(200, "committed offsets of so many groups are asked for at once", at_least=1)
+    concurrency: int = setting(4, "requests at the same time", at_least=1, at_most=1000)
+    timeout_seconds: float = setting(
+        10.0, "a request that takes longer has failed; the others go on", at_least=0.1, at_most=DAY
+    )
+    idle_interval_seconds: float = setting(
+        60.0,
+        "groups that nobody is in and nothing changes of, and those that fail, are read as seldom as this",
+        at_least=0,
+        at_most=DAY,
+    )
+    members_interval_seconds: float = setting(
+        30.0, "who is in a group is asked this often, and when its state changes", at_least=0, at_most=DAY
+    )
+    clusters: dict[str, str] = setting(
+        {}, "further clusters: name = settings file whose [kafka] and [groups] are theirs; topics are those of this one"
+    )
+    service: str = setting("consumer-groups", "the service under which groups without a known service appear")
+
+
+@dataclass(frozen=True)
+class LinkSettings(Checked):
+    runbooks: str = setting("", "URL under which the runbooks are; empty: the status page's own /runbooks", form=URL)
+    dashboards: str = setting("", "URL of Grafana; empty: no links to dashboards", form=URL)
+    status_page: str = setting("http://127.0.0.1:9309", "URL of the status page", form=URL)
+
+
+@dataclass(frozen=True)
+class ReviewSettings(Checked):
+    out: str = setting("reports", "folder of the weekly reviews, with actions.toml beside them")
+    slo_target: float = setting(
+        0.995, "share of healthy client-minutes that each service should reach", at_least=0, at_most=0.999_999
+    )
+    lost_records_target: int = setting(
+        0,
+        "records that each service may lose in a review's period; none, as callers believe them delivered",
+        at_least=0,
+    )
+    retention_days: int = setting(400, "history older than this is deleted by maintenance", at_least=1, at_most=36_500)
+    prometheus_url: str = setting("", "Prometheus to cross-check the alerts with; empty: no cross-check", form=URL)
+    smtp_host: str = setting("", "mail server; empty: no mail", form=HOST)
+    smtp_port: int = setting(587, "port of the mail server", at_least=1, at_most=65_535)
+    smtp_user: str = setting("", "user on the mail server", needs="smtp_password_file")
+    smtp_password_file: str = setting("", "file that holds that user's password")
+    smtp_tls: str = setting("starttls", "starttls, tls or none", one_of=("starttls", "tls", "none"))
+    mail_from: str = setting("", "sender of the review", form=MAIL)
+    mail_to: tuple[str, ...] = setting((), "who gets the review", form=MAIL)
+
+    def contradictions(self) -> Iterator[str]:
+        """A password on the wire."""
+        if self.smtp_user and self.smtp_tls == "none":
+            yield "smtp_tls must not be none where smtp_user is set: its password would be sent without TLS"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that can be set; one attribute per section of the file."""
+
+    kafka: KafkaSettings = field(default_factory=KafkaSettings)
+    topics: TopicSettings = field(default_factory=TopicSettings)
+    monitor: MonitorSettings = field(default_factory=MonitorSettings)
+    absence: AbsenceSettings = field(default_factory=AbsenceSettings)
+    lag: LagSettings = field(default_factory=LagSettings)
+    identity: IdentitySettings = field(default_factory=IdentitySettings)
+    registry: RegistrySettings = field(default_factory=RegistrySettings)
+    prometheus: PrometheusSettings = field(default_factory=PrometheusSettings)
+    jvm: JvmSettings = field(default_factory=JvmSettings)
+    groups: GroupSettings = field(default_factory=GroupSettings)
+    links: LinkSettings = field(default_factory=LinkSettings)
+    review: ReviewSettings = field(default_factory=ReviewSettings)
+    modes: Mapping[str, Mapping[str, float]] = field(
+        default_factory=dict, metadata={"reason": "thresholds of failure modes that differ from the defaults"}
+    )
+
+    def __post_init__(self) -> None:
+        for wrong in self._contradictions():
+            raise SettingsError(wrong)
+
+    def _contradictions(self) -> Iterator[str]:
+        """What each section allows, and sections together do not."""
+        for section, interval in (("jvm", self.jvm.interval_seconds), ("groups", self.groups.interval_seconds)):
+            if self.prometheus.ttl_seconds <= interval:
+                yield (
+                    f"[prometheus] ttl_seconds ({self.prometheus.ttl_seconds}) must be longer than [{section}] "
+                    f"interval_seconds ({interval:g}): series would end between two readings"
+                )
+        if self.lag.window_seconds < self.lag.min_commits * self.groups.interval_seconds:
+            yield (
+                f"[lag] window_seconds ({self.lag.window_seconds}) must hold min_commits ({self.lag.min_commits}) "
+                f"readings, one each [groups] interval_seconds ({self.groups.interval_seconds:g}): "
+                "no group could be judged"
+            )

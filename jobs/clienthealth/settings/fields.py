@@ -1,0 +1,249 @@
+"""A setting: its default, its reason and its bounds. A class of settings refuses, in a sentence, what is out of bounds.
+
+No sentence repeats a text: it may be a secret. Numbers are shown.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+import typing
+import urllib.parse
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from clienthealth.errors import SettingsError
+
+#: No number is larger: it must fit an integer of the JVM.
+LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a text must look like: in words; as a pattern of the whole text, which JSON schemas hold too; by a test."""
+
+    words: str
+    pattern: str = ""
+    test: Callable[[str], bool] = lambda _: True
+
+    def fits(self, text: str) -> bool:
+        """Does a text look like that?"""
+        return (not self.pattern or re.fullmatch(self.pattern, text) is not None) and self.test(text)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a value may be.
+
+    at_least, at_most  a number, or the name of another number of the same section
+    one_of             the texts that it may be
+    form               what a text must look like, or each text of a list
+    needs              another key of the section that must be set where this one is
+    """
+
+    at_least: float | str | None = None
+    at_most: float | str | None = None
+    one_of: tuple[str, ...] = ()
+    form: Form | None = None
+    needs: str | None = None
+
+
+def setting(
+    default: Any,
+    reason: str,
+    *,
+    at_least: float | str | None = None,
+    at_most: float | str | None = None,
+    one_of: tuple[str, ...] = (),
+    form: Form | None = None,
+    needs: str | None = None,
+) -> Any:
+    """A field of a class of settings: its default, one line that says what it is for, and its bounds.
+
+    A text may be empty where its default is.
+    """
+    metadata = {"reason": reason, "bounds": Bounds(at_least, at_most, one_of, form, needs)}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Key:
+    """A field of a class of settings. `kind` is its type."""
+
+    name: str
+    kind: Any
+    default: Any
+    reason: str
+    bounds: Bounds
+
+    @property
+    def number(self) -> type | None:
+        """int or float where it holds numbers, itself or as a table."""
+        inner = self._inner
+        return inner if inner in (int, float) else None
+
+    @property
+    def _inner(self) -> Any:
+        arguments = typing.get_args(self.kind)
+        if not arguments:
+            return self.kind
+        return arguments[1] if typing.get_origin(self.kind) is dict else arguments[0]
+
+    @property
+    def range(self) -> str:
+        """Its bounds in words; '' where it has none."""
+        low, high = self.bounds.at_least, self.bounds.at_most
+        if low is not None and high is not None:
+            return f"{_shown(low)} to {_shown(high)}"
+        if low is not None or high is not None:
+            return f"at least {_shown(low)}" if low is not None else f"at most {_shown(high)}"
+        return f"one of {', '.join(self.bounds.one_of)}" if self.bounds.one_of else ""
+
+    @property
+    def wanted(self) -> str:
+        """What a value must be, in words."""
+        inner = {int: "whole number", float: "number", bool: "true or false", str: "string"}[self._inner]
+        origin = typing.get_origin(self.kind)
+        if origin is None:
+            what = f"a {inner}" if self._inner is not bool else inner
+            what += " that is not empty" if self.kind is str and self.default else ""
+        else:
+            what = f"a {'table' if origin is dict else 'list'} of {inner}s"
+        form = self.bounds.form
+        said = [
+            what,
+            *([f"{'each ' if origin else ''}{form.words}"] if form else []),
+            *([self.range] * bool(self.range)),
+        ]
+        return ", ".join(said)
+
+    def fitted(self, value: Any) -> Any:
+        """The value as its type has it: a list as a tuple, a whole number as a number. Raises ValueError."""
+        origin = typing.get_origin(self.kind)
+        if origin is tuple and isinstance(value, list | tuple):
+            return tuple(self._one(item) for item in value)
+        if origin is dict and isinstance(value, dict):
+            return {str(key): self._one(item) for key, item in value.items()}
+        if origin is not None:
+            raise ValueError
+        return self._one(value)
+
+    def _one(self, value: Any) -> Any:
+        if type(value) is not self._inner and not (self._inner is float and type(value) is int):
+            raise ValueError
+        if not self._admits(value):
+            raise ValueError
+        return float(value) if self._inner is float else value
+
+    def _admits(self, value: Any) -> bool:
+        if self.number:
+            low, high = (b if isinstance(b, int | float) else None for b in (self.bounds.at_least, self.bounds.at_most))
+            # Neither NaN nor infinity is between any two numbers.
+            return bool((-LARGEST if low is None else low) <= value <= (LARGEST if high is None else high))
+        if self.kind is str and not value:
+            return not self.default
+        if self.bounds.one_of:
+            return value in self.bounds.one_of
+        return self.bounds.form.fits(value) if self.bounds.form else True
+
+
+def keys(section: type) -> Mapping[str, Key]:
+    """The settings of a class by name, in the order of their definition."""
+    return _keys(section)
+
+
+@functools.cache
+def _keys(section: type) -> Mapping[str, Key]:
+    kinds = typing.get_type_hints(section)
+    found = {}
+    for field in dataclasses.fields(section):
+        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        found[field.name] = Key(
+            field.name, kinds[field.name], default, field.metadata["reason"], field.metadata["bounds"]
+        )
+    return found
+
+
+def complaint(section: type, values: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The first key whose value cannot be, and why in words that follow its name. What is not given has its default."""
+    known, fitted = keys(section), {}
+    for name, key in known.items():
+        try:
+            fitted[name] = key.fitted(values.get(name, key.default))
+        except ValueError:
+            return name, f"must be {key.wanted}{_but(key, values[name])}"
+    for name, key in known.items():
+        for bound, word in ((key.bounds.at_least, "least"), (key.bounds.at_most, "most")):
+            if isinstance(bound, str):
+                beyond = fitted[name] < fitted[bound] if word == "least" else fitted[name] > fitted[bound]
+                if beyond:
+                    there = f"{bound} ({_shown(fitted[bound])})"
+                    return name, f"must be at {word} {there}{_but(key, fitted[name])}"
+        if fitted[name] and key.bounds.needs and not fitted[key.bounds.needs]:
+            return name, f"is set, but {key.bounds.needs} is not"
+    return None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A frozen dataclass of settings whose instances keep their bounds. Raises SettingsError when one is made."""
+
+    def __post_init__(self) -> None:
+        wrong = complaint(type(self), vars(self))
+        for sentence in [" ".join(wrong)] if wrong else self.contradictions():
+            raise SettingsError(sentence)
+
+    def contradictions(self) -> Iterable[str]:
+        """What single values allow, and values together do not: a sentence for each, without the section's name."""
+        return ()
+
+
+def _shown(number: float | str | None) -> str:
+    return f"{number:.10g}" if isinstance(number, float) else str(number)
+
+
+def _but(key: Key, value: Any) -> str:
+    """The wrong value where it is a number in place of a number, and one that can be read."""
+    return f", not {_shown(value)}" if key.number and type(value) in (int, float) and abs(value) < 1e15 else ""
+
+
+# -- forms -------------------------------------------------------------------------------------------------------------
+
+_HOST = r"(?:[0-9A-Za-z._-]+|\[[0-9A-Fa-f:.]+\])"
+_URL = rf"https?://(?:[^\s/@?#]*@)?{_HOST}(?::[0-9]{{1,5}})?(?:[/?#]\S*)?"
+
+
+def _parses(url: str) -> bool:
+    try:
+        found = re.search(r"https?://\S+", url)
+        return found is not None and urllib.parse.urlsplit(found[0]).port != 0
+    except ValueError:
+        return False
+
+
+def _ports(servers: str) -> bool:
+    return all(int(server.rpartition(":")[2]) <= 65535 for server in servers.split(","))
+
+
+def _compiles(expression: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            re.compile(expression)
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return True
+
+
+URL = Form("http(s)://host[:port]", _URL, _parses)
+TARGET = Form("[SERVICE=]http(s)://host[:port]", rf"(?:\S+=)?{_URL}(?:\s+\S+=\S*)*", _parses)
+SERVERS = Form("host:port, comma separated", rf"\s*{_HOST}:[0-9]{{1,5}}\s*(?:,\s*{_HOST}:[0-9]{{1,5}}\s*)*", _ports)
+HOST = Form("a name or address without a port", r"[^\s/]+")
+TOPIC = Form("a topic's name", r"[0-9A-Za-z._-]{1,249}")
+EXPRESSION = Form("a regular expression", test=_compiles)
+MAIL = Form("an e-mail address", r"[^@\r\n]+@[^@\r\n]+")
