@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alerts.failure_modes import failure_mode_alerts
+from alerts.fleet import fleet_alert, silent_alert
 from alerts.measurements import client_alerts, lag_alerts
 from alerts.rule import Alert, Links, Recording, rules_file
 from alerts.runbook_heads import with_head
 from alerts.slo import burn_alerts, recordings
 from clienthealth.configuration import load
+from clienthealth.configuration.installation import keeping
 from clienthealth.modes import modes
 from clienthealth.settings import Settings
 
@@ -41,31 +43,34 @@ def catalogue(settings: Settings) -> list[Alert]:
     """All generated alerts; those of watchdog.yml are written by hand."""
     links = Links.of(settings)
     return [
+        fleet_alert(links),
         *failure_mode_alerts(modes().values(), links),
         *client_alerts(links),
         *lag_alerts(links),
         *burn_alerts(settings.review.slo_target, links),
+        silent_alert(links),
     ]
 
 
 def rules(settings: Settings, dry_run: bool) -> dict[str, str]:
     """The generated rules files."""
     links = Links.of(settings)
-    failures = {f"{_GROUP}-failure-modes": failure_mode_alerts(modes().values(), links)}
+    failures = {f"{_GROUP}-failure-modes": [fleet_alert(links), *failure_mode_alerts(modes().values(), links)]}
     measured = {f"{_GROUP}-clients": client_alerts(links), f"{_GROUP}-lag": lag_alerts(links)}
     budget: dict[str, Sequence[Alert | Recording]] = {
-        f"{_GROUP}-slo": [*recordings(), *burn_alerts(settings.review.slo_target, links)]
+        f"{_GROUP}-slo": [*recordings(), *burn_alerts(settings.review.slo_target, links), silent_alert(links)]
     }
-    return {
+    files = {
         "alerts/rules/failure-modes.yml": rules_file("jobs/clienthealth/modes", failures, links, dry_run),
         "alerts/rules/measurements.yml": rules_file("alerts/measurements.py", measured, links, dry_run),
         "alerts/rules/slo.yml": rules_file("alerts/slo.py", budget, links, dry_run),
     }
+    return {path: keeping(text, settings) for path, text in files.items()}
 
 
 def watchdog(settings: Settings, dry_run: bool) -> str:
     """The hand-written rules with the addresses of the settings in place of the placeholders."""
-    text = (HERE / "watchdog.yml").read_text(encoding="utf-8")
+    text = keeping((HERE / "watchdog.yml").read_text(encoding="utf-8"), settings)
     placeholder, links = Links.of(Settings()), Links.of(settings)
     text = text.replace(f" {placeholder.runbooks}/", f" {links.runbooks}/")
     text = text.replace(f" {placeholder.dashboards}/", f" {links.dashboards}/")
@@ -96,7 +101,7 @@ def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
     written = []
     for folder, name, text in [
         *(("rules", name, text) for name, text in files.items()),
-        ("", "alertmanager.yml", (HERE / "alertmanager.yml").read_text(encoding="utf-8")),
+        ("", "alertmanager.yml", keeping((HERE / "alertmanager.yml").read_text(encoding="utf-8"), settings)),
         *(("templates", t.name, t.read_text(encoding="utf-8")) for t in sorted((HERE / "templates").glob("*.tmpl"))),
     ]:
         path = out / folder / name

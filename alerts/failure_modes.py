@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from alerts.rule import CLIENT, Alert, Links, dashboard_uid
+from alerts.rule import CLIENT, Alert, Links, asked, by, dashboard_uid
 from clienthealth.modes import FailureMode
 
 #: A verdict has been held back long enough by the job; a suspicion may clear by itself (an outage that ends).
@@ -15,8 +15,9 @@ SUSPECTED_HOLD = "2m"
 #: What a process says is its client's as soon as that reports, within a minute usually: until then nobody is told, so
 #: that one failure is one page.
 NAMELESS_HOLD = "2m"
-#: A scrape that fails is no recovery: without this an alert is resolved and fires again, a page each time.
-KEEP = "1m"
+#: A gap is no recovery: while an exporter is started again its series are absent, and an alert would be resolved and
+#: fire again, a page each time. Longer than it takes until ExporterDown holds back what speaks of clients.
+KEEP = "5m"
 
 
 def alert_name(mode: str) -> str:
@@ -30,12 +31,9 @@ def failure_mode_alerts(modes: Iterable[FailureMode], links: Links) -> Sequence[
 
 
 def _alert(mode: FailureMode, status: str, links: Links) -> Alert:
-    by = ", ".join((*CLIENT, "mode"))
-    selector = ",".join(f"{name}=%q" for name in ("service", "instance", "client_id"))
+    series = f'kafka_client_failure_mode_since_timestamp_seconds{{mode="{mode.id}",LABELS}}'
     since = (
-        '{{ with printf `kafka_client_failure_mode_since_timestamp_seconds{mode="'
-        + mode.id
-        + f'",{selector}}}` $labels.service $labels.instance $labels.client_id | query }}}}'
+        asked(series, "service", "instance", "client_id")
         + " since {{ . | first | value | humanizeTimestamp }}{{ end }}"
     )
     who = "{{ $labels.client_id }} of {{ $labels.service }} on {{ $labels.instance }}"
@@ -43,8 +41,8 @@ def _alert(mode: FailureMode, status: str, links: Links) -> Alert:
     return Alert(
         name=alert_name(mode.id),
         severity="critical" if status == "confirmed" else "warning",
-        expr=_named_or_lasting(mode, by) if status == "confirmed" else _having(mode, status, by),
-        summary=mode.summary,
+        expr=_named_or_lasting(mode) if status == "confirmed" else _having(mode, status),
+        summary=mode.summary if status == "confirmed" else f"Suspected, not proven: {_lower(mode.summary)}",
         description=(
             f"{who}: {status}{since}{certainty}. {mode.impact} What to do: {mode.action} Evidence: {links.client()}"
         ),
@@ -60,19 +58,23 @@ def _alert(mode: FailureMode, status: str, links: Links) -> Alert:
     )
 
 
-def _having(mode: FailureMode, status: str, by: str, only: str = "", offset: str = "") -> str:
+def _lower(sentence: str) -> str:
+    return sentence[0].lower() + sentence[1:]
+
+
+def _having(mode: FailureMode, status: str, only: str = "", offset: str = "") -> str:
     """The clients that have a status in a mode. `only`: a further matcher; `offset`: so long ago."""
     series = f'kafka_client_failure_mode{{mode="{mode.id}", status="{status}"{only}}}{offset}'
-    return f"max by ({by}) (\n  {series}\n) == 1"
+    return f"max {by(*CLIENT, 'mode')} (\n  {series}\n) == 1"
 
 
-def _named_or_lasting(mode: FailureMode, by: str) -> str:
+def _named_or_lasting(mode: FailureMode) -> str:
     nameless = ', client_id=""'
     parts = (
-        _having(mode, "confirmed", by, ', client_id!=""'),
+        _having(mode, "confirmed", ', client_id!=""'),
         "or",
-        _having(mode, "confirmed", by, nameless),
+        _having(mode, "confirmed", nameless),
         "and",
-        _having(mode, "confirmed", by, nameless, f" offset {NAMELESS_HOLD}"),
+        _having(mode, "confirmed", nameless, f" offset {NAMELESS_HOLD}"),
     )
     return "\n".join(parts)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alerts.rule import CLIENT, Alert, Links, dashboard_uid
+from alerts.rule import CLIENT, Alert, Links, asked, by, dashboard_uid, on
 from clienthealth_exporters.prometheus.limits import LIMITS
 
-_BY = f"by ({', '.join(CLIENT)})"
+_BY = by(*CLIENT)
+_ON = on(*CLIENT)
 _WHO = "{{ $labels.client_id }} of {{ $labels.service }} on {{ $labels.instance }}"
 #: A measurement near its limit goes up and down; one alert, not ten.
 _KEEP = "5m"
@@ -23,7 +24,7 @@ def client_alerts(links: Links) -> Sequence[Alert]:
             severity="warning",
             expr=(
                 f"max {_BY} (kafka_client_producer_buffer_used_ratio) > {LIMITS.buffer_used_ratio}\n"
-                f"and on ({', '.join(CLIENT)}) (\n"
+                f"and {_ON} (\n"
                 f"  max {_BY} (kafka_client_producer_buffer_seconds_to_full) < {LIMITS.buffer_seconds_to_full:g}\n"
                 f"  or\n"
                 f"  max {_BY} (kafka_client_producer_waiting_threads) > 0\n"
@@ -52,7 +53,7 @@ def client_alerts(links: Links) -> Sequence[Alert]:
             severity="warning",
             expr=(
                 f'max {_BY} (kafka_client_producer_callback_seconds{{stat="avg"}}) > {LIMITS.callback_seconds}\n'
-                f"unless on ({', '.join(CLIENT)})\n"
+                f"unless {_ON}\n"
                 f"  max {_BY} (kafka_client_producer_io_thread_busy_ratio) < {LIMITS.io_thread_busy_ratio}"
             ),
             hold="5m",
@@ -72,10 +73,7 @@ def client_alerts(links: Links) -> Sequence[Alert]:
         Alert(
             name="KafkaClientTopicQueueSaturated",
             severity="warning",
-            expr=(
-                f"max by ({', '.join((*CLIENT, 'topic'))}) (kafka_client_consumer_queue_used_ratio) "
-                f"> {LIMITS.queue_used_ratio}"
-            ),
+            expr=(f"max {by(*CLIENT, 'topic')} (kafka_client_consumer_queue_used_ratio) > {LIMITS.queue_used_ratio}"),
             hold="5m",
             keep=_KEEP,
             summary="The queue between a consumer and one of its topics is full: its handler does not keep up.",
@@ -97,6 +95,7 @@ def client_alerts(links: Links) -> Sequence[Alert]:
             severity="warning",
             expr=f"abs(max {_BY} (kafka_client_clock_skew_seconds)) > 0",
             hold="10m",
+            keep=_KEEP,
             summary="A client's clock is wrong, or its readings always come late.",
             description=(
                 f"The clock of {_WHO} differs by {{{{ $value | humanizeDuration }}}} from others. It is judged "
@@ -172,21 +171,23 @@ def lag_alerts(links: Links) -> Sequence[Alert]:
     """Lag of consumer groups, by the state that the job has found; no partition label: one alert per group."""
     return [
         *(_state(state, links) for state in LAG_TROUBLES),
-        _retention(links, "warning", LIMITS.retention_used_ratio, "10m"),
-        _retention(links, "critical", LIMITS.retention_lost_ratio, "5m"),
+        _at_risk(links, "warning", LIMITS.retention_used_ratio, "10m"),
+        _at_risk(links, "critical", LIMITS.retention_lost_ratio, "5m"),
+        _deleted(links),
     ]
 
 
 def _state(state: LagTrouble, links: Links) -> Alert:
     lag = (
-        "{{ with printf `max(kafka_consumergroup_group_sum_lag{cluster_name=%q,group=%q})` $labels.cluster_name "
-        "$labels.group | query }} It is {{ . | first | value | humanize }} records behind.{{ end }}"
+        asked("max(kafka_consumergroup_group_sum_lag{LABELS})", "cluster_name", "group")
+        + " It is {{ . | first | value | humanize }} records behind.{{ end }}"
     )
     return Alert(
         name=state.name,
         severity="warning",
-        expr=f'max by (cluster_name, group) (kafka_consumergroup_group_status{{status="{state.status}"}}) == 1',
+        expr=f'max {by("cluster_name", "group")} (kafka_consumergroup_group_status{{status="{state.status}"}}) == 1',
         hold=state.hold,
+        keep=_KEEP,
         summary=state.summary,
         description=(
             f"Group {{{{ $labels.group }}}} on {{{{ $labels.cluster_name }}}} {state.doing}.{lag} What to do: "
@@ -200,33 +201,89 @@ def _state(state: LagTrouble, links: Links) -> Alert:
     )
 
 
-def _retention(links: Links, severity: str, limit: float, hold: str) -> Alert:
-    where = "cluster_name, topic, partition"
+_OF_PARTITION = ("cluster_name", "group", "topic", "partition")
+#: Lag as a share of what is retained, by partition. While offset 0 is still there, nothing is deleted.
+_UNREAD = (
+    f"max {by(*_OF_PARTITION)} (kafka_consumergroup_group_lag)\n"
+    f"/ {on('cluster_name', 'topic', 'partition')} group_left ()\n"
+    "(\n"
+    f"  max {by('cluster_name', 'topic', 'partition')} (kafka_partition_latest_offset)\n"
+    f"  - max {by('cluster_name', 'topic', 'partition')} (kafka_partition_earliest_offset > 0)\n"
+    ")"
+)
+#: What a member has, or somebody has committed within the hour or the day: of the rest nobody waits for the records.
+_WAITED_FOR = (
+    f'max {by(*_OF_PARTITION)} (kafka_consumergroup_group_lag{{consumer_id!=""}})\n'
+    "or\n"
+    f"max {by(*_OF_PARTITION)} (kafka_consumergroup_group_offset)\n"
+    f"!= max {by(*_OF_PARTITION)} (kafka_consumergroup_group_offset offset 1h)\n"
+    "or\n"
+    f"max {by(*_OF_PARTITION)} (kafka_consumergroup_group_offset)\n"
+    f"!= max {by(*_OF_PARTITION)} (kafka_consumergroup_group_offset offset 1d)"
+)
+
+
+def _unread(limits: str) -> str:
+    """The unread share of what is retained within `limits`, by group and topic, without what is abandoned."""
+    parts = (
+        f"max {by('cluster_name', 'group', 'topic')} (",
+        _indented(f"(\n{_indented(_UNREAD)}\n) {limits}"),
+        f"  and {on(*_OF_PARTITION)} (",
+        _indented(_indented(_WAITED_FOR)),
+        "  )",
+        ")",
+    )
+    return "\n".join(parts)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def _at_risk(links: Links, severity: str, share: float, hold: str) -> Alert:
     return Alert(
         name="KafkaClientLagRetentionAtRisk",
         severity=severity,
-        expr=(
-            "max by (cluster_name, group, topic) (\n"
-            f"  max by (cluster_name, group, topic, partition) (kafka_consumergroup_group_lag)\n"
-            f"  / on ({where}) group_left ()\n"
-            f"  (\n"
-            f"    max by ({where}) (kafka_partition_latest_offset)\n"
-            f"    - max by ({where}) (kafka_partition_earliest_offset > 0)\n"
-            f"  )\n"
-            f") > {limit}"
-        ),
+        expr=f"{_unread('<= 1')} > {share}",
         hold=hold,
+        keep=_KEEP,
         summary="A consumer group is so far behind that unread records are about to be deleted.",
         description=(
             "Group {{ $labels.group }} has not read {{ $value | humanizePercentage }} of what topic "
-            "{{ $labels.topic }} on {{ $labels.cluster_name }} retains, and the topic deletes its oldest records. "
-            "What to do: raise retention.ms of the topic now, then get the group going. "
+            "{{ $labels.topic }} on {{ $labels.cluster_name }} retains, and the topic deletes its oldest records; none "
+            "of the unread ones yet. What to do: let the topic keep them longer (retention.ms and retention.bytes, "
+            "never below what they are), then get the group going. "
             f"State: {links.status_page}/?q={{{{ $labels.group | urlquery }}}}"
         ),
         runbook="consumer-lag",
         dashboard=dashboard_uid("consumers"),
         shown=("group", "topic"),
-        why="Lag as a share of what is retained, worst partition. While offset 0 is still there, nothing is deleted.",
+        why=(
+            "Lag as a share of what is retained, worst partition; above 1 unread records are gone already.\n"
+            "While offset 0 is still there, nothing is deleted. What nobody has and nobody commits is abandoned."
+        ),
         labels={"measurement": "lag"},
         limits=("retention_used_ratio", "retention_lost_ratio"),
+    )
+
+
+def _deleted(links: Links) -> Alert:
+    return Alert(
+        name="KafkaClientLagRecordsDeleted",
+        severity="critical",
+        expr=f"{_unread('> 1')} > 0",
+        hold="5m",
+        keep=_KEEP,
+        summary="Records that a consumer group has not read have been deleted.",
+        description=(
+            "Topic {{ $labels.topic }} on {{ $labels.cluster_name }} has deleted records that group "
+            "{{ $labels.group }} had not committed: they are lost to it. What to do: get the group going, and let "
+            "the topic keep more (retention.ms and retention.bytes); send the lost records again if their source "
+            f"allows it. State: {links.status_page}/?q={{{{ $labels.group | urlquery }}}}"
+        ),
+        runbook="consumer-lag",
+        dashboard=dashboard_uid("consumers"),
+        shown=("group", "topic"),
+        why="The committed offset is before the first that is retained. Abandoned groups lose nothing that is missed.",
+        labels={"measurement": "lag"},
     )

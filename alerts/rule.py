@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from alerts.yaml_text import Commented, Node, document
+from clienthealth.configuration.installation import KEPT, equals, listed, values
 from clienthealth.settings import Settings
 
 #: What the committed files carry where the settings name no Grafana: a place to search and replace.
@@ -14,6 +15,22 @@ GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
 CLIENT = ("service", "host", "instance", "client_id")
 UID_PREFIX = "kafka-client-health"
 UID_LENGTH = 40
+
+
+def by(*labels: str) -> str:
+    """`by (…)` of these labels and of those that keep installations apart."""
+    return f"by ({listed((*KEPT, *labels))})"
+
+
+def on(*labels: str) -> str:
+    """`on (…)` of these labels and of those that keep installations apart."""
+    return f"on ({listed((*KEPT, *labels))})"
+
+
+def asked(query: str, *labels: str) -> str:
+    """The beginning of a template that asks for a query, in which LABELS stands for those of the alert."""
+    names = (*KEPT, *labels)
+    return f"{{{{ with printf `{query.replace('LABELS', equals(names))}` {values(names)} | query }}}}"
 
 
 @dataclass(frozen=True)

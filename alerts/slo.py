@@ -1,9 +1,11 @@
-"""Burn rate of the error budget: the share of client-minutes, per service, in which a client had a failure mode.
+"""Burn rate of the error budget: the share of client-minutes, per service, with a confirmed failure mode.
 
 Client-minutes and not requests: a service with one client still has 1,440 of them a day. As in the weekly review, a
-client that nothing can be said of (`unknown` in every mode) or that has gone counts in neither sum. Windows and factors
-are those of the SRE workbook with the fourth of kubernetes-mixin; a rule fires when both its windows burn the budget
-`factor` times too fast, and stops soon after the short one has recovered.
+client that nothing can be said of (`unknown` in every mode) or that has gone counts in neither sum. The review counts
+suspected minutes as unhealthy; a page is for what is sure, so that the alerts count confirmed ones alone. The counts
+are the exporter's own, which are right whatever series it leaves out. Windows and factors are those of the SRE workbook
+with the fourth of kubernetes-mixin; a rule fires when both its windows burn the budget `factor` times too fast, and
+stops soon after the short one has recovered.
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alerts.rule import CLIENT, Alert, Links, Recording, dashboard_uid
+from alerts.rule import Alert, Links, Recording, by, dashboard_uid
 
-_BY = f"by ({', '.join(CLIENT)})"
 JUDGED = "service:kafka_client_judged:count"
 UNHEALTHY = "service:kafka_client_unhealthy:count"
+CONFIRMED = "service:kafka_client_confirmed:count"
+PRESENT = "service:kafka_client_present:count"
 
 
 @dataclass(frozen=True)
@@ -38,21 +41,26 @@ BURNS = (
 
 
 def ratio(window: str) -> str:
-    """Name of the recorded share of unhealthy client-minutes over a window."""
-    return f"service:kafka_client_unhealthy:ratio{window}"
+    """Name of the recorded share of client-minutes with a confirmed failure over a window."""
+    return f"service:kafka_client_confirmed:ratio{window}"
+
+
+def clients(statuses: str, *labels: str) -> str:
+    """How many clients are so, by installation and `labels`. Replicas say the same, shards each their part."""
+    each = by("shard", "service", "status")
+    return f'sum {by(*labels)} (\n  max {each} (kafka_client_service_clients{{status=~"{statuses}"}})\n)'
 
 
 def recordings() -> Sequence[Recording]:
-    """Clients judged and unhealthy now, and the share of unhealthy client-minutes over each window."""
-    status = 'kafka_client_failure_mode{status=~"ok|suspected|confirmed"}'
-    ill = 'kafka_client_failure_mode{status=~"suspected|confirmed"}'
-    there = f"and on ({', '.join(CLIENT)}) (\n    max {_BY} (kafka_client_up) == 1\n  )"
+    """Clients judged, unhealthy, confirmed and there now, and the share of confirmed client-minutes over windows."""
     windows = sorted({w for burn in BURNS for w in (burn.short, burn.long)}, key=_minutes)
     return [
-        Recording(JUDGED, f"count by (service) (\n  max {_BY} ({status}) == 1\n  {there}\n)"),
-        Recording(UNHEALTHY, f"sum by (service) (\n  max {_BY} ({ill})\n  {there}\n)"),
+        Recording(JUDGED, clients("ok|suspected|confirmed", "service")),
+        Recording(UNHEALTHY, clients("suspected|confirmed", "service")),
+        Recording(CONFIRMED, clients("confirmed", "service")),
+        Recording(PRESENT, clients("ok|unknown|suspected|confirmed", "service")),
         *(
-            Recording(ratio(w), f"sum_over_time({UNHEALTHY}[{w}])\n/\n(sum_over_time({JUDGED}[{w}]) > 0)")
+            Recording(ratio(w), f"sum_over_time({CONFIRMED}[{w}])\n/\n(sum_over_time({JUDGED}[{w}]) > 0)")
             for w in windows
         ),
     ]
@@ -74,7 +82,7 @@ def _alert(burn: Burn, target: float, links: Links) -> Alert:
         summary="The clients of a service use up their error budget too fast.",
         description=(
             f"{{{{ $value | humanizePercentage }}}} of the client-minutes of {{{{ $labels.service }}}} in the last "
-            f"{burn.long} were unhealthy; {target * 100:.6g} % should be healthy, and this is more than "
+            f"{burn.long} had a confirmed failure; {target * 100:.6g} % should be healthy, and this is more than "
             f"{burn.factor:g} times the pace that is allowed. What to do: look which clients of the service "
             "are ill and why. "
             f"State: {links.status_page}/?q={{{{ $labels.service | urlquery }}}}"
@@ -82,7 +90,7 @@ def _alert(burn: Burn, target: float, links: Links) -> Alert:
         runbook="error-budget",
         dashboard=dashboard_uid("review"),
         shown=("service",),
-        why=f"{burn.factor:g} times the allowed share of unhealthy client-minutes, over {burn.long} and {burn.short}.",
+        why=f"{burn.factor:g} times the allowed share of confirmed client-minutes, over {burn.long} and {burn.short}.",
         labels={"long": burn.long, "short": burn.short},
     )
 

@@ -16,10 +16,11 @@ from grafana_foundation_sdk.models import common
 from grafana_foundation_sdk.models import dashboard as model
 
 from alerts.rule import dashboard_uid
+from clienthealth.configuration.installation import keeping, kept_labels
 from clienthealth.settings import Settings
 from dashboards.look import CRITICAL, WARNING
 from dashboards.panel import Panel
-from dashboards.scope import DATASOURCE, OF_SERVICE, TAG, variable
+from dashboards.scope import DATASOURCE, OF_KEPT, OF_SERVICE, TAG, variable
 
 #: Rows have ids from here on, by their place; panels choose their own below it.
 FIRST_ROW = 900
@@ -36,7 +37,10 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A dashboard. `name` gives its uid; `variables` are names that `scope.variable` knows."""
+    """A dashboard. `name` gives its uid; `variables` are names that `scope.variable` knows.
+
+    `refresh`: how often it asks again by itself; '' never, where its queries are heavy and their answers change slowly.
+    """
 
     name: str
     title: str
@@ -44,6 +48,7 @@ class Page:
     variables: Sequence[str]
     sections: Sequence[Section]
     since: str = "now-3h"
+    refresh: str = "1m"
 
 
 def rendered(page: Page, settings: Settings) -> dict[str, Any]:
@@ -54,7 +59,7 @@ def rendered(page: Page, settings: Settings) -> dict[str, Any]:
         .description(page.description)
         .tags([TAG])
         .readonly()
-        .refresh("1m")
+        .refresh(page.refresh)
         .time(page.since, "now")
         .timezone("browser")
         .tooltip(model.DashboardCursorSync.CROSSHAIR)
@@ -67,9 +72,9 @@ def rendered(page: Page, settings: Settings) -> dict[str, Any]:
             .keep_time(True)
         )
     )
-    for name in ("datasource", *page.variables, "status_page"):
+    for name in ("datasource", *kept_labels(settings), *page.variables, "status_page"):
         board.with_variable(variable(name, settings))
-    service = OF_SERVICE.replace('"$service"', '"$service|"') if "service" in page.variables else ""
+    service = OF_SERVICE.replace('"$service"', '"$service|"') if "service" in page.variables else OF_KEPT
     board.annotation(_alerts("Critical alerts", "critical", CRITICAL, service))
     board.annotation(_alerts("Warnings", "warning", WARNING, service))
     board.annotation(_incidents())
@@ -83,7 +88,8 @@ def rendered(page: Page, settings: Settings) -> dict[str, Any]:
         board.with_row(row)
         for panel in section.panels:
             board.with_panel(panel)
-    return plain(board.build())
+    found: dict[str, Any] = _kept(plain(board.build()), settings)
+    return found
 
 
 def plain(dashboard: model.Dashboard) -> dict[str, Any]:
@@ -101,8 +107,17 @@ def plain(dashboard: model.Dashboard) -> dict[str, Any]:
     return found
 
 
+def _kept(value: Any, settings: Settings) -> Any:
+    """The same with the labels of the settings in every text."""
+    if isinstance(value, dict):
+        return {key: _kept(inner, settings) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_kept(inner, settings) for inner in value]
+    return keeping(value, settings) if isinstance(value, str) else value
+
+
 def _alerts(name: str, severity: str, colour: str, scope: str) -> build.AnnotationQuery:
-    matchers = [f'alertstate="firing", severity="{severity}", alertname=~"KafkaClient.+"', *([scope] if scope else [])]
+    matchers = [f'alertstate="firing", severity="{severity}", alertname=~"KafkaClient.+"', scope]
     return (
         build.AnnotationQuery()
         .name(name)

@@ -10,6 +10,7 @@ from grafana_foundation_sdk.models import common
 from grafana_foundation_sdk.models import dashboard as model
 
 from alerts.rule import CLIENT, dashboard_uid
+from clienthealth.configuration.installation import KEPT, listed, matchers
 from clienthealth.settings import Settings
 
 TAG = "kafka-client-health"
@@ -17,38 +18,40 @@ TAG = "kafka-client-health"
 WORST = 20
 DATASOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
-#: Matchers of series of clients, of groups and of topics.
-OF_CLIENT = ", ".join(f'{label}=~"${label}"' for label in CLIENT)
-OF_GROUP = 'group=~"$group"'
-OF_TOPIC = 'topic=~"$topic"'
-OF_GROUP_TOPIC = f"{OF_GROUP}, {OF_TOPIC}"
-OF_SERVICE = 'service=~"$service"'
-BY_CLIENT = ", ".join(CLIENT)
+#: Matchers of series of clients, of groups and of topics, and the labels that a client, or what services are summed up
+#: from, is told apart by.
+OF_KEPT = matchers(KEPT)
+OF_CLIENT = f"{OF_KEPT}, {matchers(CLIENT)}"
+OF_TOPIC = f'{OF_KEPT}, topic=~"$topic"'
+OF_GROUP = f'{OF_KEPT}, group=~"$group"'
+OF_GROUP_TOPIC = f'{OF_GROUP}, topic=~"$topic"'
+OF_SERVICE = f'{OF_KEPT}, service=~"$service"'
+BY_CLIENT = listed((*KEPT, *CLIENT))
+BY_SHARD = listed((*KEPT, "shard", "service"))
 
-#: Series that are there whenever anything is, so that no variable empties a dashboard.
-_CLIENTS = "kafka_client_info"
-_TOPICS = '{__name__=~"kafka_partition_latest_offset|kafka_client_consumer_queue_used_ratio"}'
-#: A service or host that is not known is an empty label, which `.+` would leave out.
+#: Series that are there whenever anything is, and few: no variable empties a dashboard, or loads every client.
+_SERVICES = f"kafka_client_service_clients{{{OF_KEPT}}}"
+_TOPICS = f'{{__name__=~"kafka_partition_latest_offset|kafka_client_consumer_queue_used_ratio", {OF_KEPT}}}'
+#: A service that is not known is an empty label, which `.+` would leave out, as is a label that nobody has set.
 _QUERIES: Mapping[str, tuple[str, str, str]] = {
-    "service": ("Service", f"label_values({_CLIENTS}, service)", ".*"),
-    "host": ("Host", f'label_values({_CLIENTS}{{service=~"$service"}}, host)', ".*"),
-    "instance": ("Instance", f'label_values({_CLIENTS}{{service=~"$service", host=~"$host"}}, instance)', ".+"),
-    "client_id": (
-        "Client",
-        f'label_values({_CLIENTS}{{service=~"$service", host=~"$host", instance=~"$instance"}}, client_id)',
-        ".+",
-    ),
+    "service": ("Service", f"label_values({_SERVICES}, service)", ".*"),
     "topic": ("Topic", f"label_values({_TOPICS}, topic)", ".+"),
-    "group": ("Group", f'label_values({_CLIENTS}{{kind="group"}}, client_id)', ".+"),
+    "group": ("Group", f"label_values(kafka_consumergroup_group_status{{{OF_KEPT}}}, group)", ".+"),
 }
+#: What a text box says of clients: a fleet has too many for a list.
+_TYPED: Mapping[str, str] = {"host": "Host", "instance": "Instance", "client_id": "Client"}
 CLIENT_VARIABLES = CLIENT
 GROUP_VARIABLES = ("group", "topic")
 
 
 def variable(name: str, settings: Settings) -> Builder[model.VariableModel]:
-    """The variable of that name: a label of clients or groups, `datasource`, or a constant out of the settings."""
-    if name in _QUERIES:
-        label, query, everything = _QUERIES[name]
+    """The variable of that name: a label, `datasource`, or a constant out of the settings."""
+    if name in _TYPED:
+        return build.TextBoxVariable(name).label(f"{_TYPED[name]} (pattern)").default_value(".*")
+    if name not in _FIXED:
+        # A label that keeps installations apart is known from the exporters, of which there are few.
+        kept = (name.capitalize(), f"label_values(kafka_client_health_exporter_up, {name})", ".*")
+        label, query, everything = _QUERIES.get(name, kept)
         return (
             build.QueryVariable(name)
             .label(label)

@@ -10,7 +10,7 @@ from dashboards.page import Page, Section
 from dashboards.panel import Panel, number
 from dashboards.panels import groups
 from dashboards.panels import measurements as measured
-from dashboards.scope import CLIENT_VARIABLES, GROUP_VARIABLES, OF_CLIENT, OF_TOPIC
+from dashboards.scope import BY_CLIENT, CLIENT_VARIABLES, GROUP_VARIABLES, OF_CLIENT
 
 
 def page() -> Page:
@@ -48,9 +48,10 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Consumers",
-            "Consumers that are known. Fewer than you run is bad: the others are not watched, though their "
-            "groups may be. Alert when an input topic goes silent: KafkaClientHealthInputSilent.",
-            f'count(kafka_client_info{{kind=~"consumer|legacy-consumer", {OF_CLIENT}}})',
+            "Consumers that have series. Fewer than you run is bad: the others are not watched, though their "
+            'groups may be, unless the exporter shows only the unhealthy (client_series = "unhealthy"). Alert '
+            "when an input topic goes silent: KafkaClientHealthInputSilent.",
+            f'count(max by ({BY_CLIENT}) (kafka_client_info{{kind=~"consumer|legacy-consumer", {OF_CLIENT}}}))',
             "none",
             nothing="no consumers",
         ),
@@ -63,7 +64,7 @@ def _strip() -> Sequence[Panel]:
             "The largest used share of a queue between a consumer and one topic. High is bad: its handler "
             "does not keep up. What to do: see the chart of queues for who. Alert: "
             "KafkaClientTopicQueueSaturated.",
-            f"max(kafka_client_consumer_queue_used_ratio{{{OF_CLIENT}, {OF_TOPIC}}})",
+            f'max(kafka_client_consumer_queue_used_ratio{{{OF_CLIENT}, topic=~"$topic"}})',
             "percentunit",
             above={LIMITS.queue_used_ratio: WARNING},
             nothing="not known",

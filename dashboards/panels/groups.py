@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from clienthealth.configuration.installation import KEPT, listed
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, LAG_STATES, WARNING, lag_words
 from dashboards.panel import Panel, Query, chart, number, rows, timeline
 from dashboards.scope import OF_GROUP, OF_GROUP_TOPIC, OF_TOPIC, WORST, to_group
 
-_BY = "cluster_name, group"
-_PARTITION = "cluster_name, topic, partition"
+_BY = listed((*KEPT, "cluster_name", "group"))
+_TOPIC = listed((*KEPT, "cluster_name", "topic"))
+_PARTITION = f"{_TOPIC}, partition"
 _GROUP = "{{group}} on {{cluster_name}}"
 _TROUBLE = "WARN|STALL|STOP|REWIND"
+#: A timeline has so many bands, the worst.
+_BANDS = 100
 
 
 def in_trouble(width: int = 4) -> Panel:
@@ -19,7 +23,8 @@ def in_trouble(width: int = 4) -> Panel:
         "Groups in trouble",
         "Groups that fall behind, stand still, have stopped or have gone back. Any is worth a look: see "
         "their states below. Alerts: KafkaClientLagGrowing, …Stalled, …Stopped, …Rewound.",
-        f'sum(max by ({_BY}) (kafka_consumergroup_group_status{{status=~"{_TROUBLE}", {OF_GROUP}}}))',
+        f'count(max by ({_BY}) (kafka_consumergroup_group_status{{status=~"{_TROUBLE}", {OF_GROUP}}}))\n'
+        f"or\n0 * max(kafka_consumergroup_group_status{{{OF_GROUP}}})",
         "none",
         above={1: WARNING},
         nothing="no groups",
@@ -55,16 +60,16 @@ def largest_lag_records(width: int = 4) -> Panel:
 
 def states() -> Panel:
     parts = [
-        f'max by ({_BY}) (kafka_consumergroup_group_status{{status="{state}", {OF_GROUP}}} == 1) * {number_}'
+        f'max by ({_BY}) (kafka_consumergroup_group_status{{status="{state}", {OF_GROUP}}}) * {number_}'
         for number_, state in reversed(list(enumerate(LAG_STATES)))
     ]
     return timeline(
         203,
         "State of each group",
-        "Blue is fine (OK, IDLE), yellow falls behind (WARN), dark red stands still (STALL), has stopped "
-        "(STOP) or has gone back (REWIND). What to do: look whether its members run and poll. Alerts: "
-        "KafkaClientLag….",
-        Query("\nor\n".join(parts), _GROUP),
+        f"The {_BANDS} worst groups. Blue is fine (OK, IDLE), yellow falls behind (WARN), dark red stands still "
+        "(STALL), has stopped (STOP) or has gone back (REWIND). What to do: look whether its members run and poll. "
+        "Alerts: KafkaClientLag….",
+        Query(f"topk({_BANDS}, " + "\nor\n".join(parts) + ")", _GROUP),
         lag_words(),
         nothing="no groups",
         links=to_group(),
@@ -121,7 +126,7 @@ def records_in_and_out() -> Panel:
         "in for long is bad: the group falls behind. What to do: see whether its handler or its number is "
         "the limit. Alert: KafkaClientLagGrowing.",
         [
-            Query(f"topk({WORST}, sum by (cluster_name, topic) ({latest}))", "in: {{topic}}", limit=True),
+            Query(f"topk({WORST}, sum by ({_TOPIC}) ({latest}))", "in: {{topic}}", limit=True),
             Query(f"topk({WORST}, clamp_min(sum by ({_BY}, topic) ({committed}), 0))", "out: {{topic}} by {{group}}"),
         ],
         "recps",
@@ -144,8 +149,8 @@ def retention() -> Panel:
         208,
         "Unread share of what is retained",
         "Lag as a share of the records that the topic still holds, worst partition; shown once a topic "
-        "deletes. Near 1 is bad: unread records are about to be deleted. What to do: raise retention.ms "
-        "now. Alert: KafkaClientLagRetentionAtRisk.",
+        "deletes. Near 1 is bad: unread records are about to be deleted, above 1 some are. What to do: let the "
+        "topic keep more. Alerts: KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
         [Query(f"topk({WORST}, {share})", "{{topic}}: {{group}} on {{cluster_name}}")],
         "percentunit",
         above={LIMITS.retention_used_ratio: WARNING, LIMITS.retention_lost_ratio: CRITICAL},

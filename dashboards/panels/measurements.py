@@ -13,6 +13,8 @@ from dashboards.panel import Panel, Query, chart, timeline
 from dashboards.scope import BY_CLIENT, OF_CLIENT, WORST, to_client
 
 _WHO = "{{service}} {{client_id}} on {{instance}}"
+#: A timeline has so many bands.
+_BANDS = 100
 
 
 def _worst(metric: str, matchers: str = "", by: str = BY_CLIENT, pick: str = "topk") -> str:
@@ -25,13 +27,14 @@ def _of_kinds(series: str, kinds: Iterable[str]) -> str:
 
 
 def reporting(kinds: Iterable[str], width: int = 24) -> Panel:
+    reports = _of_kinds(f"max by ({BY_CLIENT}) (kafka_client_up{{{OF_CLIENT}}})", kinds)
     return timeline(
         100,
         "Is it reporting",
-        "Whether each client is heard of. A client that has gone with records in its buffer has lost them; "
-        "one that is silent cannot be judged. What to do: see whether its process lives. Alert: of its "
-        "failure mode.",
-        Query(_of_kinds(f"max by ({BY_CLIENT}) (kafka_client_up{{{OF_CLIENT}}})", kinds), _WHO),
+        f"Whether clients are heard of, {_BANDS} at most, those that have gone first. A client that has gone with "
+        "records in its buffer has lost them; one that is silent cannot be judged. What to do: see whether "
+        "its process lives. Alert: of its failure mode.",
+        Query(f"bottomk({_BANDS}, {reports})", _WHO),
         words({0: ("gone", NEUTRAL), 1: ("reporting", GOOD)}),
         width=width,
         links=to_client("overview"),
@@ -118,7 +121,7 @@ def waiting_threads(width: int = 12) -> Panel:
 
 def records_dropped(width: int = 12) -> Panel:
     dropped = f"kafka_client_producer_buffer_exhausted_records_total{{{OF_CLIENT}}}"
-    rate = f"sum by ({BY_CLIENT}) (rate({dropped}[$__rate_interval]))"
+    rate = f"max by ({BY_CLIENT}) (rate({dropped}[$__rate_interval]))"
     return chart(
         114,
         "Records dropped for want of buffer",

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clienthealth.configuration.installation import KEPT, listed
 from dashboards.look import CRITICAL, WARNING, up_words
 from dashboards.page import Page, Section
 from dashboards.panel import Panel, Query, chart, number
+from dashboards.scope import OF_KEPT, WORST
 
 STALE_SECONDS = 300
 BEHIND_SECONDS = 180
 REJECTED_RATIO = 0.05
 _P = "kafka_client_health"
+_LATENCY = f"{_P}_verdict_latency_seconds_bucket{{{OF_KEPT}}}"
+_SKEW = f"kafka_client_clock_skew_seconds{{{OF_KEPT}}}"
 
 
 def page() -> Page:
@@ -51,7 +55,7 @@ def _strip() -> Sequence[Panel]:
             "Query",
             "Whether the streaming query runs. Down is bad: no client is judged. What to do: read "
             "the exception in the monitor's log, restart it. Alert: KafkaClientHealthQueryDown.",
-            f"min({_P}_query_up)",
+            f"min({_P}_query_up{{{OF_KEPT}}})",
             "none",
             mappings=up_words(),
             nothing="monitor is silent",
@@ -60,8 +64,9 @@ def _strip() -> Sequence[Panel]:
             3,
             "Exporter",
             "Whether the exporter has read its whole topic and reaches Kafka. Down is bad: what is shown is "
-            "old or incomplete. What to do: ask its /healthz. Alert: KafkaClientHealthExporterBlind.",
-            f"min({_P}_exporter_up)",
+            "old or incomplete. What to do: ask its /healthz. Alerts: KafkaClientHealthExporterBlind, and by name "
+            "KafkaClientHealthReplicaBlind, KafkaClientHealthTargetDown.",
+            f"min(max by ({listed((*KEPT, 'shard'))}) ({_P}_exporter_up{{{OF_KEPT}}}))",
             "none",
             mappings=up_words(),
             nothing="exporter is silent",
@@ -72,7 +77,7 @@ def _strip() -> Sequence[Panel]:
             "Time since the moment that the newest record of client health speaks of. High is bad: verdicts "
             "may no longer hold. What to do: see whether the input below is late. Alert: "
             "KafkaClientHealthStale.",
-            f"time() - max({_P}_exporter_newest_record_timestamp_seconds)",
+            f"time() - max({_P}_exporter_newest_record_timestamp_seconds{{{OF_KEPT}}})",
             "s",
             above={STALE_SECONDS: CRITICAL},
             nothing="exporter is silent",
@@ -82,7 +87,7 @@ def _strip() -> Sequence[Panel]:
             "Verdict latency, median",
             "From the onset of a fault to its verdict, over the range that is shown. High is bad: faults "
             "are found late. What to do: see input lag and batch duration. No alert of its own.",
-            f"histogram_quantile(0.5, sum by (le) (rate({_P}_verdict_latency_seconds_bucket[$__range]))) >= 0",
+            f"histogram_quantile(0.5, sum by (le) (rate({_LATENCY}[$__range]))) >= 0",
             "s",
             nothing="no fault found",
         ),
@@ -90,7 +95,7 @@ def _strip() -> Sequence[Panel]:
             6,
             "Version",
             "Version of the monitor that runs. Two of them at once mean that a deployment is under way. No alert.",
-            f"max by (version) ({_P}_build_info)",
+            f"max by (version) ({_P}_build_info{{{OF_KEPT}}})",
             "none",
             nothing="monitor is silent",
             legend="{{version}}",
@@ -106,7 +111,7 @@ def _input() -> Sequence[Panel]:
             "Records that wait in each input topic. Rising is bad: the monitor falls behind. What to do: "
             "see whether batches take longer than the trigger interval; more cores. Alert: "
             "KafkaClientHealthFallingBehind.",
-            [Query(f"max by (source_topic) ({_P}_input_lag_records)", "{{source_topic}}")],
+            [Query(f"sum by (source_topic) ({_P}_input_lag_records{{{OF_KEPT}}})", "{{source_topic}}")],
             "short",
         ),
         chart(
@@ -115,7 +120,12 @@ def _input() -> Sequence[Panel]:
             "Time since the newest event that was read from each topic. High is bad: nothing comes, or it "
             "comes late. A topic of logs may be silent when all is well. Alerts: "
             "KafkaClientHealthFallingBehind (first line), KafkaClientHealthInputSilent (second).",
-            [Query(f"time() - max by (source_topic) ({_P}_newest_event_timestamp_seconds)", "{{source_topic}}")],
+            [
+                Query(
+                    f"time() - max by (source_topic) ({_P}_newest_event_timestamp_seconds{{{OF_KEPT}}})",
+                    "{{source_topic}}",
+                )
+            ],
             "s",
             above={BEHIND_SECONDS: WARNING, STALE_SECONDS: WARNING},
         ),
@@ -127,7 +137,7 @@ def _input() -> Sequence[Panel]:
             "topic).",
             [
                 Query(
-                    f"sum by (source_topic) (rate({_P}_records_read_total[$__rate_interval]))",
+                    f"sum by (source_topic) (rate({_P}_records_read_total{{{OF_KEPT}}}[$__rate_interval]))",
                     "{{source_topic}}",
                 )
             ],
@@ -141,8 +151,8 @@ def _input() -> Sequence[Panel]:
             "KafkaClientHealthRejectsRising.",
             [
                 Query(
-                    f"sum by (source_topic) (rate({_P}_records_rejected_total[$__rate_interval]))\n/\n"
-                    f"(sum by (source_topic) (rate({_P}_records_read_total[$__rate_interval])) > 0)",
+                    f"sum by (source_topic) (rate({_P}_records_rejected_total{{{OF_KEPT}}}[$__rate_interval]))\n/\n"
+                    f"(sum by (source_topic) (rate({_P}_records_read_total{{{OF_KEPT}}}[$__rate_interval])) > 0)",
                     "{{source_topic}}",
                 )
             ],
@@ -153,7 +163,7 @@ def _input() -> Sequence[Panel]:
 
 
 def _work() -> Sequence[Panel]:
-    latency = f"sum by (le) (rate({_P}_verdict_latency_seconds_bucket[$__rate_interval]))"
+    latency = f"sum by (le) (rate({_LATENCY}[$__rate_interval]))"
     return (
         chart(
             20,
@@ -161,15 +171,15 @@ def _work() -> Sequence[Panel]:
             "How long the last batch took. Longer than the trigger interval for long is bad: "
             "the monitor falls behind. What to do: more cores, fewer clients per monitor. Alert: "
             "KafkaClientHealthFallingBehind.",
-            [Query(f"max by (query) ({_P}_batch_duration_seconds)", "{{query}}")],
+            [Query(f"max by (query) ({_P}_batch_duration_seconds{{{OF_KEPT}}})", "{{query}}")],
             "s",
         ),
         chart(
             21,
             "Time since the last batch",
             "High is bad: the query hangs. Without input it still reports every few seconds. What to "
-            "do: take a thread dump of the driver. Alert: KafkaClientHealthStale.",
-            [Query(f"time() - max by (query) ({_P}_last_batch_timestamp_seconds)", "{{query}}")],
+            "do: take a thread dump of the driver. Alert: KafkaClientHealthQueryHung.",
+            [Query(f"time() - max by (query) ({_P}_last_batch_timestamp_seconds{{{OF_KEPT}}})", "{{query}}")],
             "s",
         ),
         chart(
@@ -177,7 +187,7 @@ def _work() -> Sequence[Panel]:
             "Clients in the state",
             "Clients that the query keeps. Rising for days is bad: clients whose names change for ever. What "
             "to do: give clients stable ids; more memory. Alert beyond a limit: KafkaClientHealthLimitReached.",
-            [Query(f"max by (query) ({_P}_state_rows)", "{{query}}")],
+            [Query(f"max by (query) ({_P}_state_rows{{{OF_KEPT}}})", "{{query}}")],
             "short",
         ),
         chart(
@@ -199,7 +209,7 @@ def _work() -> Sequence[Panel]:
             "false alarms. No alert.",
             [
                 Query(
-                    f"sum by (change) (increase({_P}_incident_changes_total[$__rate_interval]))",
+                    f"sum by (change) (increase({_P}_incident_changes_total{{{OF_KEPT}}}[$__rate_interval]))",
                     "{{change}}",
                 )
             ],
@@ -217,7 +227,7 @@ def _left_out() -> Sequence[Panel]:
             "Readings and events per second that came after their windows were closed and were left out. Any "
             "that lasts is bad: a clock or a collector is far behind. What to do: look at the clocks of the "
             "clients. Alert: KafkaClientHealthLateRecords.",
-            [Query(f"sum by (query) (rate({_P}_late_records_total[$__rate_interval]))", "{{query}}")],
+            [Query(f"sum by (query) (rate({_P}_late_records_total{{{OF_KEPT}}}[$__rate_interval]))", "{{query}}")],
             "recps",
         ),
         chart(
@@ -226,7 +236,11 @@ def _left_out() -> Sequence[Panel]:
             "Records per second that cannot be read, by reason. Any is bad. What to do: read the topic of "
             "rejects; the reason says what is wrong. Alerts: KafkaClientHealthRejectsRising, "
             "KafkaClientHealthRecordSkipped (fatal), KafkaClientHealthJudgementFailed (step-failed).",
-            [Query(f"sum by (reason) (rate({_P}_records_rejected_total[$__rate_interval]))", "{{reason}}")],
+            [
+                Query(
+                    f"sum by (reason) (rate({_P}_records_rejected_total{{{OF_KEPT}}}[$__rate_interval]))", "{{reason}}"
+                )
+            ],
             "recps",
         ),
         chart(
@@ -235,7 +249,12 @@ def _left_out() -> Sequence[Panel]:
             "Series that the exporter left out because their metric has too many. Any is bad: some clients "
             "are missing. What to do: raise max_series_per_metric or run an exporter per cluster. Alert: "
             "KafkaClientHealthSeriesDropped.",
-            [Query(f"sum by (metric) (increase({_P}_series_dropped_total[$__rate_interval]))", "{{metric}}")],
+            [
+                Query(
+                    f"sum by (metric) (increase({_P}_series_dropped_total{{{OF_KEPT}}}[$__rate_interval]))",
+                    "{{metric}}",
+                )
+            ],
             "short",
         ),
         chart(
@@ -243,7 +262,7 @@ def _left_out() -> Sequence[Panel]:
             "Health records that the exporter cannot read",
             "Any is bad: something else writes to the topic, or versions differ. What to do: compare the "
             "versions of monitor and exporter. Alert: KafkaClientHealthDecodeErrors.",
-            [Query(f"sum(increase({_P}_exporter_decode_errors_total[$__rate_interval]))", "records")],
+            [Query(f"sum(increase({_P}_exporter_decode_errors_total{{{OF_KEPT}}}[$__rate_interval]))", "records")],
             "short",
         ),
         chart(
@@ -252,7 +271,7 @@ def _left_out() -> Sequence[Panel]:
             "Readings and events per second that were left out because a limit of [monitor] is reached. Any that lasts "
             "is bad: what is beyond is not watched. What to do: find out who sends so much, or raise the limit. Alert: "
             "KafkaClientHealthLimitReached.",
-            [Query(f"sum by (limit) (rate({_P}_left_out_total[$__rate_interval]))", "{{limit}}")],
+            [Query(f"sum by (limit) (rate({_P}_left_out_total{{{OF_KEPT}}}[$__rate_interval]))", "{{limit}}")],
             "short",
         ),
         chart(
@@ -263,10 +282,11 @@ def _left_out() -> Sequence[Panel]:
             "KafkaClientHealthInputLost.",
             [
                 Query(
-                    f"sum by (source_topic) (increase({_P}_lost_records_total[$__rate_interval]))", "{{source_topic}}"
+                    f"sum by (source_topic) (increase({_P}_lost_records_total{{{OF_KEPT}}}[$__rate_interval]))",
+                    "{{source_topic}}",
                 ),
                 Query(
-                    f"sum by (source_topic) (increase({_P}_recreated_partitions_total[$__rate_interval]))",
+                    f"sum by (source_topic) (increase({_P}_recreated_partitions_total{{{OF_KEPT}}}[$__rate_interval]))",
                     "{{source_topic}}: partitions made anew",
                 ),
             ],
@@ -280,7 +300,7 @@ def _left_out() -> Sequence[Panel]:
             "KafkaClientClockWrong.",
             [
                 Query(
-                    "max by (service, instance, client_id) (kafka_client_clock_skew_seconds)",
+                    f"topk({WORST}, max by (service, instance, client_id) ({_SKEW}))",
                     "{{service}} {{instance}} {{client_id}}",
                 )
             ],

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from alerts.slo import PRESENT, UNHEALTHY
+from clienthealth.configuration.installation import KEPT, listed
 from dashboards.look import CRITICAL, WARNING
 from dashboards.page import Page, Section
 from dashboards.panel import Panel, Query, alert_list, chart, number, rows, words
 from dashboards.panels import verdicts
 from dashboards.panels.monitor import STALE_SECONDS
-from dashboards.scope import BY_CLIENT, CLIENT_VARIABLES, OF_CLIENT, to_client, to_service
+from dashboards.scope import BY_CLIENT, CLIENT_VARIABLES, OF_CLIENT, OF_KEPT, OF_SERVICE, WORST, to_client, to_service
 
 _LEGEND = """\
 **Kafka clients, judged every few seconds from their metrics, logs and thread dumps.** \
 Blue is healthy, yellow suspected, dark red confirmed; grey is not known. Read from left to right: are clients heard \
 of, is any of them ill, is the monitor itself up to date. Choose a service above, click a row for the client and its \
 evidence; *Kafka clients* at the top leads to producers, consumers, each failure mode, the review and the monitor."""
-_FIRING = 'ALERTS{alertstate="firing", alertname=~"KafkaClient.+", service=~"$service|"}'
-_HEARTBEAT = 'ALERTS{alertstate="firing", alertname="KafkaClientHealthWatchdog"}'
-_ILL = f'max by ({BY_CLIENT}, mode) (kafka_client_failure_mode{{status=~"suspected|confirmed", {OF_CLIENT}}})'
+#: The heartbeat is of Prometheus, and of no installation.
+_WATCHDOG = "KafkaClientHealthWatchdog"
+_NAMED = f'alertname=~"KafkaClient.+", alertname!="{_WATCHDOG}"'
+_FIRING = f'ALERTS{{alertstate="firing", {_NAMED}, {OF_KEPT}, service=~"$service|"}}'
+_HEARTBEAT = f'ALERTS{{alertstate="firing", alertname="{_WATCHDOG}"}}'
+_BY_SERVICE = listed((*KEPT, "service"))
+#: A table has so many rows at most.
+_ROWS = 500
 
 
 def page() -> Page:
@@ -31,6 +38,7 @@ def page() -> Page:
         sections=(
             Section("Now", (_legend(), *_strip(), verdicts.unhealthy(10, width=16), _alerts())),
             Section("Over time", (verdicts.history(20), _by_mode(), _by_service())),
+            Section("Services", (_services(),), collapsed=True),
             Section("Clients", (_clients(),), collapsed=True),
         ),
     )
@@ -45,10 +53,10 @@ def _strip() -> Sequence[Panel]:
         number(
             2,
             "Reporting",
-            "Clients that are heard of. Fewer than you run is bad: the others are not watched. What to do: "
-            "see that their reporter or agent writes to the input topic. Alert when a topic goes silent: "
-            "KafkaClientHealthInputSilent.",
-            f"sum(kafka_client_up{{{OF_CLIENT}}})",
+            "Clients of the service that are heard of. Fewer than you run is bad: the others are not watched. What to "
+            "do: see that their reporter or agent writes to the input topic. Alerts when a topic or a service goes "
+            "silent: KafkaClientHealthInputSilent, KafkaClientServiceSilent.",
+            f"sum({PRESENT}{{{OF_SERVICE}}})",
             "none",
             nothing="no clients",
         ),
@@ -61,7 +69,7 @@ def _strip() -> Sequence[Panel]:
             "Alerts of this product that fire now, the heartbeat not counted. Without the heartbeat there "
             "is no number: then Prometheus has not loaded our rules. What to do: follow the runbook of "
             "each. See the list below.",
-            f"count({_FIRING}) - count({_HEARTBEAT})",
+            f"(count({_FIRING}) or vector(0))\nand on ()\n{_HEARTBEAT}",
             "none",
             above={1: WARNING},
             nothing="no rules loaded",
@@ -71,7 +79,7 @@ def _strip() -> Sequence[Panel]:
             "Age of what you see",
             "Time since the moment that the newest record speaks of. High is bad: all that is shown is old, "
             "and a quiet page means nothing. What to do: open Monitor health. Alert: KafkaClientHealthStale.",
-            "time() - max(kafka_client_health_exporter_newest_record_timestamp_seconds)",
+            f"time() - max(kafka_client_health_exporter_newest_record_timestamp_seconds{{{OF_KEPT}}})",
             "s",
             above={STALE_SECONDS: CRITICAL},
             nothing="exporter is silent",
@@ -92,9 +100,10 @@ def _by_mode() -> Panel:
     return chart(
         21,
         "Unhealthy clients by failure mode",
-        "Clients with a suspected or confirmed failure, by mode. Any is bad; many at the same moment point "
-        "to something that they share: a broker, a release, a topic. Alert: the mode's.",
-        [Query(f"sum by (mode) ({_ILL})", "{{mode}}")],
+        "Clients of the service with a suspected or confirmed failure, by mode. Any is bad; many at the same moment "
+        "point to something that they share: a broker, a release, a topic. Alerts: the mode's, and "
+        "KafkaClientFleetUnhealthy, which holds them back.",
+        [Query(verdicts.in_mode("suspected|confirmed", by=" by (mode)"), "{{mode}}")],
         "none",
         stacked=True,
     )
@@ -104,9 +113,9 @@ def _by_service() -> Panel:
     return chart(
         22,
         "Unhealthy clients by service",
-        "Clients with a suspected or confirmed failure, by service. Any is bad. What to do: choose the "
-        "service above. Alert: KafkaClientErrorBudgetBurn when it lasts.",
-        [Query(f"sum by (service) (max by ({BY_CLIENT}) ({_ILL})) > 0", "{{service}}")],
+        f"Clients with a suspected or confirmed failure, by service, the {WORST} worst. Any is bad. What to do: choose "
+        "the service above. Alert: KafkaClientErrorBudgetBurn when it lasts.",
+        [Query(f"topk({WORST}, sum by (service) ({UNHEALTHY}{{{OF_SERVICE}}}) > 0)", "{{service}}")],
         "none",
         stacked=True,
         links=to_service(),
@@ -114,15 +123,16 @@ def _by_service() -> Panel:
 
 
 def _clients() -> Panel:
+    seen = f"kafka_client_last_seen_timestamp_seconds{{{OF_CLIENT}}}"
     return rows(
         30,
         "Clients",
-        "Every client that is known, its library and version, and when it was last heard of. A client "
-        "missing here is not watched. Old versions lack metrics that some verdicts need. "
+        f"Clients, their library and version, and when they were last heard of: the {_ROWS} that were silent longest. "
+        "Choose a service to see its own. Old versions lack metrics that some verdicts need. "
         "Alert when an input topic goes silent: KafkaClientHealthInputSilent.",
         {
             "last heard of": (
-                f"max by ({BY_CLIENT}) (kafka_client_last_seen_timestamp_seconds{{{OF_CLIENT}}}) * 1000\n"
+                f"bottomk({_ROWS}, max by ({BY_CLIENT}) ({seen})) * 1000\n"
                 f"* on ({BY_CLIENT}) group_right ()\n"
                 f"max by ({BY_CLIENT}, kind, library, version) (kafka_client_info{{{OF_CLIENT}}})",
                 "dateTimeFromNow",
@@ -131,4 +141,36 @@ def _clients() -> Panel:
         nothing="no clients",
         height=12,
         links=to_client("overview", "__data.fields"),
+    )
+
+
+def _services() -> Panel:
+    by = f" by ({_BY_SERVICE})"
+
+    def largest(measured: str) -> str:
+        return f"max{by} (kafka_client_service_{measured}_max{{{OF_SERVICE}}})"
+
+    return rows(
+        31,
+        "Services",
+        "Clients of each service by what is known of them, and the worst of their measurements, those of clients "
+        "without series of their own among them. What to do: click a service for its clients. Alert when nobody is "
+        "left: KafkaClientServiceSilent.",
+        {
+            "confirmed": (verdicts.clients("confirmed", by), "none"),
+            "suspected": (verdicts.clients("suspected", by), "none"),
+            "not judged": (verdicts.clients("unknown", by), "none"),
+            "ok": (verdicts.clients("ok", by), "none"),
+            "gone": (verdicts.clients("gone", by), "none"),
+            "fullest buffer": (largest("producer_buffer_used_ratio"), "percentunit"),
+            "slowest callbacks": (largest("producer_callback_seconds"), "s"),
+            "busiest I/O thread": (largest("producer_io_thread_busy_ratio"), "percentunit"),
+            "fullest queue": (largest("consumer_queue_used_ratio"), "percentunit"),
+            "longest without poll()": (largest("consumer_last_poll_age_seconds"), "s"),
+        },
+        above={"confirmed": {1: CRITICAL}, "suspected": {1: WARNING}},
+        largest="confirmed",
+        nothing="no clients",
+        height=12,
+        links=to_service("__data.fields"),
     )

@@ -9,7 +9,7 @@ from dashboards.look import CRITICAL, WARNING
 from dashboards.page import Page, Section
 from dashboards.panel import Panel, number, rows
 from dashboards.panels import measurements as measured
-from dashboards.scope import CLIENT_VARIABLES, OF_CLIENT
+from dashboards.scope import BY_CLIENT, CLIENT_VARIABLES, OF_CLIENT
 
 
 def page() -> Page:
@@ -44,9 +44,10 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Producers",
-            "Producers that are known. Fewer than you run is bad: the others are not watched. "
+            "Producers that have series. Fewer than you run is bad: the others are not watched, unless the exporter "
+            'shows only the unhealthy (client_series = "unhealthy"). '
             "Alert when an input topic goes silent: KafkaClientHealthInputSilent.",
-            f'count(kafka_client_info{{kind="producer", {OF_CLIENT}}})',
+            f'count(max by ({BY_CLIENT}) (kafka_client_info{{kind="producer", {OF_CLIENT}}}))',
             "none",
             nothing="no producers",
             width=4,
@@ -67,7 +68,7 @@ def _strip() -> Sequence[Panel]:
             "Threads waiting in send()",
             "Application threads that are blocked for want of buffer, over all producers. Any that stays is "
             "bad. What to do: take a thread dump of the process. Alert: KafkaClientBufferNearlyExhausted.",
-            f"sum(kafka_client_producer_waiting_threads{{{OF_CLIENT}}})",
+            f"sum(max by ({BY_CLIENT}) (kafka_client_producer_waiting_threads{{{OF_CLIENT}}}))",
             "none",
             nothing="not known",
             width=5,
@@ -99,11 +100,12 @@ def _strip() -> Sequence[Panel]:
 
 
 def _versions() -> Panel:
+    known = f'kafka_client_info{{kind="producer", {OF_CLIENT}}}'
     return rows(
         6,
         "Libraries and versions",
         "How many producers use which library and version. Old ones lack metrics: before 1.0 a stuck "
         "callback is known half a minute later. No alert.",
-        {"producers": (f'count by (library, version) (kafka_client_info{{kind="producer", {OF_CLIENT}}})', "none")},
+        {"producers": (f"count by (library, version) (max by ({BY_CLIENT}, library, version) ({known}))", "none")},
         nothing="no producers",
     )

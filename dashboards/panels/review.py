@@ -1,18 +1,19 @@
 """The numbers of the weekly review, live: healthy client-minutes, the error budget, what spent it.
 
 Definitions are the review's: suspected or confirmed is unhealthy, unknown and gone count in neither sum. They are read
-from the recorded series of `alerts/slo.py`, one sample a minute.
+from the recorded series of `alerts/slo.py`, one sample a minute. The pace is that of the alerts: confirmed ones alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from alerts.slo import BURNS, JUDGED, UNHEALTHY, ratio
+from alerts.slo import BURNS, CONFIRMED, JUDGED, UNHEALTHY, ratio
 from dashboards.look import CRITICAL, WARNING
 from dashboards.page import Page, Section
 from dashboards.panel import Panel, Query, chart, number, rows
-from dashboards.scope import BY_CLIENT, OF_SERVICE, to_service
+from dashboards.panels import verdicts
+from dashboards.scope import OF_SERVICE, to_service
 
 _EACH_MINUTE = "[$__range:1m]"
 
@@ -34,6 +35,7 @@ def page() -> Page:
         description="How much of the observed time clients were healthy, and what the error budget was spent on.",
         variables=("service", "slo_target"),
         since="now-7d",
+        refresh="",
         sections=(
             Section("The objective", (*_strip(), _services())),
             Section("Over time", (_burn(), _by_mode(), _healthy())),
@@ -118,8 +120,8 @@ def _burn() -> Panel:
     return chart(
         20,
         "Pace at which the budget burns",
-        f"Times the pace that would spend the budget exactly. Above {slow:g} is bad if it lasts, above "
-        f"{fast:g} pages within the hour. What to do: see which mode burns it. Alert: "
+        f"Times the pace at which confirmed failures would spend the budget exactly. Above {slow:g} is bad if it "
+        f"lasts, above {fast:g} pages within the hour. What to do: see which mode burns it. Alert: "
         "KafkaClientErrorBudgetBurn.",
         pace,
         "none",
@@ -130,19 +132,12 @@ def _burn() -> Panel:
 
 
 def _by_mode() -> Panel:
-    ill = f'kafka_client_failure_mode{{status=~"suspected|confirmed", {OF_SERVICE}}}'
-    there = f"max by ({BY_CLIENT}) (kafka_client_up{{{OF_SERVICE}}}) == 1"
     return chart(
         21,
         "Unhealthy clients by failure mode",
         "What spends the budget: clients suspected or confirmed, by mode; one with two failures is in both. "
         "Any is bad. What to do: the runbook of the largest. Alert: the mode's.",
-        [
-            Query(
-                f"sum by (mode) (\n  max by ({BY_CLIENT}, mode) ({ill})\n  and on ({BY_CLIENT}) ({there})\n)",
-                "{{mode}}",
-            )
-        ],
+        [Query(verdicts.in_mode("suspected|confirmed", by=" by (mode)"), "{{mode}}")],
         "none",
         stacked=True,
     )
@@ -157,6 +152,7 @@ def _healthy() -> Panel:
         [
             Query(f"sum({JUDGED}{{{OF_SERVICE}}})", "judged", limit=True),
             Query(f"sum({UNHEALTHY}{{{OF_SERVICE}}})", "unhealthy"),
+            Query(f"sum({CONFIRMED}{{{OF_SERVICE}}})", "confirmed"),
         ],
         "none",
     )

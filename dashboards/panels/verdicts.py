@@ -6,11 +6,31 @@ from clienthealth.model.verdicts import STATUS_ORDER
 from clienthealth.modes import FailureMode
 from dashboards.look import CRITICAL, NEUTRAL, STATUS_COLOURS, WARNING, status_words, words
 from dashboards.panel import Panel, Query, number, rows, timeline
-from dashboards.scope import BY_CLIENT, OF_CLIENT, to_client
+from dashboards.scope import BY_CLIENT, BY_SHARD, OF_CLIENT, OF_KEPT, OF_SERVICE, to_client
 
 _MODE = "kafka_client_failure_mode"
 _SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
 _WHO = "{{service}} {{client_id}} on {{instance}}"
+#: A timeline has so many bands, the worst; more are in the table and on the status page.
+_BANDS = 100
+#: Only what is not ok has a series: nothing counts as none while an exporter speaks.
+_NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
+
+
+def clients(statuses: str, by: str = "") -> str:
+    """How many clients of the chosen services are so. Replicas say the same, shards each their part."""
+    chosen = f'status=~"{statuses}", {OF_SERVICE}'
+    return f"sum{by} (max by ({BY_SHARD}, status) (kafka_client_service_clients{{{chosen}}}))"
+
+
+def in_mode(statuses: str, mode: FailureMode | None = None, by: str = "") -> str:
+    """The same by their status in a failure mode."""
+    chosen = ", ".join(([f'mode="{mode.id}"'] if mode else []) + [f'status=~"{statuses}"', OF_SERVICE])
+    return f"sum{by} (max by ({BY_SHARD}, mode, status) (kafka_client_service_failure_mode_clients{{{chosen}}}))"
+
+
+def _count(status: str, mode: FailureMode | None) -> str:
+    return f'count(max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))\nor\n{_NONE}'
 
 
 def _of(mode: FailureMode | None) -> str:
@@ -24,7 +44,7 @@ def confirmed(id_: int, mode: FailureMode | None = None, width: int = 4) -> Pane
         "Confirmed",
         "Clients with a confirmed failure. Any is too many: each pages. Look at the table for who, and "
         "follow the runbook of its failure mode. Alert: the mode's, severity critical.",
-        f'sum(max by ({BY_CLIENT}) ({_MODE}{{status="confirmed", {_of(mode)}}}))',
+        _count("confirmed", mode),
         "none",
         above={1: CRITICAL},
         nothing="no verdicts",
@@ -39,7 +59,7 @@ def suspected(id_: int, mode: FailureMode | None = None, width: int = 4) -> Pane
         "Suspected",
         "Clients with a suspected failure, on indirect evidence; one may have a confirmed one besides. It "
         "may clear by itself: after two minutes it opens a ticket. Alert: the mode's, severity warning.",
-        f'sum(max by ({BY_CLIENT}) ({_MODE}{{status="suspected", {_of(mode)}}}))',
+        _count("suspected", mode),
         "none",
         above={1: WARNING},
         nothing="no verdicts",
@@ -53,10 +73,10 @@ def unknown(id_: int, mode: FailureMode | None = None, width: int = 4) -> Panel:
     return number(
         id_,
         "Not judged",
-        f"Clients that cannot be judged {judged}: too few readings, or no source for its evidence. They "
+        f"Clients of the service that cannot be judged {judged}: too few readings, or no source for its evidence. They "
         "count neither as healthy nor as unhealthy. Many of them: look at what feeds the monitor (Monitor "
         "health). No alert.",
-        f'sum(min by ({BY_CLIENT}) ({_MODE}{{status="unknown", {_of(mode)}}}))',
+        f"{clients('unknown') if mode is None else in_mode('unknown', mode)}\nor\n{_NONE}",
         "none",
         nothing="no verdicts",
         width=width,
@@ -88,18 +108,18 @@ def unhealthy(id_: int, mode: FailureMode | None = None, width: int = 24) -> Pan
 
 
 def history(id_: int, mode: FailureMode | None = None) -> Panel:
-    """Statuses over time: of all judged clients for one mode, of the unhealthy ones alone for all modes."""
-    parts = [f'max by ({BY_CLIENT}, mode, status) ({_MODE}{{status="{s}", {_of(mode)}}}) * {STATUS_ORDER.index(s)}'
-             for s in reversed(STATUS_ORDER)]  # fmt: skip
-    status = f"max by ({BY_CLIENT}, mode) (\n  " + "\n  or\n  ".join(parts) + "\n)"
+    """Statuses over time of those that are not ok, the worst first; of all modes the failures alone."""
+    shown = STATUS_ORDER if mode else ("suspected", "confirmed")
+    parts = [f'{_MODE}{{status="{s}", {_of(mode)}}} * {STATUS_ORDER.index(s)}' for s in reversed(shown) if s != "ok"]
+    status = f"topk({_BANDS}, max by ({BY_CLIENT}, mode) (\n  " + "\n  or\n  ".join(parts) + "\n))"
     if mode is None:
         return timeline(
             id_,
             "Failures over time",
-            "Every failing client and mode: yellow is suspected, dark red confirmed. A gap means that it "
-            "did not fail, or was not judged. Look what changed when a band begins: a deployment, a broker, "
+            f"Failing clients and modes, {_BANDS} at most: yellow is suspected, dark red confirmed. A gap means that "
+            "it did not fail, or was not judged. Look what changed when a band begins: a deployment, a broker, "
             "a topic. Alert: the mode's.",
-            Query(f"{status} >= {STATUS_ORDER.index('suspected')}", f"{_WHO}: {{{{mode}}}}"),
+            Query(status, f"{_WHO}: {{{{mode}}}}"),
             status_words(),
             nothing="Nobody was unhealthy",
             links=to_client("overview"),
@@ -107,10 +127,10 @@ def history(id_: int, mode: FailureMode | None = None) -> Panel:
     return timeline(
         id_,
         "Verdict over time",
-        "The verdict on each client: blue is ok, yellow suspected, dark red confirmed, grey not judged. Bad "
-        f"is yellow and dark red: {mode.action} Alert: severity critical once confirmed.",
+        f"Clients that are not ok, {_BANDS} at most: yellow is suspected, dark red confirmed, grey not judged; a gap "
+        f"is ok, or gone. Bad is yellow and dark red: {mode.action} Alert: severity critical once confirmed.",
         Query(status, _WHO),
         status_words(),
-        nothing="no verdicts",
+        nothing="Nobody was unhealthy",
         links=to_client("overview"),
     )

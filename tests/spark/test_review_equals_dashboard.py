@@ -92,14 +92,11 @@ def series_and_time(line: str) -> tuple[str, int]:
 
 
 def samples(service: str, host: str, instance: str, client_id: str, status: str, at: int) -> list[str]:
-    """What the exporter shows of a client: one series per status, and that it is there."""
-    who = f'service="{service}",host="{host}",instance="{instance}",client_id="{client_id}"'
+    """What an exporter shows of a service that has this one client, as if each client had a shard of its own."""
+    shard = f'shard="{host} {instance} {client_id}"'
     return [
-        *(
-            f'kafka_client_failure_mode{{{who},mode="{MODE}",status="{name}"}} {int(name == status)} {at}'
-            for name in STATUS_ORDER
-        ),
-        f"kafka_client_up{{{who}}} 1 {at}",
+        f'kafka_client_service_clients{{{shard},service="{service}",status="{name}"}} {int(name == status)} {at}'
+        for name in STATUS_ORDER
     ]
 
 

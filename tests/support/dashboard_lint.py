@@ -19,6 +19,7 @@ from grafana_foundation_sdk.models import common, units
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from alerts.rule import CLIENT, UID_LENGTH, UID_PREFIX
+from clienthealth.configuration.installation import KEPT
 from clienthealth_exporters.prometheus.series import FAMILIES
 from dashboards.look import CLEAR, NEUTRAL, PALETTE
 from dashboards.page import plain
@@ -38,7 +39,7 @@ OPTION_ENUMS: Mapping[str, Any] = {
     "showValue": common.VisibilityMode,
     "textMode": common.BigValueTextMode,
 }
-ALERT_LABELS = ("alertname", "alertstate", "severity", "mode", "topic", "group", *CLIENT)
+ALERT_LABELS = ("alertname", "alertstate", "severity", "mode", "topic", "group", *KEPT, *CLIENT)
 CLIENT_SERIES = frozenset(family.name for family in FAMILIES if family.scope == "client")
 GROUP_SERIES = frozenset(family.name for family in FAMILIES if family.scope == "group")
 
@@ -184,12 +185,15 @@ def target_rate_interval(board: Board) -> Iterator[str]:
 @rule
 def target_scope(board: Board) -> Iterator[str]:
     """target-job and target-instance: what the dashboard's variables choose is what its queries read."""
-    variables = {v["name"] for v in _query_variables(board)}
+    variables = {v["name"] for v in board["templating"]["list"] if v["type"] in ("query", "textbox")}
     for where, node in _selectors(board):
         wanted = set(CLIENT) if node.name in CLIENT_SERIES else {"group"} if node.name in GROUP_SERIES else set()
+        # `up` has the labels of its target, and nobody need have given it ours.
+        heartbeat = any(m.value == "KafkaClientHealthWatchdog" for m in node.matchers.matchers)
+        wanted |= set() if node.name == "up" or (node.name == "ALERTS" and heartbeat) else set(KEPT)
         if node.name in CLIENT_SERIES | GROUP_SERIES and "topic" in known_labels()[node.name]:
             wanted.add("topic")
-        if node.name and node.name.startswith("service:"):
+        if node.name and node.name.startswith(("service:", "kafka_client_service_")):
             wanted.add("service")
         matched = {m.value.removesuffix("|") for m in node.matchers.matchers}
         missing = {name for name in wanted & variables if f"${name}" not in matched}
@@ -341,7 +345,9 @@ def no_value(board: Board) -> Iterator[str]:
 
 @rule
 def habits(board: Board) -> Iterator[str]:
-    if (board.get("refresh"), board.get("timezone"), board.get("graphTooltip")) != ("1m", "browser", 1):
+    # What is asked over days is heavy and hardly changes within a minute.
+    refresh = "" if board["time"]["from"].endswith("d") else "1m"
+    if (board.get("refresh"), board.get("timezone"), board.get("graphTooltip")) != (refresh, "browser", 1):
         yield "refresh, time zone or crosshair differ from the others"
     if not board.get("tags") or not board.get("links"):
         yield "no tag, or no link to the others"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
+from clienthealth.configuration.installation import KEPT
 from clienthealth.self_monitoring.metrics import SelfMetrics
-from clienthealth_exporters.prometheus.series import EXPORTER_FAMILIES, FAMILIES
+from clienthealth_exporters.prometheus.series import ALL_FAMILIES
 from tests.support.alert_rules import recordings
 from tests.support.promql import surviving
 
@@ -18,18 +19,21 @@ SUFFIXES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "info": {"_info": ("version",)},
 }
 
+#: What any series can have: the labels of its installation, and that of the exporter's shard.
+_ALL = (*KEPT, "shard")
+
 
 @cache
 def known_labels() -> Mapping[str, tuple[str, ...]]:
     """Metric → labels, besides job and instance."""
-    found = {family.name: family.labels for family in (*FAMILIES, *EXPORTER_FAMILIES)}
+    found = {family.name: (*_ALL, *family.labels) for family in ALL_FAMILIES}
     for metric in vars(SelfMetrics()).values():
         for family in metric.collect() if hasattr(metric, "_labelnames") else ():
             for suffix, more in SUFFIXES[family.type].items():
-                found[f"{family.name}{suffix}"] = (*metric._labelnames, *more)
+                found[f"{family.name}{suffix}"] = (*_ALL, *metric._labelnames, *more)
     (info,) = (family for family in SelfMetrics().registry.collect() if family.type == "info")
-    found[f"{info.name}_info"] = SUFFIXES["info"]["_info"]
-    found["up"] = ()
+    found[f"{info.name}_info"] = (*_ALL, *SUFFIXES["info"]["_info"])
+    found["up"] = KEPT
     for name, expr in recordings().items():
         found[name] = tuple(surviving(expr, found))
     return found
@@ -38,6 +42,6 @@ def known_labels() -> Mapping[str, tuple[str, ...]]:
 @cache
 def counters() -> frozenset[str]:
     """The metrics that only rise, so that their value alone says nothing."""
-    found = {family.name for family in (*FAMILIES, *EXPORTER_FAMILIES) if family.kind == "counter"}
+    found = {family.name for family in ALL_FAMILIES if family.kind == "counter"}
     rising = ("_total", "_bucket", "_count", "_sum")
     return frozenset(found | {name for name in known_labels() if name.endswith(rising)})

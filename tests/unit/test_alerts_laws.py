@@ -12,6 +12,7 @@ import pytest
 
 from alerts.rule import UID_LENGTH, dashboard_uid
 from alerts.slo import BURNS, Burn
+from clienthealth.configuration.installation import KEPT
 from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from tests.support.alert_rules import ROOT, TEST_FILES, Rule, alerts, read
@@ -56,7 +57,8 @@ def test_expressions_compare_known_metrics(rule: Rule) -> None:
 @each_alert
 def test_labels_in_templates_survive_the_expression(rule: Rule) -> None:
     text = " ".join(rule.annotations.values())
-    used = set(re.findall(r"\$labels\.(\w+)", text))
+    # A part that begins with its label is shown only where that is there.
+    used = set(re.findall(r"\$labels\.(\w+)", text)) - set(re.findall(r"with \$labels\.(\w+)", text))
     assert used <= surviving(rule.expr, known_labels()) | rule.labels.keys()
 
 
@@ -64,6 +66,7 @@ def test_labels_in_templates_survive_the_expression(rule: Rule) -> None:
 def test_queries_in_templates_read_known_metrics(rule: Rule) -> None:
     for query in re.findall(r"printf `([^`]+)`", rule.annotations["description"]):
         assert metrics(query.replace("%q", '"x"')) <= known_labels().keys()
+        assert {f"{label}=%q" for label in KEPT} <= set(re.split(r"[{},]", query)), "asks across installations"
 
 
 @each_alert

@@ -18,7 +18,7 @@ from alerts.slo import BURNS
 from clienthealth.modes import modes
 from clienthealth.settings import LinkSettings, ReviewSettings, Settings
 from clienthealth_exporters.prometheus.limits import LIMITS
-from clienthealth_exporters.prometheus.series import EXPORTER_FAMILIES, FAMILIES
+from clienthealth_exporters.prometheus.series import ALL_FAMILIES
 from dashboards.build import boards
 from dashboards.panels.monitor import BEHIND_SECONDS, REJECTED_RATIO, STALE_SECONDS
 from tests.support.alert_rules import ROOT, alerts, recordings
@@ -107,12 +107,12 @@ def test_every_alert_is_named_by_a_panel_or_belongs_to_a_mode() -> None:
 
 def test_every_series_is_shown_somewhere() -> None:
     text = json.dumps(list(BOARDS.values()))
-    assert {f.name for f in (*FAMILIES, *EXPORTER_FAMILIES) if f.name not in text} == set()
+    assert {f.name for f in ALL_FAMILIES if f.name not in text} == set()
 
 
 def test_every_recording_is_shown_somewhere() -> None:
     text = json.dumps(list(BOARDS.values()))
-    short = {f"service:kafka_client_unhealthy:ratio{burn.short}" for burn in BURNS if burn.short not in "1h6h1d3d"}
+    short = {f"service:kafka_client_confirmed:ratio{burn.short}" for burn in BURNS if burn.short not in "1h6h1d3d"}
     assert {name for name in recordings() if name not in text} == short
 
 

@@ -57,7 +57,8 @@ def variable(board: dict[str, Any], name: str) -> dict[str, Any]:
     return dict_of(next(v for v in board["templating"]["list"] if v["name"] == name))
 
 
-SCOPE = 'service=~"$service", host=~"$host", instance=~"$instance", client_id=~"$client_id"'
+KEPT = 'cluster=~"$cluster", env=~"$env"'
+SCOPE = f'{KEPT}, service=~"$service", host=~"$host", instance=~"$instance", client_id=~"$client_id"'
 COUNTER = "kafka_client_producer_buffer_exhausted_records_total"
 RATIO = "kafka_client_producer_buffer_used_ratio"
 
@@ -119,7 +120,7 @@ MUTANTS: dict[str, tuple[str, Change]] = {
     ),
     "variable of a label that is not there": (
         "template-label-promql",
-        lambda b: variable(b, "service")["query"].update(query="label_values(kafka_client_info, topic)"),
+        lambda b: variable(b, "service")["query"].update(query="label_values(kafka_client_service_clients, topic)"),
     ),
     "no datasource variable": ("template-datasource", lambda b: b["templating"]["list"].pop(0)),
 }

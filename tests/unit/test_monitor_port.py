@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+from prometheus_client import generate_latest
 
 from clienthealth.errors import ServiceError
 from clienthealth.platform.web import Request
@@ -63,9 +64,25 @@ def test_metrics_and_probes_are_served_and_follow_the_batches() -> None:
         server.shutdown()
 
 
+def test_labels_of_the_installation_stand_on_every_series_of_the_monitor() -> None:
+    metrics = SelfMetrics()
+    metrics.progressed({
+        "name": QUERY,
+        "durationMs": {},
+        "sources": [{"latestOffset": {"client-logs": {"0": 9}}, "endOffset": {"client-logs": {"0": 4}}}],
+    })  # fmt: skip
+    text = generate_latest(metrics.labelled({"cluster": "eu", "env": "prod"})).decode()
+    series = [line for line in text.splitlines() if not line.startswith("#")]
+    lag = (
+        'kafka_client_health_input_lag_records{cluster="eu",env="prod",query="monitor",source_topic="client-logs"} 5.0'
+    )
+    assert lag in series
+    assert len(series) > 20 and all('{cluster="eu",env="prod"' in line for line in series)
+
+
 def test_a_port_that_is_taken_is_told_with_its_setting() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(ServiceError, match=r"\[monitor\] metrics_port"),
     ):
-        SelfMetrics().serve("127.0.0.1", taken.getsockname()[1])
+        SelfMetrics().serve("127.0.0.1", taken.getsockname()[1], {})

@@ -9,11 +9,12 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from http import HTTPStatus
 
@@ -21,9 +22,16 @@ from clienthealth.platform.compressed_pages import Packed, Page
 from clienthealth.platform.stopping import told_to_stop
 from clienthealth.platform.web import Request, Response, Server
 from clienthealth.settings import Settings
-from clienthealth_exporters.prometheus import exposition, runbook_pages, status_page
+from clienthealth_exporters.prometheus import exposition, runbook_pages, services, status_page
 from clienthealth_exporters.prometheus.health_topic import HealthTopic
-from clienthealth_exporters.prometheus.series import DECODE_ERRORS, EXPORTER_UP, NEWEST_RECORD, SERIES_DROPPED, Sample
+from clienthealth_exporters.prometheus.series import (
+    DECODE_ERRORS,
+    EXPORTER_UP,
+    NEWEST_RECORD,
+    SERIES_DROPPED,
+    Family,
+    Sample,
+)
 from clienthealth_exporters.prometheus.states import State, States
 
 log = logging.getLogger(__name__)
@@ -72,6 +80,7 @@ class Exporter:
         idle: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._settings = settings
+        self._begin = exposition.beginning(settings)
         self._states = states
         self._trouble = trouble
         self._clock = clock
@@ -106,13 +115,14 @@ class Exporter:
         self._complete = self._complete or trouble is None
         kept = self._clients() if self._complete else Packed.of(())
         dropped: list[Sample] = [((name,), count) for name, count in sorted(self._dropped.items())]
-        own = (
-            exposition.rendered(EXPORTER_UP, [((), int(trouble is None))]),
-            exposition.rendered(DECODE_ERRORS, [((), self._states.decode_errors)]),
-            exposition.rendered(SERIES_DROPPED, dropped) if dropped else "",
-            exposition.rendered(NEWEST_RECORD, [((), newest)]) if (newest := self._states.newest) else "",
+        newest = self._states.newest
+        own: tuple[tuple[Family, list[Sample]], ...] = (
+            (EXPORTER_UP, [((), int(trouble is None))]),
+            (DECODE_ERRORS, [((), self._states.decode_errors)]),
+            (SERIES_DROPPED, dropped),
+            (NEWEST_RECORD, [((), newest)] if newest else []),
         )
-        return Page(kept, "".join(own))
+        return Page(kept, "".join(self._rendered(own)))
 
     def _metrics(self) -> Response:
         """The page, or before all of the topic has been read a failed scrape: half a fleet would look like a whole."""
@@ -129,10 +139,15 @@ class Exporter:
             if made is not states:
                 dropped = {}
                 cap = self._settings.prometheus.max_series_per_metric
-                packed = Packed.of(exposition.page(self._states.shown(states), cap, dropped))
+                clients = exposition.page(self._states.shown(states), cap, dropped)
+                packed = Packed.of(itertools.chain(clients, self._rendered(services.samples(states))))
                 self._made = (states, packed, dropped)
             self._dropped.update(dropped)
         return packed
+
+    def _rendered(self, metrics: Iterable[tuple[Family, list[Sample]]]) -> Iterator[str]:
+        """The text of metrics that are no client's; one without a sample has none."""
+        return (exposition.rendered(family, samples, self._begin) for family, samples in metrics if samples)
 
     def _overview(self, request: Request) -> str:
         view = status_page.View(self._settings, self._clock(), self._trouble(), self._states.newest)

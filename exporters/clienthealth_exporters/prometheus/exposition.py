@@ -13,13 +13,24 @@ from dataclasses import dataclass
 from sys import intern
 from typing import NamedTuple
 
+from clienthealth.configuration.installation import fixed_labels
 from clienthealth.model.clients import Client
+from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.health_record import HealthRecord
-from clienthealth_exporters.prometheus.series import FAMILIES, SCOPES, Family, Sample
+from clienthealth_exporters.prometheus.series import FAMILIES, SCOPES, Family, Sample, Scope
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _BLOCK_CLIENTS = 1_000
+_NOTHING = ("",) * len(FAMILIES)
+
+
+def _needing(name: str) -> tuple[tuple[int, Family], ...]:
+    return tuple((place, family) for place, family in enumerate(FAMILIES) if family.source.needs == name)
+
+
+#: Indicator → the metrics that come from it, with their places.
+_BY_INDICATOR = {family.source.needs: _needing(family.source.needs) for family in FAMILIES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +46,7 @@ class Lines:
     partition_labels: str
     ends: tuple[str, ...]
 
-    def labels(self, scope: str) -> str:
+    def labels(self, scope: Scope) -> str:
         """The text of the labels that every line of a scope begins with."""
         if scope == "client":
             return self.client_labels
@@ -43,10 +54,14 @@ class Lines:
 
 
 class Shown(NamedTuple):
-    """The lines of a record that go onto a page; `group`: also those in the scope of its group."""
+    """The lines of a record that go onto a page.
+
+    `group`: also those in the scope of its group. `whole`: all of them; else those alone that every group has.
+    """
 
     lines: Lines
     group: bool
+    whole: bool = True
 
 
 def group_of(client: Client) -> str:
@@ -54,21 +69,36 @@ def group_of(client: Client) -> str:
     return client.group or (client.client_id if client.kind == "group" else "")
 
 
-def lines(record: HealthRecord, cluster: str) -> Lines:
-    """The lines of a record. `cluster`: label cluster_name of clients that do not say it; groups do, by instance."""
+def beginning(settings: Settings) -> str:
+    """The text that the labels of every series begin with: those of the installation and of the shard."""
+    shard = settings.prometheus.shard
+    found = {**fixed_labels(settings), **({"shard": shard} if shard else {})}
+    return "".join(f"{_pairs((name,), (value,))}," for name, value in found.items())
+
+
+def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
+    """The lines of a record.
+
+    `cluster`: label cluster_name of clients that do not say it; groups do, by instance. `begin`: see `beginning`.
+    """
     client = record.client
     if client.kind == "group":
         cluster = client.instance
-    known = record.indicators
-    ends: list[str] = []
-    for family in FAMILIES:
-        needs, read = family.source
-        found = read(record) if not needs or needs in known else ()
-        ends.append(_ends(family.extra, found) if found else "")
+    ends = list(_NOTHING)
+    for place, family in _BY_INDICATOR[""]:
+        if found := family.source.read(record):
+            ends[place] = _ends(family.extra, found)
+    for name, value in record.indicators.items():
+        # An empty list or mapping says nothing, a zero does.
+        if value or type(value) not in (list, dict):
+            for place, family in _BY_INDICATOR.get(name, ()):
+                if found := family.source.read(record):
+                    ends[place] = _ends(family.extra, found)
+    who = (client.service, client.host, client.instance, client.client_id)
     return Lines(
-        labels_text(SCOPES["client"], (client.service, client.host, client.instance, client.client_id)),
-        intern(labels_text(SCOPES["group"], (cluster, group_of(client)))),
-        intern(labels_text(SCOPES["partition"], (cluster,))),
+        f"{begin}{_pairs(SCOPES['client'], who)}",
+        intern(f"{begin}{labels_text(SCOPES['group'], (cluster, group_of(client)))}"),
+        intern(f"{begin}{labels_text(SCOPES['partition'], (cluster,))}"),
         tuple(ends),
     )
 
@@ -92,9 +122,9 @@ def _each(
 ) -> Iterator[str]:
     """The lines of a metric, client by client."""
     block: list[str] = []
-    for of_record, with_group in shown:
+    for of_record, with_group, whole in shown:
         ends = of_record.ends[index]
-        if not ends or (family.scope == "group" and not with_group):
+        if not ends or (family.scope == "group" and not with_group) or not (whole or family.always):
             continue
         count = ends.count("\n")
         if count > cap:
@@ -115,8 +145,8 @@ def _once(
 ) -> Iterator[str]:
     """The lines of a metric whose series several records speak of: each series once, the last one told."""
     known: dict[str, str] = {}
-    for of_record, _ in shown:
-        for end in of_record.ends[index].split("\n")[:-1]:
+    for of_record, _, whole in shown:
+        for end in (of_record.ends[index] if whole else "").split("\n")[:-1]:
             extra, _, value = end.rpartition(" ")
             series = f"{family.name}{{{of_record.labels(family.scope)}{extra}"
             if series in known or len(known) < cap:
@@ -127,19 +157,25 @@ def _once(
         yield "".join(f"{series} {value}\n" for series, value in known.items())
 
 
-def rendered(family: Family, samples: Iterable[Sample]) -> str:
-    """A metric without scope labels, from its samples."""
-    text = "".join(
-        f"{family.name}{f'{{{labels_text(family.extra, extra)}}}' if extra else ''} {_value(value)}\n"
-        for extra, value in samples
-    )
+def rendered(family: Family, samples: Iterable[Sample], begin: str = "") -> str:
+    """A metric of the exporter or of services, from the values of its labels. `begin`: see `beginning`."""
+    text = "".join([_line(family, f"{begin}{labels_text(family.labels, labels)}", value) for labels, value in samples])
     return f"{_head(family)}{text}"
+
+
+def _line(family: Family, labels: str, value: float) -> str:
+    inside = labels.rstrip(",")
+    return f"{family.name}{f'{{{inside}}}' if inside else ''} {_value(value)}\n"
+
+
+def _pairs(names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    return ",".join([f'{name}="{value.translate(_ESCAPES)}"' for name, value in zip(names, values, strict=True)])
 
 
 @functools.lru_cache(maxsize=20_000)
 def labels_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
     """`name="value"` pairs, escaped."""
-    return ",".join([f'{name}="{value.translate(_ESCAPES)}"' for name, value in zip(names, values, strict=True)])
+    return _pairs(names, values)
 
 
 def _head(family: Family) -> str:

@@ -9,7 +9,7 @@ from clienthealth.modes import threshold
 
 @dataclass(frozen=True)
 class Limits:
-    """Shares are 0 to 1, times are seconds; never counts, which mean something else for every client."""
+    """Shares are 0 to 1, times are seconds; counts are of clients, never of what one client does."""
 
     buffer_used_ratio: float = threshold(
         0.8, "a producer with less than a fifth of its buffer left has little to absorb", at_least=0, at_most=1
@@ -35,6 +35,10 @@ class Limits:
     retention_lost_ratio: float = threshold(
         0.95, "the oldest unread records are about to be deleted", at_least=0, at_most=1
     )
+    fleet_confirmed_ratio: float = threshold(
+        0.05, "one in twenty at once is no coincidence: they share a cause", at_least=0, at_most=1
+    )
+    fleet_confirmed_clients: float = threshold(20, "fewer have their own pages, which say more", at_least=1)
 
 
 LIMITS = Limits()

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from clienthealth.indicators.lag_state import STATE_ORDER
-from clienthealth.model.verdicts import STATUS_ORDER, Status
 from clienthealth_exporters.prometheus.health_record import HealthRecord, amount
 
 #: Extra label values and the sample.
@@ -30,11 +28,13 @@ class Source(NamedTuple):
     read: Callable[[HealthRecord], tuple[Sample, ...]]
 
 
-#: The labels that identify what a series speaks of.
-SCOPES: Mapping[str, tuple[str, ...]] = {
+Scope = Literal["client", "group", "partition", "service", "exporter"]
+#: The labels that identify what a series speaks of. The fixed labels of the installation come before them.
+SCOPES: Mapping[Scope, tuple[str, ...]] = {
     "client": ("service", "host", "instance", "client_id"),
     "group": ("cluster_name", "group"),
     "partition": ("cluster_name",),
+    "service": ("service",),
     "exporter": (),
 }
 _MEMBER = ("topic", "partition", "member_host", "consumer_id", "client_id")
@@ -46,14 +46,18 @@ NOT_OF_CLIENTS = Source("", lambda record: ())
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A metric: its labels are those of its scope and the extra ones that the samples of its source have."""
+    """A metric: its labels are those of its scope and the extra ones that the samples of its source have.
+
+    `always`: served of every group, also where series of their own are for those in trouble alone.
+    """
 
     name: str
     help: str
-    scope: Literal["client", "group", "partition", "exporter"]
+    scope: Scope
     extra: tuple[str, ...]
     source: Source = NOT_OF_CLIENTS
     kind: Literal["gauge", "counter"] = "gauge"
+    always: bool = False
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -101,12 +105,7 @@ def _info(record: HealthRecord) -> tuple[Sample, ...]:
 
 
 def _verdicts(record: HealthRecord) -> tuple[Sample, ...]:
-    return _statuses(tuple([(verdict.mode, verdict.status) for verdict in record.verdicts]))
-
-
-@lru_cache(maxsize=10_000)
-def _statuses(found: tuple[tuple[str, Status], ...]) -> tuple[Sample, ...]:
-    return tuple([((mode, status), int(status == is_)) for mode, is_ in found for status in STATUS_ORDER])
+    return tuple([((found.mode, found.status), 1) for found in record.verdicts if found.status != "ok"])
 
 
 def _since(record: HealthRecord) -> tuple[Sample, ...]:
@@ -165,7 +164,7 @@ def _topic_lag(record: HealthRecord) -> tuple[Sample, ...]:
 
 def _group_status(record: HealthRecord) -> tuple[Sample, ...]:
     found = record.text("group", "status")
-    return tuple([((state,), int(state == found)) for state in STATE_ORDER]) if found in STATE_ORDER else ()
+    return (((found,), 1),) if found in STATE_ORDER else ()
 
 
 def _client(name: str, text: str, source: Source, *extra: str, counter: bool = False) -> Family:
@@ -173,7 +172,8 @@ def _client(name: str, text: str, source: Source, *extra: str, counter: bool = F
 
 
 def _group(name: str, text: str, source: Source, *extra: str) -> Family:
-    return Family(f"kafka_consumergroup_group_{name}", text, "group", extra, source)
+    always = source.needs == "group"
+    return Family(f"kafka_consumergroup_group_{name}", text, "group", extra, source, always=always)
 
 
 #: Everything that is served of clients and groups, in the order of the page.
@@ -193,7 +193,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     _client(
         "failure_mode",
-        "1 for the status that the client has in each failure mode.",
+        "1 for the status that the client has in a failure mode; absent where that is ok.",
         Source("", _verdicts),
         "mode",
         "status",
@@ -288,7 +288,7 @@ FAMILIES: tuple[Family, ...] = (
     _group("topic_sum_lag", "Lag of the group on one topic, in records.", Source("lag", _topic_lag), "topic"),
     _group(
         "status",
-        "1 for the state that the worst of the group's partitions is in.",
+        "1 for the state that the worst of the group's partitions is in; absent for the others.",
         Source("group", _group_status),
         "status",
     ),
@@ -307,6 +307,40 @@ FAMILIES: tuple[Family, ...] = (
         _offset("start_offset"),
     ),
 )
+
+
+def _service(name: str, text: str, *extra: str) -> Family:
+    return Family(f"kafka_client_service_{name}", text, "service", extra)
+
+
+_BY_NAME = {family.name: family for family in FAMILIES}
+SERVICE_CLIENTS = _service(
+    "clients",
+    "Clients of the service by what is known of them: ok, suspected, confirmed, unknown, or gone.",
+    "status",
+)
+SERVICE_FAILURES = _service(
+    "failure_mode_clients",
+    "Clients of the service by their status in each failure mode, those that have gone among them.",
+    "mode",
+    "status",
+)
+#: Of a service the worst of its clients: family of the service → that of the client, and its extra labels.
+SERVICE_WORST: Mapping[Family, tuple[Family, tuple[str, ...] | None]] = {
+    _service(f"{name.removeprefix('kafka_client_')}_max", f"Of the service's clients the largest: {what}."): (
+        _BY_NAME[name],
+        extra,
+    )
+    for name, what, extra in (
+        ("kafka_client_producer_buffer_used_ratio", "used share of a buffer", None),
+        ("kafka_client_producer_callback_seconds", "average time of a callback", ("avg",)),
+        ("kafka_client_producer_io_thread_busy_ratio", "share of time of an I/O thread outside its selector", None),
+        ("kafka_client_consumer_queue_used_ratio", "used share of a topic's queue", None),
+        ("kafka_client_consumer_last_poll_age_seconds", "time since a consumer called poll()", None),
+    )
+}
+#: What is served of services: sums over their clients, which no cap and no profile leaves out.
+SERVICE_FAMILIES = (SERVICE_CLIENTS, SERVICE_FAILURES, *SERVICE_WORST)
 
 SERIES_DROPPED = Family(
     "kafka_client_health_series_dropped_total",
@@ -336,3 +370,4 @@ DECODE_ERRORS = Family(
 )
 #: What is served of the exporter itself.
 EXPORTER_FAMILIES = (SERIES_DROPPED, EXPORTER_UP, NEWEST_RECORD, DECODE_ERRORS)
+ALL_FAMILIES = (*FAMILIES, *SERVICE_FAMILIES, *EXPORTER_FAMILIES)

@@ -6,16 +6,25 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
+from operator import attrgetter
+
+import msgspec
 
 from clienthealth.indicators.lag_state import STATE_ORDER
 from clienthealth.model import wording
 from clienthealth.model.clients import Client
 from clienthealth.model.verdicts import Status
 from clienthealth.settings import Settings
-from clienthealth_exporters.prometheus.exposition import Lines, Shown, group_of, lines
-from clienthealth_exporters.prometheus.health_record import HealthRecord, RecordError, aged, read, strict
+from clienthealth_exporters.prometheus.exposition import Lines, Shown, beginning, group_of, lines
+from clienthealth_exporters.prometheus.health_record import HealthRecord, RecordError, aged, amount, read, strict
+from clienthealth_exporters.prometheus.limits import LIMITS
+from clienthealth_exporters.prometheus.services import largest, standing
+from clienthealth_exporters.prometheus.shard import namer, owner
 
 _URGENCY: Mapping[Status, int] = {"ok": 0, "unknown": 10, "suspected": 20, "confirmed": 30}
+#: The limits of `largest`, None where there is none.
+_LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
 #: States of a consumer group that want attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 #: Of a client about which the monitor has said nothing for so long, not even that it has gone, nobody knows anything:
@@ -23,11 +32,14 @@ LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 SILENT_SECONDS = 180
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class State:
     """A client's newest record. `written`: when the monitor wrote it; `seen`: when the client was last heard of.
 
-    Both in epoch seconds. The record itself is kept as bytes: few clients are ever looked at in full.
+    Both in epoch seconds, as is `silent_from`, when nobody knows any more how the client is. The record itself is kept
+    as bytes: few clients are ever looked at in full. `standing`, `statuses` (all but the ok ones, by mode) and
+    `largest` are what its service is summed up from. `shown`: it has series of its own; their `lines` are made when
+    first asked for.
     """
 
     key: str
@@ -40,7 +52,12 @@ class State:
     departed: bool
     stale: bool
     urgency: int
-    lines: Lines
+    standing: str
+    statuses: tuple[tuple[str, Status], ...]
+    largest: tuple[float | None, ...]
+    shown: bool
+    silent_from: float
+    lines: Lines | None = None
 
     @property
     def record(self) -> HealthRecord:
@@ -58,7 +75,22 @@ class State:
         who = self.client
         if who.kind == "group":
             return "group", who.instance, self.group
-        return "client", who.service, who.host, who.instance, who.client_id
+        return who.service, who.host, who.instance, who.client_id
+
+
+class _Who(msgspec.Struct):
+    """As much of a client's record as tells which group it speaks of."""
+
+    client_id: str
+    kind: str | None = None
+    group: str | None = None
+
+
+class _Elsewhere(msgspec.Struct):
+    client: _Who
+
+
+_ELSEWHERE = msgspec.json.Decoder(_Elsewhere)
 
 
 class States:
@@ -69,6 +101,10 @@ class States:
 
     Where no record comes any more, time stands still: a client does not lose its series because the monitor is blind,
     but nobody is `ok` without evidence (`aged`).
+
+    Of a fleet that several exporters share it keeps the clients of its own shard, and of the others only the names of
+    the groups that have records: a group's own record speaks for its lag, wherever that is served. Raises
+    SettingsError.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
@@ -76,6 +112,9 @@ class States:
         self._clock = clock
         self._lock = threading.Lock()
         self._states: dict[str, State] = {}
+        self._elsewhere: dict[str, tuple[str, float]] = {}
+        self._owned, self._named = owner(settings.prometheus), namer(settings.prometheus)
+        self._begin = beginning(settings)
         self._live: tuple[int, list[State]] = (0, [])
         self._version = 0
         self._newest = 0.0
@@ -88,6 +127,10 @@ class States:
         if value is None:
             with self._lock:
                 self._version += self._states.pop(name, None) is not None
+                self._version += self._elsewhere.pop(name, None) is not None
+            return
+        if not self._owned(key or b""):
+            self._note(name, value, timestamp_ms / 1000)
             return
         try:
             state = self._state(name, value, timestamp_ms)
@@ -114,45 +157,87 @@ class States:
         """
         now = self._clock()
         with self._lock:
-            oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
-            for key in [key for key, state in self._states.items() if state.written < oldest]:
-                del self._states[key]
-                self._version += 1
-            for key, state in self._states.items():
-                if _silent(state, now):
-                    reason = f"nothing was heard of it after {wording.moment(state.seen, now)}"
-                    self._states[key] = self._state(key, aged(state.raw, reason), round(1000 * state.written))
-                    self._version += 1
+            self._age(now)
             version, states = self._live
             if version == self._version:
                 return states
             version, states = self._version, list(self._states.values())
         newest: dict[tuple[str, ...], State] = {}
-        for state in sorted(states, key=lambda s: (s.window_end, s.key)):
-            newest[state.identity] = state
-        found = sorted(newest.values(), key=lambda s: (-s.urgency, s.key))
+        for state in states:
+            other = newest.setdefault(state.identity, state)
+            if (state.window_end, state.key) > (other.window_end, other.key):
+                newest[state.identity] = state
+        found = sorted(newest.values(), key=attrgetter("key"))
+        found.sort(key=attrgetter("urgency"), reverse=True)
         self._live = (version, found)
         return found
 
     def shown(self, states: Sequence[State]) -> list[Shown]:
         """What a page has of some states. A group's own record speaks for its lag, a consumer where there is none."""
         groups = {state.group for state in states if state.client.kind == "group"}
-        return [Shown(state.lines, state.client.kind == "group" or state.group not in groups) for state in states]
+        groups |= {group for group, _ in list(self._elsewhere.values())}
+        found: list[Shown] = []
+        for state in states:
+            of_group = state.client.kind == "group"
+            if state.shown or of_group:
+                found.append(Shown(self._lines(state), of_group or state.group not in groups, state.shown))
+        return found
+
+    def _age(self, now: float) -> None:
+        """Forget who has been silent for the time to live, and take for unknown who is silent."""
+        oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
+        for key in [key for key, state in self._states.items() if state.written < oldest]:
+            del self._states[key]
+            self._version += 1
+        for key in [key for key, (_, written) in self._elsewhere.items() if written < oldest]:
+            del self._elsewhere[key]
+            self._version += 1
+        for key, state in [found for found in self._states.items() if found[1].silent_from < now]:
+            reason = f"nothing was heard of it after {wording.moment(state.seen, now)}"
+            self._states[key] = self._state(key, aged(state.raw, reason), round(1000 * state.written))
+            self._version += 1
+
+    def _note(self, key: str, value: bytes, written: float) -> None:
+        """Take in a record of another shard."""
+        try:
+            who = _ELSEWHERE.decode(value).client
+        except msgspec.DecodeError:
+            # Who serves it counts it.
+            return
+        with self._lock:
+            self._written = max(self._written, written)
+            if who.kind == "group":
+                group = who.group or who.client_id
+                self._version += self._elsewhere.get(key, ("",))[0] != group
+                self._elsewhere[key] = group, written
+
+    def _lines(self, state: State) -> Lines:
+        if state.lines is None:
+            record = read(state.raw, round(1000 * state.written))
+            state.lines = lines(record, self._settings.prometheus.cluster_name, self._begin)
+        return state.lines
 
     def _state(self, key: str, value: bytes, timestamp_ms: int) -> State:
         record = read(value, timestamp_ms)
+        urgent, most = urgency(record), largest(record)
+        written = timestamp_ms / 1000 if timestamp_ms > 0 else record.window_end / 1000
+        patience = max(SILENT_SECONDS, (record.window_end - record.window_start) / 1000 + SILENT_SECONDS / 2)
         return State(
             key=key,
             raw=strict(value),
             client=record.client,
-            written=timestamp_ms / 1000 if timestamp_ms > 0 else record.window_end / 1000,
+            written=written,
             seen=record.seen_ms / 1000,
             window_start=record.window_start,
             window_end=record.window_end,
             departed=record.departed,
             stale=record.stale,
-            urgency=urgency(record),
-            lines=lines(record, self._settings.prometheus.cluster_name),
+            urgency=urgent,
+            standing=standing(record),
+            statuses=tuple([(found.mode, found.status) for found in record.verdicts if found.status != "ok"]),
+            largest=most,
+            shown=urgent > _URGENCY["unknown"] or self._named(record.client) or _beyond(record, most),
+            silent_from=inf if record.departed or record.stale else written + patience,
         )
 
     def _replaces(self, known: State, new: State) -> bool:
@@ -165,9 +250,16 @@ class States:
         return new.window_end >= known.window_end
 
 
-def _silent(state: State, now: float) -> bool:
-    patience = max(SILENT_SECONDS, (state.window_end - state.window_start) / 1000 + SILENT_SECONDS / 2)
-    return not state.departed and not state.stale and now - state.written > patience
+def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
+    """Is a measurement beyond a limit that an alert has, so that the alert needs the client's own series?"""
+    if "clock" in record.indicators:
+        return True
+    if record.client.kind == "group":
+        shares = [amount(row.get("retention_used_ratio")) for row in record.rows("lag")]
+        return any(share is not None and share > LIMITS.retention_used_ratio for share in shares)
+    return any(
+        value is not None and limit is not None and value > limit for value, limit in zip(most, _LIMITS, strict=True)
+    )
 
 
 def urgency(record: HealthRecord) -> int:

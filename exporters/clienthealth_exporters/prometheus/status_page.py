@@ -5,7 +5,7 @@ Log text is hostile: whatever comes from a record is escaped where it enters the
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 from html import escape
 
 from clienthealth.model import wording
@@ -19,30 +19,31 @@ __all__ = ["View", "client", "missing", "overview"]
 REFRESH_SECONDS = 15
 MAX_CARDS = 60
 MAX_ROWS = 400
+_ILL = ("confirmed", "suspected", "lagging")
 _WORDS = ("confirmed", "suspected", "lagging", "unknown", "gone", "ok")
 
 
 def overview(view: View, states: list[State], wanted: str) -> str:
     """All clients whose service, instance or id contains `wanted`."""
     needle = wanted.strip().lower()
-    found = [state for state in states if not needle or needle in f"{state.key} {state.group}".lower()]
-    ill = [state for state in found if status_of(state) in ("confirmed", "suspected", "lagging")]
-    rest = [state for state in found if status_of(state) not in ("confirmed", "suspected", "lagging")]
-    body = _head(view) + banner(view) + _counts(states) + _search(wanted)
+    every = _by_status(states)
+    found = every if not needle else {status: _matching(those, needle) for status, those in every.items()}
+    ill = [state for status in _ILL for state in found[status]]
+    body = _head(view) + banner(view) + _counts(every) + _search(wanted)
     if not states:
         body += f'<div class="card empty">{_why_empty(view)}</div>'
-    elif not found:
+    elif not any(found.values()):
         body += f'<div class="card empty">No client matches {foreign(f"“{wanted}”")}.</div>'
     if ill:
         body += "<h2>Needs attention</h2>" + "".join(card(view, state) for state in ill[:MAX_CARDS])
         body += _left_out(len(ill), MAX_CARDS)
     for status, title in (("unknown", "Cannot be judged"), ("gone", "Gone"), ("ok", "Healthy")):
-        body += _section(view, [state for state in rest if status_of(state) == status], title, is_open=bool(needle))
+        body += _section(view, found[status], title, is_open=bool(needle))
     footer = (
         f'<footer>Refreshed every {REFRESH_SECONDS} s · <a href="/metrics">metrics</a> · '
         '<a href="/clients.json">JSON</a> · <a href="/runbooks">runbooks</a></footer>'
     )
-    return page(_title(states), f"{body}{footer}", REFRESH_SECONDS)
+    return page(_title(every), f"{body}{footer}", REFRESH_SECONDS)
 
 
 def client(view: View, state: State) -> str:
@@ -83,14 +84,25 @@ def _head(view: View) -> str:
     )
 
 
-def _title(states: list[State]) -> str:
-    ill = sum(status_of(state) in ("confirmed", "suspected") for state in states)
+def _by_status(states: list[State]) -> dict[str, list[State]]:
+    """The clients by the word for them, each list in the order given."""
+    found: dict[str, list[State]] = {word: [] for word in _WORDS}
+    for state in states:
+        found[status_of(state)].append(state)
+    return found
+
+
+def _matching(states: list[State], needle: str) -> list[State]:
+    return [state for state in states if needle in f"{state.key} {state.group}".lower()]
+
+
+def _title(every: Mapping[str, list[State]]) -> str:
+    ill = len(every["confirmed"]) + len(every["suspected"])
     return f"({ill}) Kafka client health" if ill else "Kafka client health"
 
 
-def _counts(states: list[State]) -> str:
-    counts = Counter(status_of(state) for state in states)
-    items = "".join(f"<li>{badge(word)} <b>{counts[word]}</b></li>" for word in _WORDS if counts[word])
+def _counts(every: Mapping[str, list[State]]) -> str:
+    items = "".join(f"<li>{badge(word)} <b>{len(found)}</b></li>" for word, found in every.items() if found)
     return f'<ul class="counts">{items}</ul>' if items else ""
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
-from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Verdict
+from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Status, Verdict
 
 SCHEMA = 1
 
@@ -42,6 +43,8 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
 
 def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
     """The inverse of `verdict_json`."""
+    if len(row) == 2:
+        return _bare(row["mode"], row["status"])
     return Verdict(
         mode=row["mode"],
         status=row["status"],
@@ -50,6 +53,12 @@ def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
         evidence=tuple(evidence_from_json(e) for e in row.get("evidence") or ()),
         reason=row.get("reason"),
     )
+
+
+@functools.lru_cache(maxsize=1_000)
+def _bare(mode: str, status: Status) -> Verdict:
+    """A verdict of which no more is to be said, as most are: one object for all clients."""
+    return Verdict(mode, status)
 
 
 def evidence_from_json(row: Mapping[str, Any]) -> Evidence:

@@ -6,11 +6,13 @@ Served on the monitor's own port, because it must be seen when all else fails. A
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from clienthealth.incidents import Transition
 from clienthealth.self_monitoring.port import Port, serve
@@ -58,6 +60,21 @@ class Stepped(Protocol):
     def failed(self) -> Mapping[str, int]: ...
 
 
+class _Labelled(Collector):
+    """The metrics of a registry with further labels on every series."""
+
+    def __init__(self, registry: CollectorRegistry, labels: Mapping[str, str]) -> None:
+        self._registry, self._labels = registry, labels
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._registry.collect():
+            metric.samples = [s._replace(labels={**self._labels, **s.labels}) for s in metric.samples]
+            yield metric
+
+
 class SelfMetrics:
     """The metrics of the monitor itself, `kafka_client_health_*`."""
 
@@ -70,7 +87,7 @@ class SelfMetrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry)
 
-        self.input_lag = gauge("input_lag_records", "Records of an input topic not yet read.", "source_topic")
+        self.input_lag = gauge("input_lag_records", "Records of an input topic not yet read.", "source_topic", "query")
         self.newest = gauge(
             "newest_event_timestamp_seconds", "Time of the newest record that was read.", "source_topic"
         )
@@ -112,11 +129,18 @@ class SelfMetrics:
             {"version": version("kafka-client-health")}
         )
 
-    def serve(self, host: str, port: int) -> None:
-        """Serve /metrics and the probes. Raises ServiceError where the port is taken."""
+    def serve(self, host: str, port: int, labels: Mapping[str, str]) -> None:
+        """Serve /metrics and the probes, `labels` on every series. Raises ServiceError where the port is taken."""
         last_batch = f"{PREFIX}_last_batch_timestamp_seconds"
-        answer = Port(self.registry, lambda: self.registry.get_sample_value(last_batch, {"query": QUERY}))
+        served = self.labelled(labels)
+        answer = Port(served, lambda: self.registry.get_sample_value(last_batch, {"query": QUERY}))
         serve(host, port, answer)
+
+    def labelled(self, labels: Mapping[str, str]) -> CollectorRegistry:
+        """The same metrics with further labels on every series."""
+        found = CollectorRegistry()
+        found.register(_Labelled(self.registry, labels))
+        return found
 
     def changed(self, change: Transition, now: float) -> None:
         """Count the change of an incident, and how long its discovery took."""
@@ -162,7 +186,7 @@ class SelfMetrics:
             if isinstance(latest, dict) and isinstance(end, dict):
                 for topic, partitions in latest.items():
                     behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
-                    self.input_lag.labels(topic).set(max(0, behind))
+                    self.input_lag.labels(topic, query).set(max(0, behind))
                 self._made_anew(source.get("startOffset") or {}, end)
 
     def _made_anew(self, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]) -> None:

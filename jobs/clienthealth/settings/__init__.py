@@ -11,6 +11,7 @@ from clienthealth.settings.fields import (
     HOST,
     MAIL,
     SERVERS,
+    SHARD,
     TARGET,
     TOPIC,
     URL,
@@ -46,6 +47,7 @@ class TopicSettings(Checked):
 
 @dataclass(frozen=True)
 class MonitorSettings(Checked):
+    cluster: str = setting("", "name of the Kafka cluster that is watched: label cluster of every series; empty: none")
     checkpoint: str = setting("state/checkpoints", "folder or URL of the checkpoints; keep it over restarts")
     history: str = setting("state/history", "folder or URL of the Delta tables of the history")
     window_seconds: int = setting(
@@ -164,6 +166,21 @@ class PrometheusSettings(Checked):
     ttl_seconds: int = setting(900, "a client that is silent for this long loses its series", at_least=1, at_most=YEAR)
     max_series_per_metric: int = setting(
         50_000, "cap on the series of one metric; what is left out is counted", at_least=1
+    )
+    client_series: str = setting(
+        "all",
+        "clients with series of their own: all, or (large fleets) the unhealthy; the rest is counted per service",
+        one_of=("all", "unhealthy"),
+    )
+    named_clients: tuple[str, ...] = setting(
+        (), "clients and groups that have series in any case: globs on service/client_id"
+    )
+    shard: str = setting(
+        "", "part of the clients that this exporter serves, as 2/4: the second of four; empty: all", form=SHARD
+    )
+    labels: dict[str, str] = setting({}, "further fixed labels of every series, as env = 'prod'")
+    keep_labels: tuple[str, ...] = setting(
+        ("cluster", "env"), "labels by which rules and dashboards keep installations apart; those above are added"
     )
     tls_cert: str = setting("", "PEM file of the certificate; empty: no TLS", needs="tls_key")
     tls_key: str = setting("", "PEM file of the key", needs="tls_cert")

@@ -230,6 +230,11 @@ def _ports(servers: str) -> bool:
     return all(int(server.rpartition(":")[2]) <= 65535 for server in servers.split(","))
 
 
+def _within(part: str) -> bool:
+    number, _, of = part.partition("/")
+    return int(number) <= int(of)
+
+
 def _compiles(expression: str) -> bool:
     try:
         with warnings.catch_warnings():
@@ -246,4 +251,5 @@ SERVERS = Form("host:port, comma separated", rf"\s*{_HOST}:[0-9]{{1,5}}\s*(?:,\s
 HOST = Form("a name or address without a port", r"[^\s/]+")
 TOPIC = Form("a topic's name", r"[0-9A-Za-z._-]{1,249}")
 EXPRESSION = Form("a regular expression", test=_compiles)
+SHARD = Form("a part and of how many, as 2/4", r"[1-9][0-9]{0,3}/[1-9][0-9]{0,3}", _within)
 MAIL = Form("an e-mail address", r"[^@\r\n]+@[^@\r\n]+")

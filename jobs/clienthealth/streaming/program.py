@@ -19,6 +19,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from clienthealth.configuration.installation import fixed_labels
 from clienthealth.errors import HeapError, ServiceError
 from clienthealth.self_monitoring.metrics import SelfMetrics
 from clienthealth.settings import Settings
@@ -50,7 +51,7 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
         )
     metrics = SelfMetrics()
     if settings.monitor.metrics_port:
-        metrics.serve(settings.monitor.metrics_host, settings.monitor.metrics_port)
+        metrics.serve(settings.monitor.metrics_host, settings.monitor.metrics_port, fixed_labels(settings))
     listener = Listener(metrics)
     with _stop_signal() as stop:
         try:

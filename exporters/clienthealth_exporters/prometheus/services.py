@@ -1,0 +1,62 @@
+"""Sums over the clients of each service: how many are in which state, and the worst of each measurement.
+
+They are served whatever the cap and the profile, so that no share and no budget is wrong for want of series.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from clienthealth_exporters.prometheus.health_record import HealthRecord
+from clienthealth_exporters.prometheus.series import SERVICE_CLIENTS, SERVICE_FAILURES, SERVICE_WORST, Family, Sample
+
+if TYPE_CHECKING:
+    from clienthealth_exporters.prometheus.states import State
+
+#: What a client can be in the sums: its worst verdict while it is there.
+STANDINGS = ("ok", "unknown", "suspected", "confirmed", "gone")
+
+
+def standing(record: HealthRecord) -> str:
+    """What a client is in the sums; one that nothing was heard of for long is unknown, whatever it was."""
+    if record.departed:
+        return "gone"
+    return "unknown" if record.stale else record.worst
+
+
+def largest(record: HealthRecord) -> tuple[float | None, ...]:
+    """Of each measurement that services have the largest of the client, None where it is unknown."""
+    return tuple([_largest(family, extra, record) for family, extra in SERVICE_WORST.values()])
+
+
+def _largest(family: Family, extra: tuple[str, ...] | None, record: HealthRecord) -> float | None:
+    if record.departed or family.source.needs not in record.indicators:
+        return None
+    return max((value for labels, value in family.source.read(record) if extra in (None, labels)), default=None)
+
+
+def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
+    """The metrics of all services. Groups are no clients and count in none."""
+    clients = [state for state in states if state.client.kind != "group"]
+    alike = Counter([(state.client.service, state.standing, state.statuses) for state in clients])
+    standings: Counter[tuple[str, str]] = Counter()
+    failures: Counter[tuple[str, str, str]] = Counter()
+    for (service, found, statuses), number in alike.items():
+        standings[service, found] += number
+        for mode, status in statuses:
+            failures[service, mode, status] += number
+    services = sorted({service for service, _ in standings})
+    yield SERVICE_CLIENTS, [((one, found), standings[one, found]) for one in services for found in STANDINGS]
+    yield SERVICE_FAILURES, sorted(failures.items())
+    rows: defaultdict[str, list[tuple[float | None, ...]]] = defaultdict(list)
+    for state in clients:
+        rows[state.client.service].append(state.largest)
+    columns = {service: [_known(column) for column in zip(*rows[service], strict=True)] for service in services}
+    for place, family in enumerate(SERVICE_WORST):
+        yield family, [((one,), max(known)) for one in services if (known := columns[one][place])]
+
+
+def _known(column: Iterable[float | None]) -> list[float]:
+    return [value for value in column if value is not None]

@@ -1,0 +1,26 @@
+"""Which clients an exporter serves, where several share a fleet: a hash of the key decides, and nothing moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from zlib import crc32
+
+from clienthealth.model.clients import Client
+from clienthealth.settings import PrometheusSettings
+
+
+def owner(settings: PrometheusSettings) -> Callable[[bytes], bool]:
+    """Tells of the key of a client whether it is served here."""
+    if not settings.shard:
+        return lambda key: True
+    number, of = map(int, settings.shard.split("/"))
+    return lambda key: crc32(key) % of == number - 1
+
+
+def namer(settings: PrometheusSettings) -> Callable[[Client], bool]:
+    """Tells of a client whether it has series of its own in any case."""
+    if settings.client_series == "all":
+        return lambda client: True
+    patterns = settings.named_clients
+    return lambda client: any(fnmatchcase(f"{client.service}/{client.client_id}", pattern) for pattern in patterns)

@@ -1,0 +1,67 @@
+"""Which installation a series is of: the labels that all of its series have, and that every rule keeps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from clienthealth.errors import SettingsError
+from clienthealth.settings import Settings
+
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+#: Labels that our series have a meaning for, or Prometheus has.
+_TAKEN = frozenset({
+    "client_id", "cluster_name", "consumer_id", "exporter", "group", "host", "instance", "job", "kind", "le", "library",
+    "limit", "member_host", "metric", "mode", "partition", "query", "reason", "service", "severity", "shard",
+    "source_topic", "stat", "status", "topic", "version",
+})  # fmt: skip
+
+
+def fixed_labels(settings: Settings) -> Mapping[str, str]:
+    """The labels of every series of this installation, without those that are empty. Raises SettingsError."""
+    found = {"cluster": settings.monitor.cluster, **settings.prometheus.labels}
+    for name in (*found, *settings.prometheus.keep_labels):
+        if not _NAME.fullmatch(name) or name.startswith("__"):
+            raise SettingsError(f"[prometheus] labels: '{name}' is no name of a label")
+        if name in _TAKEN:
+            raise SettingsError(f"[prometheus] labels: '{name}' is the name of a label that our series have already")
+    return {name: value for name, value in found.items() if value}
+
+
+def kept_labels(settings: Settings) -> tuple[str, ...]:
+    """The labels by which every rule and panel keeps installations apart. One that no series has does no harm."""
+    return tuple(dict.fromkeys((*settings.prometheus.keep_labels, *fixed_labels(settings))))
+
+
+def listed(labels: Sequence[str]) -> str:
+    """Labels as `by (…)` has them."""
+    return ", ".join(labels)
+
+
+def matchers(labels: Sequence[str]) -> str:
+    """What a query asks of labels that the variables of a dashboard choose."""
+    return ", ".join(f'{label}=~"${label}"' for label in labels)
+
+
+def equals(labels: Sequence[str]) -> str:
+    """What a query in a template asks of labels, each with a value to be printed into it."""
+    return ",".join(f"{label}=%q" for label in labels)
+
+
+def values(labels: Sequence[str]) -> str:
+    """The values of an alert's labels, as a template prints them into `equals`."""
+    return " ".join(f"$labels.{label}" for label in labels)
+
+
+#: The labels that rules, routes and panels are written with; `keeping` puts those of the settings in their place.
+KEPT = kept_labels(Settings())
+
+
+def keeping(text: str, settings: Settings) -> str:
+    """A text in which KEPT, in each of the forms above, is what the settings say. Raises SettingsError."""
+    kept = kept_labels(settings)
+    if not kept:
+        raise SettingsError("[prometheus] keep_labels must name a label at least")
+    for form in (listed, matchers, equals, values):
+        text = text.replace(form(KEPT), form(kept))
+    return text

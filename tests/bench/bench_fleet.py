@@ -1,0 +1,142 @@
+"""A fleet on the exporter: take-in, page, status page and memory, for all clients and for the unhealthy alone.
+
+    python -m tests.bench.bench_fleet [CLIENTS] [SHARDS]
+
+One client in a hundred fails. Each line is a run in a process of its own: how many series and bytes a scrape has, CPU
+from the first record to the first page, CPU of a page and of a status page after a change, memory of the process.
+With SHARDS the same fleet is shared by so many exporters; the last line adds them up.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from clienthealth.modes import modes
+from clienthealth.platform.web import Request
+from clienthealth.settings import PrometheusSettings, Settings
+from clienthealth_exporters.prometheus.exporter import Exporter
+from clienthealth_exporters.prometheus.states import States
+from tests.support.health_records import NOW_MS, key, record, verdict
+
+FAILING = 0.01
+SERVICES = 200
+
+
+def records(clients: int, failing: float = FAILING, services: int = SERVICES) -> Iterator[tuple[bytes, bytes, int]]:
+    """Producers and consumers in turn, as the monitor writes them: key, value, timestamp. The same at every call."""
+    random = Random(7)
+    ids = {kind: [m.id for m in modes().values() if kind in m.kinds] for kind in ("producer", "consumer")}
+    for number in range(clients):
+        kind, service = "consumer" if number % 2 else "producer", f"service-{number // 2 % services:03d}"
+        verdicts = [verdict(mode, "ok") for mode in ids[kind]]
+        if ill := random.random() < failing:
+            verdicts[0] = verdict(ids[kind][0], "confirmed")
+        found = record(
+            *verdicts,
+            service=service,
+            host=f"node-{number // 10:05d}.dc1.example.org",
+            instance=f"{service}-7c9d8f-{number:06d}:1",
+            client_id=f"{service}-{kind}-1",
+            kind=kind,
+            worst="confirmed" if ill else "ok",
+            group=f"{service}-workers" if kind == "consumer" else None,
+            indicators=_producer(random) if kind == "producer" else _consumer(random, service),
+        )
+        who = found["client"]
+        yield key(who["service"], who["instance"], who["client_id"]), json.dumps(found).encode(), NOW_MS
+
+
+def _producer(random: Random) -> dict[str, object]:
+    return {
+        "buffer_used_ratio": {"last": round(random.random() / 2, 4), "max": 0.5},
+        "buffer": {"total_bytes": 33554432.0, "available_bytes": random.random() * 33554432, "waiting_threads": 0.0},
+        "callback_seconds": {"avg": round(random.random() / 1000, 6), "max": 0.004, "source": "derived"},
+        "io_thread_busy_ratio": round(random.random() / 10, 5),
+        "queue_time_seconds": {"avg": 0.003, "max": 0.02},
+        "request_latency_seconds": {"avg": round(random.random() / 50, 5), "max": 0.1},
+        "queues": [],
+        "lag": [],
+    }
+
+
+def _consumer(random: Random, service: str) -> dict[str, object]:
+    lag = [
+        {"topic": f"{service}-in", "partition": number, "records": random.randrange(50), "state": "OK"}
+        for number in range(3)
+    ]
+    return {"last_poll_age_seconds": 0.0, "poll_idle_ratio": 0.8, "queues": [], "lag": lag}
+
+
+def measured(clients: int, profile: str, shard: str) -> None:
+    """Print the line of one exporter."""
+    chosen = PrometheusSettings(client_series=profile, shard=shard, max_series_per_metric=10 * clients)
+    settings = Settings(prometheus=chosen)
+    states = States(settings, clock=lambda: NOW_MS / 1000)
+    exporter = Exporter(settings, states, lambda: None, clock=lambda: NOW_MS / 1000)
+    taking_in = 0.0
+    # Made in slices, so that the memory measured is that of the exporter.
+    slice_: list[tuple[bytes, bytes, int]] = []
+    for found in records(clients):
+        slice_.append(found)
+        if len(slice_) == 5_000:
+            taking_in += _cpu(lambda: _taken_in(states, slice_))
+            slice_.clear()
+    taking_in += _cpu(lambda: _taken_in(states, slice_))
+    first = _cpu(exporter.metrics)
+    page = exporter.metrics()
+    series = sum(block.count(b"\n") - block.count(b"\n#") for block in page.plain())
+    changed = next(records(1, failing=1.0))
+    states.put(*changed)
+    again = _cpu(exporter.metrics)
+    states.put(*next(records(1)))
+    overview = _cpu(lambda: exporter(Request("/", {})))
+    gc.collect()
+    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    print(
+        f"{profile:10} {shard or '-':6} {series:10,} series {page.size / 1e6:8.1f} MB  "
+        f"start {taking_in + first:6.2f} s CPU  page {again:5.2f} s  status page {overview:5.2f} s  "
+        f"memory {rss:6.0f} MB",
+        flush=True,
+    )
+
+
+def _taken_in(states: States, found: list[tuple[bytes, bytes, int]]) -> None:
+    for one in found:
+        states.put(*one)
+
+
+def _cpu(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def main() -> None:
+    """Measure each exporter in a process of its own."""
+    clients = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    shards = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    if len(sys.argv) > 3:
+        measured(clients, sys.argv[3], sys.argv[4] if len(sys.argv) > 4 else "")
+        return
+    runs = [("all", f"{n}/{shards}") for n in range(1, shards + 1)] if shards else [("unhealthy", ""), ("all", "")]
+    total = 0
+    for profile, shard in runs:
+        command = [sys.executable, "-m", "tests.bench.bench_fleet", str(clients), str(shards), profile, shard]
+        line = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        print(line, end="")
+        total += int(line.split()[2].replace(",", ""))
+    print(f"{total:,} series in all, {total / clients:.1f} a client")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""A large fleet: fixed labels, series of the unhealthy alone, sums per service, shards that add up to the whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from clienthealth.errors import SettingsError
+from clienthealth.settings import MonitorSettings, PrometheusSettings, Settings
+from clienthealth_exporters.prometheus.exporter import Exporter
+from clienthealth_exporters.prometheus.shard import owner
+from clienthealth_exporters.prometheus.states import States
+from tests.support.health_records import NOW_MS, deadlock, group, healthy, record, verdict, wire
+
+NOW = NOW_MS / 1000
+
+
+def served(*records: dict[str, Any], cluster: str = "", **options: Any) -> list[str]:
+    """The lines of a scrape, without comments and without those of the exporter itself."""
+    settings = Settings(monitor=MonitorSettings(cluster=cluster), prometheus=PrometheusSettings(port=0, **options))
+    states = States(settings, clock=lambda: NOW)
+    for found in records:
+        states.put(*wire(found))
+    text = Exporter(settings, states, lambda: None, clock=lambda: NOW).metrics().text
+    return [line for line in text.splitlines() if not line.startswith(("#", "kafka_client_health"))]
+
+
+def of(name: str, found: list[str]) -> list[str]:
+    return [line.removeprefix(name) for line in found if line.startswith((f"{name}{{", f"{name} "))]
+
+
+def consumer(**more: Any) -> dict[str, Any]:
+    lag = [{"topic": "orders", "partition": 0, "records": 7, "quality": "exact", "state": "OK"}]
+    return record(kind="consumer", client_id="worker-1", indicators={"lag": lag}, **more)
+
+
+def test_sums_of_a_service() -> None:
+    found = served(
+        deadlock(service="a"),
+        healthy(1, service="a"),
+        healthy(2, service="a"),
+        record(verdict("producer-not-closed", "suspected"), service="a", instance="s", worst="suspected"),
+        record(
+            verdict("producer-not-closed", "confirmed"), service="a", instance="g", worst="confirmed", departed=True
+        ),
+        record(verdict("producer-not-closed", "unknown", reason="x"), service="b", worst="unknown"),
+        group(),
+    )
+    assert of("kafka_client_service_clients", found) == [
+        '{service="a",status="ok"} 2',
+        '{service="a",status="unknown"} 0',
+        '{service="a",status="suspected"} 1',
+        '{service="a",status="confirmed"} 1',
+        '{service="a",status="gone"} 1',
+        '{service="b",status="ok"} 0',
+        '{service="b",status="unknown"} 1',
+        '{service="b",status="suspected"} 0',
+        '{service="b",status="confirmed"} 0',
+        '{service="b",status="gone"} 0',
+    ]
+    assert of("kafka_client_service_failure_mode_clients", found) == [
+        '{service="a",mode="producer-callback-deadlock",status="confirmed"} 1',
+        '{service="a",mode="producer-not-closed",status="confirmed"} 1',
+        '{service="a",mode="producer-not-closed",status="suspected"} 1',
+        '{service="b",mode="producer-not-closed",status="unknown"} 1',
+    ]
+    # Of callbacks the average counts, and that of the deadlocked one is unknown.
+    assert of("kafka_client_service_producer_callback_seconds_max", found) == ['{service="a"} 0.00013']
+    assert of("kafka_client_service_producer_buffer_used_ratio_max", found) == ['{service="a"} 1']
+
+
+def test_a_client_of_which_nothing_is_heard_is_unknown_in_the_sums() -> None:
+    settings, now = Settings(), [NOW]
+    states = States(settings, clock=lambda: now[0])
+    states.put(*wire(deadlock()))
+    now[0] += 1_000
+    text = Exporter(settings, states, lambda: None).metrics().text
+    assert 'kafka_client_service_clients{service="orders-api",status="unknown"} 1\n' in text
+    assert 'kafka_client_service_clients{service="orders-api",status="confirmed"} 0\n' in text
+    assert "kafka_client_service_producer_buffer_used_ratio_max" not in text
+
+
+def test_in_a_large_fleet_only_clients_that_matter_have_series_of_their_own() -> None:
+    fuller = healthy(4, client_id="filling", indicators={"buffer_used_ratio": {"last": 0.81}})
+    skewed = healthy(5, client_id="skewed", indicators={"clock": {"skew_seconds": 90.0}})
+    at_risk = group("at-risk", partitions=1)
+    at_risk["indicators"]["lag"][0]["retention_used_ratio"] = 0.9
+    found = served(
+        *(healthy(number) for number in range(3)),
+        healthy(3, client_id="vip-1"),
+        deadlock(),
+        fuller,
+        skewed,
+        group("fine", partitions=1),
+        group("stuck", status="STALL", partitions=1),
+        at_risk,
+        client_series="unhealthy",
+        named_clients=("billing/vip-*",),
+    )
+    shown = {line.split('client_id="')[1].split('"')[0] for line in of("kafka_client_up", found)}
+    assert shown == {"vip-1", "order-producer", "filling", "skewed", "stuck", "at-risk"}
+    assert {line.split('group="')[1].split('"')[0] for line in of("kafka_consumergroup_group_lag", found)} == {
+        "stuck",
+        "at-risk",
+    }
+    assert len(of("kafka_consumergroup_group_sum_lag", found)) == 3, "the totals of every group stay"
+    assert len(of("kafka_partition_latest_offset", found)) == 1
+    assert '{service="billing",status="ok"} 6' in of("kafka_client_service_clients", found)
+
+
+def test_labels_of_the_installation_come_first_everywhere() -> None:
+    every = [deadlock(), group()]
+    plain = served(*every)
+    labelled = served(*every, cluster='e"u', labels={"env": "prod"}, shard="1/1")
+    begin = r'cluster="e\"u",env="prod",shard="1/1"'
+    assert labelled == [line.replace("{", f"{{{begin},", 1) for line in plain]
+    settings = Settings(prometheus=PrometheusSettings(labels={"env": "prod"}))
+    own = Exporter(settings, States(settings, clock=lambda: NOW), lambda: None).metrics().text
+    assert 'kafka_client_health_exporter_up{env="prod"} 1\n' in own
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"labels": {"1st": "x"}}, "'1st' is no name of a label"),
+        ({"labels": {"service": "x"}}, "'service' is the name of a label that our series have"),
+        ({"keep_labels": ("a-b",)}, "'a-b' is no name of a label"),
+        ({"shard": "5/4"}, "shard must be a string, a part and of how many, as 2/4"),
+        ({"shard": "0/4"}, "shard must be a string, a part and of how many, as 2/4"),
+        ({"shard": "half"}, "shard must be a string, a part and of how many, as 2/4"),
+        ({"client_series": "some"}, "client_series must be a string that is not empty, one of all, unhealthy"),
+    ],
+)
+def test_settings_that_mean_nothing_are_errors(options: dict[str, Any], part: str) -> None:
+    with pytest.raises(SettingsError, match=part):
+        States(Settings(prometheus=replace(PrometheusSettings(), **options)))
+
+
+def test_shards_add_up_to_the_whole() -> None:
+    every = [deadlock(), *(healthy(number) for number in range(40)), group()]
+    shards = [served(*every, shard=f"{number}/3") for number in (1, 2, 3)]
+    clients = [[line.replace(f',shard="{n}/3"', "").replace(f'shard="{n}/3",', "") for line in shard]
+               for n, shard in enumerate(shards, 1)]  # fmt: skip
+    ups = [line for shard in clients for line in of("kafka_client_up", shard)]
+    assert sorted(ups) == sorted(of("kafka_client_up", served(*every)))
+    assert all(len(of("kafka_client_up", shard)) > 5 for shard in clients), "about even"
+    fine = [
+        line for shard in shards for line in of("kafka_client_service_clients", shard) if 'billing",status="ok"' in line
+    ]
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in fine) == 40
+
+
+def test_the_record_of_a_group_speaks_for_its_lag_in_whichever_shard_it_is() -> None:
+    """A consumer's own figures are those of its group where there is a record of that, else its own."""
+    members = [consumer(instance=f"i-{number}", group="order-workers") for number in range(20)]
+    for number in (1, 2):
+        assert all(
+            "worker-1-aa" in line
+            for line in of("kafka_consumergroup_group_lag", served(*members, group(), shard=f"{number}/2"))
+        )
+        assert len(of("kafka_consumergroup_group_lag", served(*members, shard=f"{number}/2"))) > 2
+
+
+def test_a_shard_without_news_goes_on_aging_by_those_of_the_others() -> None:
+    settings, now = Settings(prometheus=PrometheusSettings(shard="1/2")), [NOW]
+    states = States(settings, clock=lambda: now[0])
+    for number in range(10):
+        states.put(*wire(healthy(number, departed=True)))
+    mine = len(states.live())
+    assert 0 < mine < 10
+    now[0] += 901
+    assert len(states.live()) == mine, "nothing is heard of anybody: time stands still"
+    for number in range(10):
+        name, value, _ = wire(healthy(number + 100))
+        states.put(name, value, round(now[0] * 1000))
+    assert all(not state.departed for state in states.live())
+
+
+def test_a_group_that_went_with_its_shard_is_forgotten() -> None:
+    name, value, at = wire(group())
+    number = next(n for n in (1, 2) if not owner(PrometheusSettings(shard=f"{n}/2"))(name))
+    states = States(Settings(prometheus=PrometheusSettings(shard=f"{number}/2")), clock=lambda: NOW)
+    for worker in range(20):
+        states.put(*wire(consumer(instance=f"i-{worker}", group="order-workers")))
+    states.put(name, value, at)
+    assert not any(shown.group for shown in states.shown(states.live()))
+    states.put(name, None, at)
+    assert all(shown.group for shown in states.shown(states.live()))
