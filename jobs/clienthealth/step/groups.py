@@ -136,20 +136,26 @@ def _histories(
     group: GroupState, data: Matrix, last_ms: int
 ) -> tuple[dict[Partition, list[Observation]], dict[Partition, dict[str, Any] | None]]:
     """What was seen of each partition of the last reading, in order of time, and the member that owns it."""
-    begins = data[:, 0]
-    present = np.unique(data[begins == last_ms, 1]).tolist()
-    by_place: dict[int, list[Observation]] = {place: [] for place in present}
-    for ts_ms, place, *numbers in data.tolist():
-        history = by_place.get(place)
-        if history is not None:
-            committed, end, start, commit = (None if n < 0 else n for n in numbers)
-            history.append((ts_ms, committed, end, start, commit))
+    present = np.unique(data[data[:, 0] == last_ms, 1]).tolist()
+    data = data[np.argsort(data[:, 1], kind="stable")]
+    begins, ends = (np.searchsorted(data[:, 1], present, side).tolist() for side in ("left", "right"))
+    by_place = {place: _observed(data[begin:end]) for place, begin, end in zip(present, begins, ends, strict=True)}
     named = sorted((group.partitions[place][:2], place) for place in present)
     owners: dict[Partition, dict[str, Any] | None] = {}
     for where, place in named:
         member = group.partitions[place][2]
         owners[where] = None if member is None else msgspec.structs.asdict(member)
     return {where: by_place[place] for where, place in named}, owners
+
+
+def _observed(data: Matrix) -> list[Observation]:
+    """Rows of one partition, by columns: most of them know everything."""
+    times, *offsets = (data[:, column] for column in (0, 2, 3, 4, 5))
+    known = [
+        [None if number < 0 else number for number in column.tolist()] if (column < 0).any() else column.tolist()
+        for column in offsets
+    ]
+    return list(zip(times.tolist(), *known, strict=True))
 
 
 def _minute(who: Who, state: dict[str, Any]) -> Row:
