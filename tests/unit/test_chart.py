@@ -31,7 +31,8 @@ FULL: Mapping[str, Any] = {
             "options": {"security.protocol": "SASL_SSL", "ssl.truststore.location": "/etc/kafka-client-health/ca.pem"},
         },
         "topics": {"logs": ["filebeat", "vector"]},
-        "monitor": {"buckets": 64, "max_offsets_per_trigger": 2_000_000},
+        "monitor": {"cluster": "orders-eu", "buckets": 64, "max_offsets_per_trigger": 2_000_000},
+        "prometheus": {"labels": {"region": "eu-1", "env": "prod"}, "keep_labels": ["tenant", "env"]},
         "lag": {"stop_gaps": 2.5, "allowed_lag": {"batch-*/orders": 100_000}},
         "links": {"dashboards": "https://grafana.example.org/", "runbooks": "https://wiki.example.org/<health>"},
         "review": {"slo_target": 0.999},
@@ -241,6 +242,19 @@ def test_secrets_come_from_secrets() -> None:
             "sources"
         ]
         assert sources == [{"configMap": {"name": "kafka-client-health"}}, {"secret": {"name": "health-certificates"}}]
+
+
+def test_shards_share_a_service_and_each_knows_its_own() -> None:
+    resources = rendered({"exporter": {"shards": 2, "replicas": 2}})
+    service = one(resources, "Service", "kafka-client-health")["spec"]["selector"].items()
+    for shard in ("1", "2"):
+        deployment = one(resources, "Deployment", f"kafka-client-health-exporter-{shard}")["spec"]
+        labels = deployment["template"]["metadata"]["labels"]
+        assert deployment["replicas"] == 2 and service <= labels.items()
+        assert deployment["selector"]["matchLabels"].items() <= labels.items()
+        assert deployment["selector"]["matchLabels"]["clienthealth/shard"] == shard
+        (variable,) = deployment["template"]["spec"]["containers"][0]["env"]
+        assert load(environ={variable["name"]: variable["value"]}).prometheus.shard == f"{shard}/2"
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
