@@ -121,10 +121,12 @@ def measured() -> dict[str, Column]:
     }
 
 
-def verdicts(spark: SparkSession, who: DataFrame, start: datetime) -> DataFrame:
+def verdicts(spark: SparkSession, who: DataFrame, start: datetime, days: int = 1) -> DataFrame:
     """Opened at the hour, closed ten minutes later."""
     ill, mode = _ill()
-    hours = spark.range(24).select(F.timestamp_seconds(F.col("id") * 3600 + int(start.timestamp())).alias("minute"))
+    hours = spark.range(24 * days).select(
+        F.timestamp_seconds(F.col("id") * 3600 + int(start.timestamp())).alias("minute")
+    )
     found = who.crossJoin(hours).filter(ill).withColumn("mode", mode)
     change = F.explode(F.array(F.lit("opened"), F.lit("closed"))).alias("change")
     changes = found.select("*", change)

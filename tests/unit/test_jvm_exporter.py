@@ -265,6 +265,11 @@ def test_jvms_that_are_all_suspicious_share_the_dumps_in_pairs() -> None:
     assert all((second + 30, jvm) in taken for jvm, second in first.items() if second + 30 < 600)
 
 
+def test_a_small_budget_grants_a_pair_now_and_then() -> None:
+    budget = DumpBudget(per_minute=0.5)
+    assert [second for second in range(0, 600, 60) if budget.grants(2, second)] == [0, 240, 480]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

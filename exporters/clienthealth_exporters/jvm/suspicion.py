@@ -76,7 +76,8 @@ class DumpBudget:
 
     def __init__(self, per_minute: float) -> None:
         self._per_minute = per_minute
-        self._left = per_minute
+        self._most = max(per_minute, float(PAIR))
+        self._left = self._most
         self._at: float | None = None
         self._lock = threading.Lock()
 
@@ -84,7 +85,7 @@ class DumpBudget:
         """Whether so many may be taken; then they count as taken."""
         with self._lock:
             if self._at is not None:
-                self._left = min(self._per_minute, self._left + (now - self._at) / 60 * self._per_minute)
+                self._left = min(self._most, self._left + (now - self._at) / 60 * self._per_minute)
             self._at = now
             if self._left < dumps:
                 return False
