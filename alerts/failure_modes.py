@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from alerts.rule import CLIENT, Alert, Links, asked, by, dashboard_uid
-from clienthealth.modes import FailureMode
+from clienthealth.modes import Mode
 
 #: A verdict has been held back long enough by the job; a suspicion may clear by itself (an outage that ends).
 SUSPECTED_HOLD = "2m"
@@ -25,12 +25,12 @@ def alert_name(mode: str) -> str:
     return "KafkaClient" + "".join(word.capitalize() for word in mode.split("-"))
 
 
-def failure_mode_alerts(modes: Iterable[FailureMode], links: Links) -> Sequence[Alert]:
+def failure_mode_alerts(modes: Iterable[Mode], links: Links) -> Sequence[Alert]:
     """Two alerts per mode."""
     return [alert for mode in modes for alert in (_alert(mode, "confirmed", links), _alert(mode, "suspected", links))]
 
 
-def _alert(mode: FailureMode, status: str, links: Links) -> Alert:
+def _alert(mode: Mode, status: str, links: Links) -> Alert:
     series = f'kafka_client_failure_mode_since_timestamp_seconds{{mode="{mode.id}",LABELS}}'
     since = (
         asked(series, "service", "instance", "client_id")
@@ -62,13 +62,13 @@ def _lower(sentence: str) -> str:
     return sentence[0].lower() + sentence[1:]
 
 
-def _having(mode: FailureMode, status: str, only: str = "", offset: str = "") -> str:
+def _having(mode: Mode, status: str, only: str = "", offset: str = "") -> str:
     """The clients that have a status in a mode. `only`: a further matcher; `offset`: so long ago."""
     series = f'kafka_client_failure_mode{{mode="{mode.id}", status="{status}"{only}}}{offset}'
     return f"max {by(*CLIENT, 'mode')} (\n  {series}\n) == 1"
 
 
-def _named_or_lasting(mode: FailureMode) -> str:
+def _named_or_lasting(mode: Mode) -> str:
     nameless = ', client_id=""'
     parts = (
         _having(mode, "confirmed", ', client_id!=""'),

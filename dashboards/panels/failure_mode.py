@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clienthealth.modes import FailureMode
+from clienthealth.modes import Mode
 from dashboards.page import Page, Section
 from dashboards.panel import Panel, words
 from dashboards.panels import groups, verdicts
@@ -16,7 +16,7 @@ from dashboards.panels import measurements as measured
 from dashboards.scope import CLIENT_VARIABLES, GROUP_VARIABLES
 
 
-def page(mode: FailureMode) -> Page:
+def page(mode: Mode) -> Page:
     """The dashboard of a mode."""
     producers, consumers = "producer" in mode.kinds, bool(mode.kinds & {"consumer", "legacy-consumer"})
     sections = [
@@ -47,7 +47,7 @@ def page(mode: FailureMode) -> Page:
     )
 
 
-def _meaning(mode: FailureMode) -> Panel:
+def _meaning(mode: Mode) -> Panel:
     confused = "\n".join(f"- {look_alike}" for look_alike in mode.confused_with)
     text = (
         f"**{mode.summary}** {mode.impact}\n\n**What to do:** {mode.action} "

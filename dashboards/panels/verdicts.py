@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clienthealth.model.verdicts import STATUS_ORDER
-from clienthealth.modes import FailureMode
+from clienthealth.modes import Mode
 from dashboards.look import CRITICAL, NEUTRAL, STATUS_COLOURS, WARNING, status_words, words
 from dashboards.panel import Panel, Query, number, rows, timeline
 from dashboards.scope import BY_CLIENT, BY_SHARD, OF_CLIENT, OF_KEPT, OF_SERVICE, to_client
@@ -23,21 +23,21 @@ def clients(statuses: str, by: str = "") -> str:
     return f"sum{by} (max by ({BY_SHARD}, status) (kafka_client_service_clients{{{chosen}}}))"
 
 
-def in_mode(statuses: str, mode: FailureMode | None = None, by: str = "") -> str:
+def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
     """The same by their status in a failure mode."""
     chosen = ", ".join(([f'mode="{mode.id}"'] if mode else []) + [f'status=~"{statuses}"', OF_SERVICE])
     return f"sum{by} (max by ({BY_SHARD}, mode, status) (kafka_client_service_failure_mode_clients{{{chosen}}}))"
 
 
-def _count(status: str, mode: FailureMode | None) -> str:
+def _count(status: str, mode: Mode | None) -> str:
     return f'count(max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))\nor\n{_NONE}'
 
 
-def _of(mode: FailureMode | None) -> str:
+def _of(mode: Mode | None) -> str:
     return OF_CLIENT if mode is None else f'mode="{mode.id}", {OF_CLIENT}'
 
 
-def confirmed(id_: int, mode: FailureMode | None = None, width: int = 4) -> Panel:
+def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
     """How many clients have a confirmed failure."""
     return number(
         id_,
@@ -52,7 +52,7 @@ def confirmed(id_: int, mode: FailureMode | None = None, width: int = 4) -> Pane
     )
 
 
-def suspected(id_: int, mode: FailureMode | None = None, width: int = 4) -> Panel:
+def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
     """How many clients have a suspected failure."""
     return number(
         id_,
@@ -67,7 +67,7 @@ def suspected(id_: int, mode: FailureMode | None = None, width: int = 4) -> Pane
     )
 
 
-def unknown(id_: int, mode: FailureMode | None = None, width: int = 4) -> Panel:
+def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
     """How many clients cannot be judged."""
     judged = "in every failure mode" if mode is None else "in this failure mode"
     return number(
@@ -83,7 +83,7 @@ def unknown(id_: int, mode: FailureMode | None = None, width: int = 4) -> Panel:
     )
 
 
-def unhealthy(id_: int, mode: FailureMode | None = None, width: int = 24) -> Panel:
+def unhealthy(id_: int, mode: Mode | None = None, width: int = 24) -> Panel:
     """Who is unhealthy, and since when."""
     now = f'max by ({BY_CLIENT}, mode, status) ({_MODE}{{status=~"suspected|confirmed", {_of(mode)}}}) == 1'
     since = f"max by ({BY_CLIENT}, mode) ({_SINCE}{{{_of(mode)}}}) * 1000"
@@ -107,7 +107,7 @@ def unhealthy(id_: int, mode: FailureMode | None = None, width: int = 24) -> Pan
     )
 
 
-def history(id_: int, mode: FailureMode | None = None) -> Panel:
+def history(id_: int, mode: Mode | None = None) -> Panel:
     """Statuses over time of those that are not ok, the worst first; of all modes the failures alone."""
     shown = STATUS_ORDER if mode else ("suspected", "confirmed")
     parts = [f'{_MODE}{{status="{s}", {_of(mode)}}} * {STATUS_ORDER.index(s)}' for s in reversed(shown) if s != "ok"]

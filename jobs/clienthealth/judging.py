@@ -10,47 +10,49 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Status, Verdict
-from clienthealth.modes import FailureMode, modes
+from clienthealth.modes import FailureMode, LiveMode, Mode, T, modes
+from clienthealth.windows.columns import Bools
 from clienthealth.windows.view import Windows
 
-
-def thresholds(mode: FailureMode, overrides: Mapping[str, Mapping[str, float]]) -> Any:
-    """The thresholds in force: the mode's own, with what the settings say otherwise."""
-    return dataclasses.replace(mode.thresholds, **overrides.get(mode.id, {}))
+#: What the settings say of the thresholds, by mode and name.
+Overrides = Mapping[str, Mapping[str, float]]
 
 
-def gate(mode: FailureMode, w: Windows, limits: Any) -> tuple[NDArray[np.bool_], list[str]]:
+def in_force(overrides: Overrides) -> Mapping[str, Mode]:
+    """All modes by id, with the thresholds that the settings say."""
+    return {mode.id: mode.with_thresholds(overrides.get(mode.id, {})) for mode in modes().values()}
+
+
+def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
+    """The modes in force that can befall a client of this kind while it reports."""
+    return [mode for mode in in_force(overrides).values() if isinstance(mode, LiveMode) and kind in mode.kinds]
+
+
+def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
     """Which windows of clients that the mode can befall must be judged, and why the others are `unknown` ('': `ok`).
 
-    Speaks of metrics only. `limits`: the mode's thresholds in force. Raises ValueError for a mode that is judged when
-    a client has gone.
+    Speaks of metrics only.
     """
-    if mode.gate is None:
-        raise ValueError(f"{mode.id} is judged when a client has gone, not by its windows")
-    return mode.gate.suspected(w, limits), mode.gate.reasons(w, limits).tolist()
+    return mode.gate.suspects(w, mode.thresholds), mode.gate.reasons(w, mode.thresholds).tolist()
 
 
-def verdict(mode: FailureMode, window: ClientWindow, now_ms: int, limits: Any) -> Verdict:
-    """The full judgement of one window. `limits`: the mode's thresholds in force."""
-    return mode.judge(window, now_ms, limits)
+def verdict(mode: FailureMode[T], window: ClientWindow) -> Verdict:
+    """The full judgement of one window."""
+    return mode.judge(window, mode.thresholds)
 
 
-def judge_windows(
-    windows: Sequence[ClientWindow], overrides: Mapping[str, Mapping[str, float]], now_ms: int, absence: bool = False
-) -> list[Verdict]:
+def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence: bool = False) -> list[Verdict]:
     """The verdicts of all modes that can befall the client, each the worst over its windows."""
-    client = windows[-1].client
-    verdicts = []
-    for mode in modes().values():
-        if client.kind in mode.kinds and mode.absence == absence:
-            limits = thresholds(mode, overrides)
-            verdicts.append(merged([verdict(mode, window, now_ms, limits) for window in windows]))
-    return explained(verdicts)
+    kind = windows[-1].client.kind
+    return explained(
+        [
+            merged([verdict(mode, window) for window in windows])
+            for mode in in_force(overrides).values()
+            if kind in mode.kinds and mode.absence == absence
+        ]
+    )
 
 
 def merged(verdicts: Sequence[Verdict]) -> Verdict:

@@ -1,16 +1,16 @@
 """A fleet on the exporter: take-in, page, status page and memory, for all clients and for the unhealthy alone.
 
-    python -m tests.bench.bench_fleet [CLIENTS] [SHARDS]
+    python -m tests.bench.bench_fleet [--clients N] [--shards N]
 
 One client in a hundred fails. Each line is a run in a process of its own: how many series and bytes a scrape has, CPU
 from the first record to the first page, CPU of a page and of a status page after a change, memory of the process.
-With SHARDS the same fleet is shared by so many exporters; the last line adds them up.
+With --shards the same fleet is shared by so many exporters; the last line adds them up.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
-import json
 import resource
 import subprocess
 import sys
@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -26,14 +27,15 @@ from clienthealth.platform.web import Request
 from clienthealth.settings import PrometheusSettings, Settings
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
-from tests.support.health_records import NOW_MS, key, record, verdict
+from tests.support.health_records import NOW_MS, record, verdict, wire
 
 FAILING = 0.01
 SERVICES = 200
+Record = dict[str, Any]
 
 
-def records(clients: int, failing: float = FAILING, services: int = SERVICES) -> Iterator[tuple[bytes, bytes, int]]:
-    """Producers and consumers in turn, as the monitor writes them: key, value, timestamp. The same at every call."""
+def fleet(clients: int, failing: float = FAILING, services: int = SERVICES, end_ms: int = NOW_MS) -> Iterator[Record]:
+    """Producers and consumers in turn, as the monitor writes them. The same at every call."""
     random = Random(7)
     ids = {kind: [m.id for m in modes().values() if kind in m.kinds] for kind in ("producer", "consumer")}
     for number in range(clients):
@@ -41,7 +43,7 @@ def records(clients: int, failing: float = FAILING, services: int = SERVICES) ->
         verdicts = [verdict(mode, "ok") for mode in ids[kind]]
         if ill := random.random() < failing:
             verdicts[0] = verdict(ids[kind][0], "confirmed")
-        found = record(
+        yield record(
             *verdicts,
             service=service,
             host=f"node-{number // 10:05d}.dc1.example.org",
@@ -51,9 +53,13 @@ def records(clients: int, failing: float = FAILING, services: int = SERVICES) ->
             worst="confirmed" if ill else "ok",
             group=f"{service}-workers" if kind == "consumer" else None,
             indicators=_producer(random) if kind == "producer" else _consumer(random, service),
+            end_ms=end_ms,
         )
-        who = found["client"]
-        yield key(who["service"], who["instance"], who["client_id"]), json.dumps(found).encode(), NOW_MS
+
+
+def records(clients: int, failing: float = FAILING) -> Iterator[tuple[bytes, bytes, int]]:
+    """Key, value and timestamp of each."""
+    return map(wire, fleet(clients, failing))
 
 
 def _producer(random: Random) -> dict[str, object]:
@@ -123,19 +129,23 @@ def _cpu(work: Callable[[], object]) -> float:
 
 def main() -> None:
     """Measure each exporter in a process of its own."""
-    clients = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    shards = int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    if len(sys.argv) > 3:
-        measured(clients, sys.argv[3], sys.argv[4] if len(sys.argv) > 4 else "")
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.bench_fleet")
+    parser.add_argument("--clients", type=int, default=100_000)
+    parser.add_argument("--shards", type=int, default=0)
+    parser.add_argument("--one", nargs=2, metavar=("PROFILE", "SHARD"), help="measure one exporter in this process")
+    asked, _ = parser.parse_known_args()
+    if asked.one:
+        measured(asked.clients, *asked.one)
         return
-    runs = [("all", f"{n}/{shards}") for n in range(1, shards + 1)] if shards else [("unhealthy", ""), ("all", "")]
+    shards = [("all", f"{number}/{asked.shards}") for number in range(1, asked.shards + 1)]
     total = 0
-    for profile, shard in runs:
-        command = [sys.executable, "-m", "tests.bench.bench_fleet", str(clients), str(shards), profile, shard]
+    for run in shards or [("unhealthy", ""), ("all", "")]:
+        command = [sys.executable, "-m", "tests.bench.bench_fleet", "--clients", str(asked.clients), "--one", *run]
         line = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        print(line, end="")
+        print(line, end="", flush=True)
         total += int(line.split()[2].replace(",", ""))
-    print(f"{total:,} series in all, {total / clients:.1f} a client")
+    if shards:
+        print(f"{total:,} series in all, {total / asked.clients:.1f} a client")
 
 
 if __name__ == "__main__":

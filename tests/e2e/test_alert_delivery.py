@@ -178,11 +178,11 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def awaited(condition: Callable[[], object], what: str) -> None:
+def awaited(condition: Callable[[], object], what: str, seconds: float = PATIENCE_SECONDS) -> None:
     """Wait until it is so."""
-    end = time.monotonic() + PATIENCE_SECONDS
+    end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, f"not within {PATIENCE_SECONDS:g} s: {what}"
+        assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
         time.sleep(0.1)
 
 

@@ -11,7 +11,7 @@ import shutil
 import threading
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -31,7 +31,7 @@ from clienthealth.streaming.stepping import Summary
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from dashboards.build import boards
-from tests.e2e.test_alert_delivery import awaited, free_address, now_ms, started
+from tests.e2e.test_alert_delivery import PATIENCE_SECONDS, awaited, free_address, now_ms, started
 from tests.support.alert_rules import ROOT
 from tests.support.dashboard_reading import Board, label_values, panels
 from tests.support.health_records import deadlock, group, healthy, record, verdict, wire
@@ -88,7 +88,7 @@ class Prometheus:
     """A running one."""
 
     def __init__(self, address: str) -> None:
-        self._url = f"http://{address}/api/v1"
+        self.url = f"http://{address}/api/v1"
 
     def series(self, expr: str, instant: bool = True) -> list[dict[str, Any]]:
         """The series that a query gives, those left out that are not a number throughout."""
@@ -103,7 +103,7 @@ class Prometheus:
         return found
 
     def _get(self, path: str, asked: Mapping[str, Any]) -> Any:
-        address = f"{self._url}/{path}?{urllib.parse.urlencode(asked)}"
+        address = f"{self.url}/{path}?{urllib.parse.urlencode(asked)}"
         with urllib.request.urlopen(address, timeout=10) as answer:
             return json.load(answer)["data"]
 
@@ -248,8 +248,10 @@ def serving(page: Callable[[], str]) -> Iterator[str]:
 
 
 @contextmanager
-def watching(folder: Path, fleet: Sequence[Mapping[str, Any]], busy: bool) -> Iterator[Prometheus]:
-    """Prometheus with deploy/prometheus/prometheus.yml, on a fleet."""
+def watching(
+    folder: Path, fleet: Iterable[Mapping[str, Any]], busy: bool, interval_seconds: int = 1
+) -> Iterator[Prometheus]:
+    """Prometheus with deploy/prometheus/prometheus.yml, on a fleet; every 15 s are `interval_seconds`."""
     assert PROMETHEUS
     states = States(INSTALLATION)
     for one in fleet:
@@ -269,7 +271,7 @@ def watching(folder: Path, fleet: Sequence[Mapping[str, Any]], busy: bool) -> It
             path.write_text(re.sub(r'\b(for|keep_firing_for): "?\w+"?', r"\1: 1s", path.read_text("utf-8")), "utf-8")
         config = (ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8")
         for ours, here in {
-            "15s": "1s",
+            "15s": f"{interval_seconds}s",
             "exporter:9309": clients,
             "monitor:9308": monitor,
             "alertmanager:9093": "127.0.0.1:9",
@@ -282,10 +284,11 @@ def watching(folder: Path, fleet: Sequence[Mapping[str, Any]], busy: bool) -> It
         command += [f"--web.listen-address={address}", "--log.level=error"]
         stack.enter_context(started(command, folder / "log", address))
         prometheus = Prometheus(address)
-        settled = "count_over_time(service:kafka_client_judged:count[20s]) > 5"
-        awaited(lambda: prometheus.series(settled), "several evaluations of the rules")
+        settled = f"count_over_time(service:kafka_client_judged:count[{20 * interval_seconds}s]) > 5"
+        patience = PATIENCE_SECONDS * interval_seconds
+        awaited(lambda: prometheus.series(settled), "several evaluations of the rules", patience)
         if busy:
-            awaited(lambda: prometheus.series('ALERTS{alertstate="firing",severity="critical"}'), "alerts")
+            awaited(lambda: prometheus.series('ALERTS{alertstate="firing",severity="critical"}'), "alerts", patience)
         yield prometheus
 
 

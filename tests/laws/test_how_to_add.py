@@ -65,12 +65,12 @@ def judged(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]
     module = module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "rebalance_storm", module)
     spec.loader.exec_module(module)
-    mode: modes.FailureMode = module.MODE
+    mode: modes.Mode = module.MODE
     client = Client("orders", "h", "h:1", "c", "consumer")
 
     def status(counts: list[float]) -> str:
         readings = tuple(Reading(n * 10_000, {"rebalance-total": count}) for n, count in enumerate(counts))
-        return mode.judge(ClientWindow(client, 0, 60_000, readings), 60_000, mode.thresholds).status
+        return mode.judge(ClientWindow(client, 0, 60_000, readings), mode.thresholds).status
 
     return status
 

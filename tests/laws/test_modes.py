@@ -15,7 +15,7 @@ import clienthealth.modes
 from clienthealth.diagnose.causes import CAUSES
 from clienthealth.judging import judge_windows
 from clienthealth.logs.signatures import SIGNATURES
-from clienthealth.modes import FailureMode, modes
+from clienthealth.modes import Mode, modes
 from clienthealth.platform import checkout
 from tests.laws.test_modes_recordings import truth, verdicts, was_stopped
 from tests.scenarios import scenarios
@@ -45,15 +45,15 @@ def test_there_are_some_in_the_order_of_their_ids() -> None:
 
 
 @every_mode
-def test_the_id_is_the_files_name(mode: FailureMode) -> None:
+def test_the_id_is_the_files_name(mode: Mode) -> None:
     assert Path(clienthealth.modes.__path__[0], f"{mode.id.replace('-', '_')}.py").is_file()
 
 
 @every_mode
-def test_every_scenario_is_judged_as_it_must_be(mode: FailureMode) -> None:
+def test_every_scenario_is_judged_as_it_must_be(mode: Mode) -> None:
     wrong = {}
     for scenario in scenarios()[mode.id]:
-        verdict = mode.judge(scenario.window, scenario.window.end_ms, mode.thresholds)
+        verdict = mode.judge(scenario.window, mode.thresholds)
         if verdict.status != scenario.expected:
             wrong[scenario.name] = (scenario.expected, verdict)
     assert wrong == {}
@@ -61,12 +61,12 @@ def test_every_scenario_is_judged_as_it_must_be(mode: FailureMode) -> None:
 
 @every_mode
 @pytest.mark.parametrize("role", ["fires", "near-miss", "unknown"])
-def test_it_fires_it_has_a_near_miss_and_it_can_admit_not_to_know(mode: FailureMode, role: str) -> None:
+def test_it_fires_it_has_a_near_miss_and_it_can_admit_not_to_know(mode: Mode, role: str) -> None:
     assert any(scenario.role == role for scenario in scenarios()[mode.id])
 
 
 @every_mode
-def test_it_is_silent_on_every_control(mode: FailureMode) -> None:
+def test_it_is_silent_on_every_control(mode: Mode) -> None:
     noisy = set()
     for folder in folders():
         found = verdicts(folder).get(mode.id)
@@ -88,12 +88,12 @@ def test_no_healthy_minute_is_unknown_once_there_are_readings() -> None:
     producer, consumer = clients(next(f for f in folders() if f.name == "c1_healthy"))
     for client in (producer, consumer):
         for window in client.windows:
-            statuses = {v.status for v in judge_windows([window], {}, window.end_ms)}
+            statuses = {v.status for v in judge_windows([window], {})}
             assert statuses == {"ok"}, window.start_ms
 
 
 @every_mode
-def test_every_threshold_has_a_unit_or_is_a_share_and_a_reason(mode: FailureMode) -> None:
+def test_every_threshold_has_a_unit_or_is_a_share_and_a_reason(mode: Mode) -> None:
     for field in dataclasses.fields(mode.thresholds):
         assert len(field.metadata["reason"].split()) >= 5, field.name
         assert re.search(
@@ -106,7 +106,7 @@ def causes_shown() -> dict[str, set[str]]:
     """By mode the causes that verdicts on hand-made windows and on recordings give."""
     found: dict[str, set[str]] = {mode.id: set() for mode in ALL}
     for mode in ALL:
-        judged = [mode.judge(s.window, s.window.end_ms, mode.thresholds) for s in scenarios()[mode.id]]
+        judged = [mode.judge(s.window, mode.thresholds) for s in scenarios()[mode.id]]
         judged += [known for folder in folders() if (known := verdicts(folder).get(mode.id))]
         found[mode.id] = {str(v.detail["cause"]) for v in judged if v.unhealthy and v.detail.get("cause")}
     return found
@@ -121,7 +121,7 @@ def test_every_cause_has_its_sentence_and_its_row_in_the_runbook_and_no_sentence
 
 
 @every_mode
-def test_its_declaration_reads_well(mode: FailureMode) -> None:
+def test_its_declaration_reads_well(mode: Mode) -> None:
     sentences = (mode.summary, mode.impact, mode.action, *mode.confused_with)
     for sentence in sentences:
         assert sentence[0].isupper() or re.match(r"\w+\(\)", sentence), sentence
@@ -131,7 +131,7 @@ def test_its_declaration_reads_well(mode: FailureMode) -> None:
 
 
 @every_mode
-def test_it_looks_for_lines_of_its_own(mode: FailureMode) -> None:
+def test_it_looks_for_lines_of_its_own(mode: Mode) -> None:
     assert any(signature.mode == mode.id for signature in SIGNATURES)
 
 

@@ -51,8 +51,8 @@ def verdicts(folder: Path) -> dict[str, Verdict]:
     """By mode, the worst verdict on any client of a recording."""
     worst: dict[str, Verdict] = {}
     for client in clients(folder):
-        found = judge_windows(client.windows, {}, client.windows[-1].end_ms)
-        found += judge_windows([client.departure], {}, client.departure.end_ms, absence=True)
+        found = judge_windows(client.windows, {})
+        found += judge_windows([client.departure], {}, absence=True)
         for verdict in found:
             if verdict.mode not in worst or verdict.status in ("suspected", "confirmed"):
                 worst[verdict.mode] = verdict
@@ -115,10 +115,10 @@ def test_the_outage_is_suspected_with_its_address_and_clears() -> None:
         logs=tuple(e for e in outage.logs if e.ts_ms < back),
         dumps=tuple(d for d in outage.dumps if d.ts_ms < back),
     )
-    verdict = modes()[METADATA].judge(seen, back, modes()[METADATA].thresholds)
+    verdict = modes()[METADATA].judge(seen, modes()[METADATA].thresholds)
     assert verdict.status == "suspected"
     assert verdict.detail == {"cause": "cluster-unreachable", "bootstrap": "127.0.0.1:19510", "blocked_threads": 2}
-    judged = [modes()[METADATA].judge(w, w.end_ms, modes()[METADATA].thresholds) for w in client.windows]
+    judged = [modes()[METADATA].judge(w, modes()[METADATA].thresholds) for w in client.windows]
     assert {v.status for v in judged} == {"ok"}  # each window sees how it ended, too
 
 
@@ -131,7 +131,7 @@ def test_culprit_and_victims_are_named() -> None:
 
 def test_the_blockade_begins_and_ends_when_it_did() -> None:
     (client,) = clients(EVIDENCE / "4_hol_blocking")
-    judged = [modes()[BLOCKING].judge(w, w.end_ms, modes()[BLOCKING].thresholds) for w in client.windows]
+    judged = [modes()[BLOCKING].judge(w, modes()[BLOCKING].thresholds) for w in client.windows]
     assert [v.status for v in judged] == ["ok", "ok", "confirmed", "confirmed", "confirmed", "ok", "ok"]
     onset = 1795209714900  # 21:21:54.9, from truth.json
     assert abs(min(v.since_ms for v in judged if v.since_ms) - onset) < 2000
@@ -171,7 +171,7 @@ def test_a_reading_every_ten_seconds_and_no_dump_confirm_within_a_minute(name: s
     for seconds in range(0, 120, 5):
         now_ms = onset_ms + 1000 * seconds
         windows = list(_as_it_came(client, now_ms))
-        found = {v.mode: v.status for v in judge_windows(windows, {}, now_ms)} if windows else {}
+        found = {v.mode: v.status for v in judge_windows(windows, {})} if windows else {}
         if found.get(mode) == "confirmed":
             assert 0 < seconds <= 50
             return
@@ -189,7 +189,7 @@ def test_a_reading_every_ten_seconds_and_no_dump_confirm_within_a_minute(name: s
 )
 def test_the_culprit_and_only_those_that_starve_are_named(name: str, culprit: str, victims: set[str]) -> None:
     (consumer,) = (client for client in clients(RECORDINGS / name) if client.client.kind != "producer")
-    found = [v for w in consumer.windows for v in judge_windows([w], {}, w.end_ms) if v.mode == BLOCKING]
+    found = [v for w in consumer.windows for v in judge_windows([w], {}) if v.mode == BLOCKING]
     told = [v.detail for v in found if "culprit" in v.detail]
     assert told and {detail["culprit"] for detail in told} == {culprit}
     assert set().union(*(detail["victims"] for detail in told)) == victims

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -73,7 +74,11 @@ class Registry:
 
 
 @contextmanager
-def serving(registry: Registry, other: Callable[[str], Mapping[str, Any] | None] = lambda _: None) -> Iterator[None]:
+def serving(
+    registry: Registry,
+    other: Callable[[str], Mapping[str, Any] | None] = lambda _: None,
+    tls: ssl.SSLContext | None = None,
+) -> Iterator[None]:
     """Serve it on loopback, on the port of its `url` if it has one. `other`: what it has beside its schemas."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -93,8 +98,10 @@ def serving(registry: Registry, other: Callable[[str], Mapping[str, Any] | None]
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", int(registry.url.rpartition(":")[2] or 0)), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    registry.url = f"http://127.0.0.1:{server.server_port}"
+    registry.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
     try:
         yield
     finally:

@@ -28,9 +28,9 @@ THINNED_MS = 10_000
 
 def statuses(windows: Sequence[ClientWindow], departure: ClientWindow | None = None) -> dict[str, str]:
     """The worst status of each mode over some windows of one client, and at its end."""
-    found = judge_windows(windows, {}, windows[-1].end_ms) if windows else []
+    found = judge_windows(windows, {}) if windows else []
     if departure:
-        found += judge_windows([departure], {}, departure.end_ms, absence=True)
+        found += judge_windows([departure], {}, absence=True)
     return {verdict.mode: verdict.status for verdict in found}
 
 

@@ -25,6 +25,7 @@ RETENTION = {
     "topic": "t",
 }
 MONITOR_DOWN = {"alertname": "KafkaClientHealthMonitorDown", **CRITICAL}
+FLEET = {"alertname": "KafkaClientFleetUnhealthy", **CRITICAL}
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,55 @@ MONITOR_DOWN = {"alertname": "KafkaClientHealthMonitorDown", **CRITICAL}
         ),
         pytest.param(
             MONITOR_DOWN, {"alertname": "KafkaClientHealthStale", **CRITICAL}, True, id="stale data is no news then"
+        ),
+        pytest.param(
+            {**MONITOR_DOWN, "cluster": "eu"},
+            {**DEADLOCK, **CRITICAL, "cluster": "us"},
+            False,
+            id="another cluster is seen",
+        ),
+        pytest.param(
+            {**MONITOR_DOWN, "cluster": "eu", "env": "prod"},
+            {**DEADLOCK, **CRITICAL, "cluster": "eu", "env": "staging"},
+            False,
+            id="so is another environment",
+        ),
+        pytest.param(
+            {"alertname": "KafkaClientHealthQueryHung", **CRITICAL}, {**DEADLOCK, **CRITICAL}, True, id="hung is blind"
+        ),
+        pytest.param(
+            {"alertname": "KafkaClientHealthReplicaBlind", **WARNING},
+            {**DEADLOCK, **CRITICAL},
+            False,
+            id="one blind exporter of two mutes nobody",
+        ),
+        pytest.param(
+            {"alertname": "KafkaClientHealthExporterBlind", **CRITICAL}, {**DEADLOCK, **CRITICAL}, True, id="all blind"
+        ),
+        pytest.param(
+            {"alertname": "KafkaClientHealthExporterBlind", **CRITICAL, "shard": "2/4"},
+            {**DEADLOCK, **CRITICAL},
+            False,
+            id="a blind shard does not speak for the others",
+        ),
+        pytest.param(
+            {"alertname": "KafkaClientHealthExporterBlind", **CRITICAL, "shard": "2/4"},
+            {"alertname": "KafkaClientHealthReplicaBlind", **WARNING, "shard": "2/4", "instance": "b"},
+            True,
+            id="all of a shard are blind: each is no news",
+        ),
+        pytest.param(FLEET, {**DEADLOCK, **CRITICAL}, True, id="a fleet that fails is one page"),
+        pytest.param(FLEET, {**DEADLOCK, **WARNING}, True, id="and no tickets of those that are only suspected"),
+        pytest.param(FLEET, {**BUFFER, **WARNING}, True, id="nor of their buffers"),
+        pytest.param(FLEET, {**BURN, **CRITICAL}, True, id="nor of the budgets of their services"),
+        pytest.param(FLEET, {**RETENTION, **CRITICAL}, False, id="data that is about to be lost is news"),
+        pytest.param(FLEET, {**DEADLOCK, **CRITICAL, "cluster": "us"}, False, id="another cluster is fine"),
+        pytest.param(FLEET, FLEET, False, id="the page of the fleet itself comes through"),
+        pytest.param(
+            {**RETENTION, "alertname": "KafkaClientLagRecordsDeleted", **CRITICAL},
+            {**RETENTION, **WARNING},
+            True,
+            id="what is gone is no longer at risk",
         ),
         pytest.param(
             {"alertname": "KafkaClientHealthFallingBehind", **WARNING},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -39,3 +40,20 @@ def test_files_of_one_record_and_of_one_per_line(tmp_path: Path, capsys: pytest.
         "checkout-producer-2  (jmx, producer, java)",
         "billing-1  (jmx, consumer, java)",
     }
+
+
+def test_files_of_bytes_and_of_line_protocol(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pushed = (SAMPLES / "otlp_proto_metrics_otel_javaagent.bin").read_bytes()
+    (tmp_path / "push.bin").write_bytes(pushed)
+    (tmp_path / "packed.bin.gz").write_bytes(gzip.compress(pushed))
+    (tmp_path / "lines.txt").write_bytes((SAMPLES / "telegraf_influx_jolokia2.influx").read_bytes())
+    (tmp_path / "other.bin").write_bytes(bytes(range(256)) * 4)
+    with pytest.raises(SystemExit):
+        main(["diagnose", str(tmp_path)])
+    said = capsys.readouterr().out
+    inputs = " ".join(said.partition("\n\n")[0].split())
+    assert "push.bin: OTLP protobuf; 1 of 1 lines used; 2026-11-20 18:40:30 UTC" in inputs
+    assert "packed.bin: OTLP protobuf; 1 of 1 lines used" in inputs
+    assert "lines.txt: line protocol; 3 of 4 lines used" in inputs
+    assert "other.bin: binary; NOT READABLE: 1 binary, not text" in inputs
+    assert "checkout-producer-2  (checkout, producer, java)" in said

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from clienthealth.judging import gate, verdict
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import ClientWindow
-from clienthealth.modes import FailureMode, modes, producer_callback_deadlock
+from clienthealth.modes import LiveMode, modes, producer_callback_deadlock
 from clienthealth.settings.fields import keys
 from clienthealth.windows.view import Windows
 from tests.scenarios import _making as making
@@ -25,7 +25,7 @@ from tests.support.arbitrary import arbitrary_window
 from tests.support.recorded import clients, folders
 from tests.support.stacked import stacked
 
-LIVE = [mode for mode in modes().values() if mode.gate]
+LIVE = [mode for mode in modes().values() if isinstance(mode, LiveMode)]
 every_live_mode = pytest.mark.parametrize("mode", LIVE, ids=lambda mode: mode.id)
 KINDS: tuple[Kind, ...] = ("producer", "consumer", "legacy-consumer")
 SHARES = (0.0, 0.02, 0.1, 0.3, 0.5, 1.0, 1.0, 2.0, 10.0)
@@ -55,32 +55,32 @@ def arbitrary(seed: int) -> tuple[ClientWindow, ...]:
     return tuple(metrics_only(arbitrary_window(1000 * seed + n, KINDS)) for n in range(40))
 
 
-def of_kinds(windows: Sequence[ClientWindow], mode: FailureMode) -> list[list[ClientWindow]]:
+def of_kinds(windows: Sequence[ClientWindow], mode: LiveMode[Any]) -> list[list[ClientWindow]]:
     """The windows that the mode is judged in, those of one kind together."""
     by_kind = [[window for window in windows if window.client.kind == kind] for kind in sorted(mode.kinds)]
     return [of_kind for of_kind in by_kind if of_kind]
 
 
-def assert_law(mode: FailureMode, windows: Sequence[ClientWindow], limits: Any) -> None:
+def assert_law(mode: LiveMode[Any], windows: Sequence[ClientWindow]) -> None:
     """What the gate does not let through is, to the judge, as fine or as unknown as the gate says."""
     for of_kind in of_kinds(windows, mode):
-        suspected, reasons = gate(mode, stacked(of_kind), limits)
+        suspected, reasons = gate(mode, stacked(of_kind))
         for window, suspect, reason in zip(of_kind, suspected.tolist(), reasons, strict=True):
             if not suspect:
-                found = verdict(mode, window, window.end_ms, limits)
+                found = verdict(mode, window)
                 assert (found.status, found.reason) == ("unknown" if reason else "ok", reason or None), window
 
 
 @every_live_mode
 @pytest.mark.parametrize("every_ms", [0, 10_000])
-def test_recorded_and_made_windows(mode: FailureMode, every_ms: int) -> None:
-    assert_law(mode, [*recorded(every_ms), *made()], mode.thresholds)
+def test_recorded_and_made_windows(mode: LiveMode[Any], every_ms: int) -> None:
+    assert_law(mode, [*recorded(every_ms), *made()])
 
 
 @every_live_mode
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_whatever_the_thresholds_are(mode: FailureMode, data: st.DataObject) -> None:
+def test_whatever_the_thresholds_are(mode: LiveMode[Any], data: st.DataObject) -> None:
     changes: dict[str, float] = {}
     for name, key in keys(type(mode.thresholds)).items():
         wanted = key.default * data.draw(st.sampled_from(SHARES), name)
@@ -90,12 +90,12 @@ def test_whatever_the_thresholds_are(mode: FailureMode, data: st.DataObject) -> 
         changes[name] = type(key.default)(max(least, wanted if high is None else min(wanted, high)))
     dice = random.Random(data.draw(st.integers(0, 2**32), "windows"))
     windows = [*dice.sample(recorded(10_000), 25), *dice.sample(made(), 10), *arbitrary(dice.randrange(50))]
-    assert_law(mode, windows, dataclasses.replace(mode.thresholds, **changes))
+    assert_law(mode.with_thresholds(changes), windows)
 
 
 def test_a_stretch_between_two_readings_is_enough_where_the_thresholds_say_so() -> None:
-    mode = modes()["producer-callback-deadlock"]
-    limits = producer_callback_deadlock.Thresholds(min_fills=1, suspect_frozen_seconds=8)
+    mode = producer_callback_deadlock.MODE
+    sharper = mode.with_thresholds({"min_fills": 1, "suspect_frozen_seconds": 8.0})
     readings = making.producer(making.stuck_at(500, 45), making.filling(200_000, 40, 32 * making.MIB), until=50)
     last = readings[-1]
     stuck = dataclasses.replace(
@@ -103,13 +103,13 @@ def test_a_stretch_between_two_readings_is_enough_where_the_thresholds_say_so() 
     )
     before = dataclasses.replace(last, metrics={**last.metrics, "select-total": 5000.0})
     window = making.window(readings=[*readings[:-1], before, stuck])
-    assert gate(mode, Windows.of(window), limits)[0].tolist() == [True]
-    assert verdict(mode, window, window.end_ms, limits).status == "suspected"
-    assert gate(mode, Windows.of(window), mode.thresholds)[0].tolist() == [False]
+    assert gate(sharper, Windows.of(window))[0].tolist() == [True]
+    assert verdict(sharper, window).status == "suspected"
+    assert gate(mode, Windows.of(window))[0].tolist() == [False]
 
 
 def test_a_run_of_one_client_is_none_of_the_next() -> None:
-    mode = modes()["producer-callback-deadlock"]
+    mode = producer_callback_deadlock.MODE
     stuck = making.window(readings=making.producer(making.still(7.0), making.filling(200_000, 0, 32 * making.MIB)))
     others = [dataclasses.replace(stuck, readings=stuck.readings[:n]) for n in (1, 0)]
     blind = dataclasses.replace(
@@ -119,26 +119,25 @@ def test_a_run_of_one_client_is_none_of_the_next() -> None:
         dataclasses.replace(w, client=making.client("producer", str(n)))
         for n, w in enumerate((stuck, *others, blind, stuck))
     ]
-    assert gate(mode, stacked(together), mode.thresholds)[0].tolist() == [True, False, False, False, True]
+    assert gate(mode, stacked(together))[0].tolist() == [True, False, False, False, True]
 
 
 @every_live_mode
-def test_a_window_is_seen_alike_alone_and_among_others(mode: FailureMode) -> None:
+def test_a_window_is_seen_alike_alone_and_among_others(mode: LiveMode[Any]) -> None:
     windows = [*recorded(10_000)[::3], *made(), *arbitrary(0), *arbitrary(1)]
     for of_kind in of_kinds(windows, mode):
         together = stacked(of_kind)
-        suspected, reasons = gate(mode, together, mode.thresholds)
-        alone = [gate(mode, Windows.of(window), mode.thresholds) for window in of_kind]
+        suspected, reasons = gate(mode, together)
+        alone = [gate(mode, Windows.of(window)) for window in of_kind]
         assert suspected.tolist() == [bool(found[0]) for found, _ in alone]
         assert reasons == [reason for _, (reason,) in alone]
         chosen = np.arange(len(of_kind))[::-2]
-        assert gate(mode, together.at(chosen), mode.thresholds)[0].tolist() == suspected[chosen].tolist()
+        assert gate(mode, together.at(chosen))[0].tolist() == suspected[chosen].tolist()
 
 
 def test_some_faults_are_seen_by_metrics() -> None:
     passed = {
-        mode.id: sum(gate(mode, stacked(of_kind), mode.thresholds)[0].sum() for of_kind in of_kinds(made(), mode))
-        for mode in LIVE
+        mode.id: sum(gate(mode, stacked(of_kind))[0].sum() for of_kind in of_kinds(made(), mode)) for mode in LIVE
     }
     assert min(passed.values()) >= 1
 
@@ -148,11 +147,4 @@ def test_healthy_clients_do_not_reach_the_judges() -> None:
     assert len(healthy) > 20
     for mode in LIVE:
         for of_kind in of_kinds(healthy, mode):
-            assert gate(mode, stacked(of_kind), mode.thresholds)[0].sum() == 0, mode.id
-
-
-def test_what_is_judged_at_the_end_has_no_gate() -> None:
-    absent = [mode for mode in modes().values() if mode.absence]
-    assert [mode.id for mode in absent] == ["producer-not-closed"]
-    with pytest.raises(ValueError, match="when a client has gone"):
-        gate(absent[0], Windows.of(making.window()), absent[0].thresholds)
+            assert gate(mode, stacked(of_kind))[0].sum() == 0, mode.id

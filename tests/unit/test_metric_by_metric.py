@@ -138,8 +138,8 @@ def test_its_measurements_and_verdicts_are_those_of_whole_readings(
         joined, whole = window(clients[style, client_id]), window(clients["canonical", client_id])
         measured = [client_indicators(Windows.of(one), LagSettings()) for one in (joined, whole)]
         assert measured[0] == measured[1]
-        assert told(judge_windows([joined], {}, 0)) == told(judge_windows([whole], {}, 0))
-    deadlock = judge_windows([window(clients[style, "orders"])], {}, 0)
+        assert told(judge_windows([joined], {})) == told(judge_windows([whole], {}))
+    deadlock = judge_windows([window(clients[style, "orders"])], {})
     assert next(v.status for v in deadlock if v.mode == "producer-callback-deadlock") == "confirmed"
 
 
@@ -149,7 +149,7 @@ def told(verdicts: list[Verdict]) -> list[object]:
 
 def test_its_departure_is_judged_by_all_that_it_said_last(clients: dict[tuple[str, str], Recorded]) -> None:
     found = {
-        style: [(v.status, v.detail) for v in judge_windows([clients[style, "orders"].departure], {}, 0, absence=True)]
+        style: [(v.status, v.detail) for v in judge_windows([clients[style, "orders"].departure], {}, absence=True)]
         for style in STYLES
     }
     assert found["adapter"] == found["jmxtrans"] == found["canonical"]

@@ -63,7 +63,11 @@ def add(metrics: Any, laid: random.Random, said: random.Random, at: int, since: 
         metrics.add(name="jvm.memory.used").gauge.data_points.add(as_int=said.getrandbits(60), time_unix_nano=at)
         return
     if kind == "histogram":
-        point = metrics.add(name="kafkaesque.latency").histogram.data_points.add(count=said.getrandbits(20))
+        named = metrics.add(name=laid.choice(("kafkaesque.latency", "org.apache.kafka.producer.latency")))
+        if laid.random() < 0.5:
+            named.exponential_histogram.data_points.add(count=said.getrandbits(20), scale=2, sum=said.random())
+            return
+        point = named.histogram.data_points.add(count=said.getrandbits(20))
         point.bucket_counts.extend(said.getrandbits(20) for _ in range(4))
         return
     metric: Metric = metrics.add(name="org.apache.kafka." + laid.choice(GAUGES if kind == "gauge" else TOTALS))
@@ -76,7 +80,8 @@ def add(metrics: Any, laid: random.Random, said: random.Random, at: int, since: 
             number.start_time_unix_nano = since
         for name in ("topic", "partition", "node_id"):
             if laid.random() < 0.4:
-                number.attributes.add(key=name).value.string_value = str(laid.randrange(3))
+                named = laid.choice(("a.b", "a_b", "c")) if name == "topic" else str(laid.randrange(3))
+                number.attributes.add(key=name).value.string_value = named
         if laid.random() < 0.1:
             number.flags = 1
         if laid.random() < 0.3:

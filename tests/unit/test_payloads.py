@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
+import ssl
+import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -135,6 +138,26 @@ def test_a_registry_that_is_away_or_refuses_fails_what_is_read_instead_of_losing
     (tmp_path / "password").write_text("rosebud\n")
     named = replace(settings.registry, user="reader", password_file=str(tmp_path / "password"))
     assert is_the_reading(metrics(framed(7), replace(settings, registry=named)))
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_a_registry_that_wants_to_know_its_readers_is_shown_their_certificate(tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    options = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run([*command.split(), *options], check=True, capture_output=True)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(cert))
+    tls.load_cert_chain(cert, key)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    made = Registry({"/schemas/ids/7": {"schema": json.dumps(AVRO)}})
+    with fake_registry.serving(made, tls=tls):
+        trusting = replace(made.settings.registry, ca_file=str(cert))
+        known = replace(trusting, cert_file=str(cert), key_file=str(key))
+        assert is_the_reading(metrics(framed(7), replace(made.settings, registry=known)))
+        for stranger in (made.settings.registry, trusting):
+            with pytest.raises(ServiceError, match="does not answer"):
+                metrics(framed(7), replace(made.settings, registry=stranger))
+    assert made.asked == ["/schemas/ids/7"]
 
 
 def test_a_registry_that_comes_back_has_delayed_its_records(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,13 +13,11 @@ from clienthealth.decode import key_parts
 from clienthealth.judging import gate, judge_windows
 from clienthealth.model.readings import ClientWindow, Source
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import FailureMode, modes
+from clienthealth.modes import LiveMode, Mode
 from clienthealth.step import Published, departures, judgement, minutes
 from clienthealth.streaming.stepping import REJECT, _rows
 from clienthealth.windows.view import Windows
 from tests.support.stepped import START, Stepped, snapshot, told
-
-MODE = "producer-callback-deadlock"
 
 
 @pytest.mark.parametrize("parts", [("a|b", "c", "d"), ("a", "b|c", "d"), ("a\\", "|b", "c|"), ("a\\|", "b\\\\", "|")])
@@ -79,23 +77,18 @@ def of_ten(monitor: Stepped, begin: int, end: int, *bad: str) -> None:
     )
 
 
-class Broken:
-    """A gate or judge with a fault that shows for some data only."""
-
-    def __init__(self, mode: FailureMode) -> None:
-        self._mode = mode
-
-    def gate(self, mode: FailureMode, w: Windows, limits: Any) -> Any:
-        if (w.max("waiting-threads") == 666).any():
-            raise ZeroDivisionError("absurd")
-        return gate(mode, w, limits)
+def broken_gate(mode: LiveMode[Any], w: Windows) -> Any:
+    """A gate with a fault that shows for some data only."""
+    if (w.max("waiting-threads") == 666).any():
+        raise ZeroDivisionError("absurd")
+    return gate(mode, w)
 
 
 def test_a_fault_of_a_gate_for_one_client_sends_it_to_the_rejects(monkeypatch: pytest.MonkeyPatch) -> None:
     monitor, well = Stepped(), Stepped()
     of_ten(monitor, 0, 60)
     of_ten(well, 0, 60)
-    monkeypatch.setattr(judgement, "gate", Broken(modes()[MODE]).gate)
+    monkeypatch.setattr(judgement, "gate", broken_gate)
     of_ten(monitor, 60, 90, "p3")
     of_ten(well, 60, 90)
     (fault,) = monitor.published[-1].faults
@@ -112,10 +105,10 @@ def test_a_fault_of_a_gate_for_one_client_sends_it_to_the_rejects(monkeypatch: p
 
 
 def test_a_fault_of_a_judge_is_one_of_its_client_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def judge(mode: FailureMode, window: ClientWindow, now_ms: int, limits: Any) -> Verdict:
+    def judge(mode: Mode, window: ClientWindow) -> Verdict:
         if window.client.client_id == "p3":
             raise KeyError("no such thing")
-        return mode.judge(window, now_ms, limits)
+        return mode.judge(window, mode.thresholds)
 
     monkeypatch.setattr(judgement, "verdict", judge)
     monitor = Stepped()
@@ -126,7 +119,7 @@ def test_a_fault_of_a_judge_is_one_of_its_client_alone(monkeypatch: pytest.Monke
 
 
 def test_a_fault_with_what_a_silent_process_said_is_told_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    def judge(mode: FailureMode, window: ClientWindow, now_ms: int, limits: Any) -> Verdict:
+    def judge(mode: Mode, window: ClientWindow) -> Verdict:
         raise RuntimeError("oops")
 
     monitor = Stepped()
@@ -143,7 +136,7 @@ def test_a_fault_of_a_minute_or_of_a_departure_does_not_cost_the_others(monkeypa
     monitor = Stepped()
     of_ten(monitor, 0, 60, "p3")
     with monkeypatch.context() as patched:
-        patched.setattr(minutes, "gate", Broken(modes()[MODE]).gate)
+        patched.setattr(minutes, "gate", broken_gate)
         left = only_z_goes_on(monitor)
     assert {fault.client.client_id for one in left for fault in one.faults} == {"p3"}
     told_of = {row["client_id"] for one in left for row in one.minutes}
@@ -174,7 +167,7 @@ def only_z_goes_on(monitor: Stepped) -> list[Published]:
 
 
 def test_faults_become_rejects_that_name_their_newest_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judgement, "gate", Broken(modes()[MODE]).gate)
+    monkeypatch.setattr(judgement, "gate", broken_gate)
     monitor = Stepped()
     of_ten(monitor, 0, 30, "p3")
     ((_, key, value, headers),) = (row for row in _rows(monitor.published[-1], 0, 10) if row[0] == REJECT)

@@ -55,7 +55,7 @@ def departed(monitor: Stepped, client_id: str) -> str:
     found = bucket(monitor)
     number = next(n for n, who in enumerate(monitor.state.whos) if who.client_id == client_id)
     mode = modes()[NOT_CLOSED]
-    return mode.judge(departures.departure(found, number), 0, mode.thresholds).status
+    return mode.judge(departures.departure(found, number), mode.thresholds).status
 
 
 @pytest.mark.parametrize(

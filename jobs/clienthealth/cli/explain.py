@@ -13,7 +13,7 @@ from clienthealth.cli.modes import COLUMNS, entry
 from clienthealth.configuration import load
 from clienthealth.errors import InputError
 from clienthealth.logs.signatures import SIGNATURES
-from clienthealth.modes import FailureMode, modes
+from clienthealth.modes import Mode, modes
 from clienthealth.settings.fields import keys
 
 HELP = "explain a failure mode: meaning, thresholds in force, evidence, what to do"
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def explanation(mode: FailureMode, overrides: Mapping[str, float]) -> dict[str, Any]:
+def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
     """All about a mode, with the thresholds that the settings put in force."""
     module = importlib.import_module(f"clienthealth.modes.{mode.id.replace('-', '_')}")
     return {

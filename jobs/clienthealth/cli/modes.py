@@ -6,7 +6,7 @@ import argparse
 import json
 import textwrap
 
-from clienthealth.modes import FailureMode, modes
+from clienthealth.modes import Mode, modes
 
 HELP = "list the failure modes that are judged"
 
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def entry(mode: FailureMode) -> dict[str, object]:
+def entry(mode: Mode) -> dict[str, object]:
     """A mode's entry in the catalogue."""
     return {
         "id": mode.id,
@@ -37,7 +37,7 @@ def entry(mode: FailureMode) -> dict[str, object]:
     }
 
 
-def table(known: list[FailureMode]) -> str:
+def table(known: list[Mode]) -> str:
     """One block per mode: its id, whom it befalls, and its sentence."""
     blocks = []
     for mode in known:

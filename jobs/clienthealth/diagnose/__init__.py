@@ -146,7 +146,7 @@ def _add_ends(bucket: Bucket, found: dict[str, tuple[Client, list[Verdict]]]) ->
         if len(breaks):
             state.clients[number, FIRST] = times[breaks[-1] + 1]
         window = departures.departure(bucket, number)
-        ends = [_at_most_suspected(v) for v in judge_windows([window], bucket.settings.modes, 0, absence=True)]
+        ends = [_at_most_suspected(v) for v in judge_windows([window], bucket.settings.modes, absence=True)]
         client, verdicts = found.get(_key(window.client), (window.client, []))
         found[_key(client)] = (client, verdicts + ends)
 

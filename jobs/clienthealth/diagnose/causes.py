@@ -7,7 +7,7 @@ from typing import Any
 
 from clienthealth.model.clients import Client
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import FailureMode
+from clienthealth.modes import Mode
 
 #: By `detail.cause`. What stands in braces is taken from the detail; a sentence whose parts are not known is not used.
 CAUSES: Mapping[str, tuple[str, ...]] = {
@@ -94,7 +94,7 @@ def _filled(sentence: str, detail: Mapping[str, Any]) -> str:
         return ""
 
 
-def remedy(mode: FailureMode, verdict: Verdict) -> str:
+def remedy(mode: Mode, verdict: Verdict) -> str:
     """What to do. What cannot be undone (ending the process) is advised only where the verdict is confirmed."""
     drastic = any(word in mode.action.lower() for word in _DRASTIC)
     if verdict.status == "confirmed" or not drastic:

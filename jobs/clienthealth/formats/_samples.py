@@ -192,5 +192,5 @@ def _derived(places: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 def _without_doubles(places: dict[Place, dict[str, float]]) -> dict[Place, dict[str, float]]:
     """Java consumers from 4.1 on give metrics of `a.b` also under the older spelling `a_b` (KIP-1109): drop these."""
-    older = {topic.replace(".", "_") for topic, _, _ in places if "." in topic}
+    older = {topic.replace(".", "_") for (topic, _, _), metrics in places.items() if metrics and "." in topic}
     return {place: metrics for place, metrics in places.items() if place[0] not in older} if older else places

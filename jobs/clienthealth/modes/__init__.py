@@ -12,9 +12,9 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,22 @@ from clienthealth.settings.fields import Checked, setting
 from clienthealth.windows.columns import Bools
 from clienthealth.windows.view import MIN_READINGS, Windows
 
-__all__ = ["FEW", "MIN_READINGS", "FailureMode", "Gate", "Judge", "Texts", "first_reason", "modes", "threshold"]
+__all__ = [
+    "FEW",
+    "MIN_READINGS",
+    "AbsenceMode",
+    "FailureMode",
+    "Gate",
+    "LiveMode",
+    "Mode",
+    "Texts",
+    "first_reason",
+    "modes",
+    "threshold",
+]
+
+#: The thresholds of a mode: a frozen dataclass of its own.
+T = TypeVar("T", bound=Checked)
 
 FEW = f"fewer than {MIN_READINGS} readings"
 #: A field of a class of thresholds: its default, the reason for it, its bounds.
@@ -35,42 +50,31 @@ threshold = setting
 Texts = NDArray[np.object_]
 
 
-class Judge(Protocol):
-    """The judgement of a mode: pure, with the clock passed in."""
-
-    def __call__(self, window: ClientWindow, now_ms: int, thresholds: Any) -> Verdict: ...
-
-
 @dataclass(frozen=True)
-class Gate:
+class Gate(Generic[T]):
     """What the metrics of many windows say of a mode: which must be judged, and which cannot be.
 
     blind     windows, thresholds → why the mode cannot be judged by metrics, '' where it can; the judge asks it too
-    suspects  windows, thresholds → must it be judged: true wherever `judge` is neither ok nor unknown on metrics alone;
-              None where metrics cannot show the mode at all
+    suspects  windows, thresholds → must it be judged: true wherever `judge` is neither ok nor unknown on metrics alone
     """
 
-    blind: Callable[[Windows, Any], Texts]
-    suspects: Callable[[Windows, Any], Bools] | None = None
+    blind: Callable[[Windows, T], Texts]
+    suspects: Callable[[Windows, T], Bools]
 
-    def reasons(self, w: Windows, thresholds: Any) -> Texts:
+    def reasons(self, w: Windows, thresholds: T) -> Texts:
         """Why the mode cannot be judged by metrics: too few readings, or what `blind` says; '' where it can."""
         found = self.blind(w, thresholds)
         found[w.samples < MIN_READINGS] = FEW
         return found
 
-    def reason(self, w: Windows, thresholds: Any) -> str | None:
+    def reason(self, w: Windows, thresholds: T) -> str | None:
         """`reasons` of one window, as a verdict has it."""
         found: str = self.reasons(w, thresholds)[0]
         return found or None
 
-    def suspected(self, w: Windows, thresholds: Any) -> Bools:
-        """Which windows a judge must see for their metrics."""
-        return np.zeros(len(w), np.bool_) if self.suspects is None else self.suspects(w, thresholds)
 
-
-@dataclass(frozen=True)
-class FailureMode:
+@dataclass(frozen=True, kw_only=True)
+class FailureMode(Generic[T]):
     """All that merely restates a failure mode: its catalogue entry, alert, dashboard row and help are made from this.
 
     id             hyphenated; the file's name has underscores instead
@@ -80,17 +84,17 @@ class FailureMode:
     action         one sentence: what to do now
     kinds          the kinds of client that it can befall; others are not judged
     evidence       the kinds of evidence that it can have
-    thresholds     a frozen dataclass instance: every number that the judgement uses, with its reason as field metadata
+    thresholds     every number that the judgement uses, with its reason and bounds
     confused_with  what only looks like it, and how it is told apart
-    judge          window, now_ms, thresholds → Verdict
-    gate           the same conditions over many windows; None where the mode speaks of clients that are gone
-    recovered      window, thresholds → does the newest window of a client show that the fault is over? None where
-                   it is enough that nothing speaks of it any more
+    judge          window, thresholds → Verdict
     relief         signatures of lines that speak of the mode's end; all others of the mode are symptoms
     loses          it is found only where records are lost, also where nobody counted them: `detail.lost_records` and
                    `lost_bytes` tell at least and at most, where known
     explains       modes whose symptoms it shows too: while it is found, they are not found of the same client
     """
+
+    #: Does it speak of clients that are gone? Then it is judged when a session ends, not while it lasts.
+    absence: ClassVar[bool]
 
     id: str
     title: str
@@ -99,19 +103,42 @@ class FailureMode:
     action: str
     kinds: frozenset[Kind]
     evidence: tuple[EvidenceKind, ...]
-    thresholds: Checked
+    thresholds: T
     confused_with: tuple[str, ...]
-    judge: Judge
-    gate: Gate | None
-    recovered: Callable[[ClientWindow, Any], bool] | None = None
+    judge: Callable[[ClientWindow, T], Verdict]
     relief: frozenset[str] = frozenset()
     explains: frozenset[str] = frozenset()
     loses: bool = False
 
-    @property
-    def absence(self) -> bool:
-        """Does it speak of clients that are gone? Then it is judged when a session ends, not while it lasts."""
-        return self.gate is None
+    def with_thresholds(self, changes: Mapping[str, float]) -> Self:
+        """The mode with other thresholds. Raises SettingsError where one is out of its bounds."""
+        return replace(self, thresholds=replace(self.thresholds, **changes)) if changes else self
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveMode(FailureMode[T]):
+    """A mode that befalls clients that report.
+
+    gate       what its judge says of metrics, over many windows
+    recovered  window, thresholds → does the newest window of a client show that the fault is over? None where it is
+               enough that nothing speaks of it any more
+    """
+
+    absence: ClassVar[bool] = False
+
+    gate: Gate[T]
+    recovered: Callable[[ClientWindow, T], bool] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbsenceMode(FailureMode[T]):
+    """A mode that shows when a client has gone."""
+
+    absence: ClassVar[bool] = True
+
+
+#: A mode, whatever its thresholds are.
+Mode = LiveMode[Any] | AbsenceMode[Any]
 
 
 def first_reason(size: int, *cases: tuple[str, Bools]) -> Texts:
@@ -123,7 +150,7 @@ def first_reason(size: int, *cases: tuple[str, Bools]) -> Texts:
 
 
 @cache
-def modes() -> Mapping[str, FailureMode]:
+def modes() -> Mapping[str, Mode]:
     """All failure modes by id, in alphabetical order."""
     found = {}
     for module in pkgutil.iter_modules(__path__):

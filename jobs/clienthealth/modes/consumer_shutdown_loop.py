@@ -32,7 +32,7 @@ import numpy as np
 from clienthealth.logs.signatures import CONSUMER_STALLED, LOOP
 from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
+from clienthealth.modes import MIN_READINGS, Gate, LiveMode, Texts, first_reason, threshold
 from clienthealth.modes._closing import Closing, closing
 from clienthealth.modes._evidence import (
     Fact,
@@ -119,7 +119,7 @@ class Thresholds(Checked):
     )
 
 
-def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
+def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules. A look-up from before a shutdown that completed is over."""
     if window.client.kind == "consumer":
         return _closes(window, thresholds)
@@ -412,7 +412,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     return bool(w.rose("fetch-requests-total")[0]) and not lookups
 
 
-MODE = FailureMode(
+MODE = LiveMode(
     id=LOOP,
     title="Consumer stuck in an endless shutdown",
     summary="The consumer was told to stop and never does: its process stays alive and holds its partitions.",

@@ -27,7 +27,7 @@ import numpy as np
 from clienthealth.logs.signatures import CONSUMER_STALLED
 from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
+from clienthealth.modes import MIN_READINGS, Gate, LiveMode, Texts, first_reason, threshold
 from clienthealth.modes._closing import has_polled
 from clienthealth.modes._evidence import Fact, conclude, count, duration, events, has_frame, innermost, quoted
 from clienthealth.settings.fields import Checked
@@ -86,7 +86,7 @@ class Thresholds(Checked):
     )
 
 
-def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
+def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules."""
     w = Windows.of(window)
     facts = _measured(window, w, thresholds) + _logged(window, w, thresholds)
@@ -335,7 +335,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     return bool(goes_on) and not stalls and not events(window, *EXPIRED, REFUSED)
 
 
-MODE = FailureMode(
+MODE = LiveMode(
     id=CONSUMER_STALLED,
     title="Consumer does not come back to poll()",
     summary="The consumer holds partitions, but its application does not come back for more records.",

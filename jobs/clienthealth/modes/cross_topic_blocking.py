@@ -33,7 +33,7 @@ from clienthealth.indicators.queue import CHUNKS, Queues, queues
 from clienthealth.logs.signatures import BLOCKING
 from clienthealth.model.readings import ClientWindow, Reading, Thread, ThreadDump, TopicReading
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
+from clienthealth.modes import MIN_READINGS, Gate, LiveMode, Texts, first_reason, threshold
 from clienthealth.modes._culprit import handled_alone, slow_topic
 from clienthealth.modes._evidence import (
     Fact,
@@ -106,7 +106,7 @@ class Thresholds(Checked):
     )
 
 
-def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
+def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules."""
     w = Windows.of(window)
     if window.client.kind == "legacy-consumer":
@@ -388,7 +388,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     return any(w.rose(name)[0] for name in counters)
 
 
-MODE = FailureMode(
+MODE = LiveMode(
     id=BLOCKING,
     title="One slow topic blocks the others",
     summary="One topic that is not consumed holds up all other topics of the same consumer.",

@@ -25,7 +25,7 @@ import numpy as np
 from clienthealth.logs.signatures import DELIVERY_STALLED
 from clienthealth.model.readings import ClientWindow, LogEvent
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
+from clienthealth.modes import MIN_READINGS, Gate, LiveMode, Texts, first_reason, threshold
 from clienthealth.modes._evidence import Fact, conclude, count, duration, events, option, percent, quoted
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
@@ -76,7 +76,7 @@ class Thresholds(Checked):
     )
 
 
-def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
+def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules."""
     w = Windows.of(window)
     reason = GATE.reason(w, thresholds)
@@ -381,7 +381,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     return bool(w.rises(delivered(w))[0] > 1) and _delivers(w, thresholds)
 
 
-MODE = FailureMode(
+MODE = LiveMode(
     id=DELIVERY_STALLED,
     title="Records wait and nothing is delivered",
     summary="The producer takes records, but no broker acknowledges any of them.",

@@ -33,7 +33,7 @@ from clienthealth.indicators.buffer import used_ratios
 from clienthealth.logs.signatures import DEADLOCK, DELIVERY_STALLED, METADATA_WAITED
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
+from clienthealth.modes import MIN_READINGS, Gate, LiveMode, Texts, first_reason, threshold
 from clienthealth.modes._callback_dumps import in_dumps
 from clienthealth.modes._evidence import (
     Fact,
@@ -105,7 +105,7 @@ class Thresholds(Checked):
     )
 
 
-def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
+def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules."""
     w = Windows.of(window)
     dumped, doubts = in_dumps(window, thresholds.still_cpu_share, _overdue_after(window, thresholds))
@@ -409,7 +409,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     return (moves or turns) and not inside and not events(window, "flush-refused-in-callback")
 
 
-MODE = FailureMode(
+MODE = LiveMode(
     id=DEADLOCK,
     title="Producer deadlocked in its own callback",
     summary="The producer's I/O thread is stuck in one of its own callbacks, so nothing is sent any more.",

@@ -27,7 +27,7 @@ from typing import Any
 from clienthealth.logs.signatures import NOT_CLOSED
 from clienthealth.model.readings import ClientWindow, LogEvent, Reading
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import FailureMode, threshold
+from clienthealth.modes import AbsenceMode, threshold
 from clienthealth.modes._evidence import (
     Fact,
     conclude,
@@ -95,7 +95,7 @@ class _Pending:
         return " or ".join(parts)
 
 
-def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
+def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules. Without `departed_ms` the client is still there: unknown."""
     if window.departed_ms is None:
         return Verdict(NOT_CLOSED, "unknown", reason="the client still reports")
@@ -228,7 +228,7 @@ DIED_SENDING = "it had nothing left to deliver when last heard of, but its proce
 UNREAD = "it had a little to deliver when last heard of, and no line of its log was read that would tell of a close"
 
 
-MODE = FailureMode(
+MODE = AbsenceMode(
     id=NOT_CLOSED,
     title="Producer ended with records undelivered",
     summary="The producer's process ended without closing it, with records still in its buffer.",
@@ -248,6 +248,5 @@ MODE = FailureMode(
         "A scale-down of healthy pods: each logs its close.",
     ),
     judge=judge,
-    gate=None,
     loses=True,
 )

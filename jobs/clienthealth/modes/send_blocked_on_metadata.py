@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from clienthealth.logs.signatures import METADATA, METADATA_WAITED
 from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import MIN_READINGS, FailureMode, Gate, Texts, first_reason, threshold
+from clienthealth.modes import MIN_READINGS, Gate, LiveMode, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
     NEVER_SECONDS,
     Fact,
@@ -89,7 +89,7 @@ class Thresholds(Checked):
     )
 
 
-def judge(window: ClientWindow, now_ms: int, thresholds: Thresholds) -> Verdict:
+def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules."""
     w = Windows.of(window)
     failures = _failures(window)
@@ -405,7 +405,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     return bool(sends) and not events(window, *METADATA_WAITED, *TOPIC_ERRORS)
 
 
-MODE = FailureMode(
+MODE = LiveMode(
     id=METADATA,
     title="send() blocked waiting for metadata",
     summary="Callers of send() are held up waiting for metadata that the producer does not get.",

@@ -87,7 +87,7 @@ def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Tran
     seen = departure(bucket, number)
     departed_ms = int(state.clients[number, LAST])
     key = seen.client.key
-    verdicts = judge_windows([seen], settings.modes, now_ms, absence=True)
+    verdicts = judge_windows([seen], settings.modes, absence=True)
     absent = {v.mode for v in verdicts}
     changes: list[Transition] = []
     who = state.whos[number]

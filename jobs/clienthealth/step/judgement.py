@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,12 +18,12 @@ from numpy.typing import NDArray
 
 from clienthealth.incidents import Incidents, Transition
 from clienthealth.indicators.client import client_indicators
-from clienthealth.judging import explained, gate, merged, thresholds, verdict
+from clienthealth.judging import explained, gate, in_force, live_modes, merged, verdict
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import SCHEMA, verdict_json, worst
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import FailureMode, modes
+from clienthealth.modes import LiveMode, Mode
 from clienthealth.step import recovery, skew
 from clienthealth.step import said as speech
 from clienthealth.step.bucket import Attended, Bucket, Card, card, client_of
@@ -90,7 +91,7 @@ class Asked:
     """
 
     touched: Touched
-    live: Sequence[FailureMode]
+    live: Sequence[LiveMode[Any]]
     gates: Sequence[tuple[NDArray[np.bool_], Sequence[str]]]
     reasons: Sequence[tuple[str, ...]]
     number: Sequence[int]
@@ -118,18 +119,13 @@ def steps_of_all(bucket: Bucket, now_ms: int) -> list[tuple[Client, list[tuple[i
     return judgement.steps
 
 
-def live_modes(kind: str | None) -> list[FailureMode]:
-    """The modes that can befall a client of this kind while it reports."""
-    return [mode for mode in modes().values() if not mode.absence and kind in mode.kinds]
-
-
 class _Judgement:
     def __init__(self, bucket: Bucket, now_ms: int) -> None:
         self.bucket, self.state, self.settings, self.now_ms = bucket, bucket.state, bucket.settings, now_ms
         self.incidents: Incidents = self.state.incidents
         self.records: list[Record] = []
         self.changes: list[Transition] = []
-        self.limits = {mode.id: thresholds(mode, self.settings.modes) for mode in modes().values()}
+        self.modes = in_force(self.settings.modes)
         self.skew = skew.seconds(self.state, now_ms).tolist()
         self._numbers: dict[speech.Process, list[int]] = defaultdict(list)
 
@@ -228,9 +224,9 @@ class _Judgement:
                     faults.add(number, mistake)
 
     def _asked(self, kind: str, touched: Touched) -> Asked:
-        count, live = len(touched.client), live_modes(kind)
+        count, live = len(touched.client), live_modes(kind, self.settings.modes)
         w = self.bucket.windows(kind, touched.client, touched.lo, touched.hi)
-        gates = [gate(mode, w, self.limits[mode.id]) for mode in live]
+        gates = [gate(mode, w) for mode in live]
         suspect = np.zeros(count, bool)
         for suspected, _ in gates:
             suspect |= suspected
@@ -308,7 +304,7 @@ class _Judgement:
                     if window is None:
                         lo, hi = int(touched.lo[at]), int(touched.hi[at])
                         window = self.bucket.window(who, number, start, end, lo, hi, touched.said.get(at, ((), ())))
-                    verdicts.append(verdict(mode, window, self.now_ms, self.limits[mode.id]))
+                    verdicts.append(verdict(mode, window))
                 elif reasons[at]:
                     verdicts.append(Verdict(mode.id, "unknown", reason=reasons[at]))
                 else:
@@ -332,7 +328,7 @@ class _Judgement:
         window_at: Callable[[int], ClientWindow],
     ) -> list[Verdict]:
         """Enter a client's steps into the book; what is to be shown of it. `window_at`: the window of a judgement."""
-        for mode in modes().values():
+        for mode in self.modes.values():
             if mode.absence:
                 self.changes += self.incidents.returned(client.key, mode.id, seen)
         verdicts: list[Verdict] = []
@@ -342,7 +338,7 @@ class _Judgement:
             verdicts = explained(verdicts, known)
             newest = cache(partial(window_at, number))
             recovery.refresh(self.incidents, client.key, verdicts, newest, end)
-            over = recovery.is_over(self.incidents, client.key, newest, self.limits, end)
+            over = recovery.is_over(self.incidents, client.key, newest, self.modes, end)
             self.changes += self.incidents.judged(client, verdicts, end, offset, over)
             self.changes += recovery.without_explained(self.incidents, client.key, end)
         return with_incidents(verdicts, self.incidents, client.key)
@@ -357,7 +353,7 @@ class _Judgement:
                 window = self.bucket.window(who, None, start, start + length, 0, 0, inside.about(who))
                 windows[who].append(window)
         for who, mine in windows.items():
-            of_kind = [mode for mode in modes().values() if who.kind in mode.kinds]
+            of_kind = [mode for mode in self.modes.values() if who.kind in mode.kinds]
             judged = [(w.end_ms, [self._spoken(mode, w) for mode in of_kind]) for w in mine]
             newest = mine[-1]
             last = max([*(event.ts_ms for event in newest.logs), *(dump.ts_ms for dump in newest.dumps)])
@@ -369,11 +365,11 @@ class _Judgement:
             (indicators,) = client_indicators(Windows.of(newest), self.settings.lag)
             self._publish(card(who), newest.start_ms, newest.end_ms, 0, indicators, *_verdicts(shown), last)
 
-    def _spoken(self, mode: FailureMode, window: ClientWindow) -> Verdict:
+    def _spoken(self, mode: Mode, window: ClientWindow) -> Verdict:
         """The verdict by what was said alone: a client may well say that it has ended, if it reports nothing."""
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
-        return verdict(mode, window, self.now_ms, self.limits[mode.id])
+        return verdict(mode, window)
 
 
 class _Collected(_Judgement):

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from clienthealth.incidents import Transition
 from clienthealth.indicators.client import minute_figures
-from clienthealth.judging import gate, thresholds
+from clienthealth.judging import gate, live_modes
 from clienthealth.model.verdicts import STATUS_ORDER, Status
 from clienthealth.modes import modes
 from clienthealth.step import skew
 from clienthealth.step.bucket import Bucket, client_of
-from clienthealth.step.judgement import live_modes
 from clienthealth.step.readings import SHIFT, Ints, horizons
 from clienthealth.step.state import LAST, MINUTE, BucketState
 from clienthealth.windows.packed import TS, WHO
@@ -92,8 +91,8 @@ def _of_clients(
 def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Ints, end: Ints) -> list[Row]:
     length = bucket.grid.length[client]
     w = bucket.windows(kind, client, *bucket.span(client, end - np.maximum(length, MINUTE_MS), end))
-    live = live_modes(kind)
-    reasons = [gate(mode, w, thresholds(mode, bucket.settings.modes))[1] for mode in live]
+    live = live_modes(kind, bucket.settings.modes)
+    reasons = [gate(mode, w)[1] for mode in live]
     inside = np.subtract(*reversed(bucket.span(client, begin, end))).tolist()
     figures = {name: values.tolist() for name, values in minute_figures(w).items()}
     rows = []

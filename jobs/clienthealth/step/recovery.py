@@ -1,6 +1,6 @@
 """When an incident is over: on evidence of recovery, or because its process has gone; never for want of proof.
 
-A client that reports is asked (`FailureMode.recovered`). Of a client that does not, its process is: while that says
+A client that reports is asked (`LiveMode.recovered`). Of a client that does not, its process is: while that says
 anything at all, what it suffered from goes on.
 """
 
@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
 
 from clienthealth.incidents import Incidents, OpenIncident, Transition
 from clienthealth.logs.signatures import SIGNATURES
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import STATUS_ORDER, Verdict
-from clienthealth.modes import FailureMode, modes
+from clienthealth.modes import LiveMode, Mode, modes
 from clienthealth.settings import Settings
 from clienthealth.step.state import BucketState
 
@@ -32,25 +31,26 @@ def _symptoms() -> Mapping[str, frozenset[str]]:
     }
 
 
-def shows(mode: FailureMode, window: ClientWindow) -> bool:
+def shows(mode: Mode, window: ClientWindow) -> bool:
     """Is there a line that speaks of the mode, in whatever strength?"""
     return any(event.signature in _symptoms()[mode.id] for event in window.logs)
 
 
 def is_over(
-    incidents: Incidents, key: str, window: Callable[[], ClientWindow], limits: Mapping[str, Any], end_ms: int
+    incidents: Incidents, key: str, window: Callable[[], ClientWindow], known: Mapping[str, Mode], end_ms: int
 ) -> Callable[[str], bool]:
-    """Whether an open incident of a client is over, by mode. `window`: the client's newest, which ends at `end_ms`."""
+    """Whether an open incident of a client is over, by mode. `window`: the client's newest, which ends at `end_ms`.
+
+    `known`: the modes, with the thresholds in force.
+    """
 
     def over(mode_id: str) -> bool:
-        mode, known = modes()[mode_id], incidents.of(key)[mode_id]
-        seen = window()
-        if mode.recovered is not None and mode.recovered(seen, limits[mode_id]):
+        mode, incident, newest = known[mode_id], incidents.of(key)[mode_id], window()
+        recovered = mode.recovered if isinstance(mode, LiveMode) else None
+        if recovered is not None and recovered(newest, mode.thresholds):
             return True
-        symptom = shows(mode, seen)
-        if mode.recovered is None:
-            return not symptom
-        return not symptom and end_ms - known.seen_ms > QUIET_MS
+        symptom = shows(mode, newest)
+        return not symptom and (recovered is None or end_ms - incident.seen_ms > QUIET_MS)
 
     return over
 

@@ -1,0 +1,209 @@
+"""A thousand failing clients at a real Alertmanager with the committed routes, templates and receivers.
+
+PagerDuty, Slack and a mail server are stand-ins of our own; nothing else is replaced but addresses, secrets and waits.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socketserver
+import threading
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from alerts.build import catalogue, write
+from alerts.rule import Alert
+from clienthealth.settings import Settings
+from tests.e2e.test_alert_delivery import awaited, free_address, started
+
+ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
+pytestmark = pytest.mark.skipif(ALERTMANAGER is None, reason="alertmanager is not installed")
+
+LIMIT_BYTES = 20_000
+SILENT_SECONDS = 3.0
+EVERY = {(alert.name, alert.severity): alert for alert in catalogue(Settings())}
+DEADLOCK = "KafkaClientProducerCallbackDeadlock"
+HOSTILE = '<b>"&é\\' * 60
+
+
+class World:
+    """A running Alertmanager, and what was sent by it: bodies by the way that they took."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.sent: dict[str, list[bytes]] = {"/pagerduty": [], "/slack": [], "mail": []}
+
+    def post(self, alerts: Sequence[dict[str, object]]) -> None:
+        """As Prometheus does it: all that an evaluation finds, in batches of 64."""
+        for start in range(0, len(alerts), 64):
+            body = json.dumps(alerts[start : start + 64]).encode()
+            headers = {"Content-Type": "application/json"}
+            request = urllib.request.Request(f"http://{self.address}/api/v2/alerts", body, headers)
+            urllib.request.urlopen(request, timeout=10).close()
+
+    def settled(self, way: str, at_least: int) -> list[bytes]:
+        """What came that way, once nothing more comes."""
+        awaited(lambda: len(self.sent[way]) >= at_least, f"{at_least} by {way}")
+        waited = threading.Event()
+        before = -1
+        while before != sum(map(len, self.sent.values())):
+            before = sum(map(len, self.sent.values()))
+            waited.wait(SILENT_SECONDS)
+        return self.sent[way]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    assert ALERTMANAGER
+    found = World(free_address())
+    with ExitStack() as stack:
+        http = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), _http(found.sent)))
+        mail = stack.enter_context(socketserver.ThreadingTCPServer(("127.0.0.1", 0), _mail(found.sent["mail"])))
+        for server in (http, mail):
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            stack.callback(server.shutdown)
+        address = f"http://127.0.0.1:{http.server_address[1]}"
+        write(tmp_path, Settings(), dry_run=False)
+        text = (tmp_path / "alertmanager.yml").read_text("utf-8")
+        text = re.sub(r"(group_wait|group_interval): \w+", r"\1: 1s", text)
+        text = text.replace("https://heartbeat.example.org", address)
+        text = text.replace("smtp.example.org:587", f"127.0.0.1:{mail.server_address[1]}")
+        text = text.replace(
+            "resolve_timeout: 5m",
+            f"resolve_timeout: 5m\n  pagerduty_url: {address}/pagerduty\n  smtp_require_tls: false",
+        )
+        for secret, value in {
+            "pagerduty-routing-key": "k",
+            "slack-webhook-url": f"{address}/slack",
+            "smtp-password": "p",
+        }.items():
+            (tmp_path / secret).write_text(value)
+            text = text.replace(f"/etc/alertmanager/secrets/{secret}", str(tmp_path / secret))
+        (tmp_path / "alertmanager.yml").write_text(text, "utf-8")
+        command = [ALERTMANAGER, f"--config.file={tmp_path}/alertmanager.yml", f"--storage.path={tmp_path}/data"]
+        command += [f"--web.listen-address={found.address}", "--cluster.listen-address="]
+        stack.enter_context(started(command, tmp_path / "log", found.address))
+        yield found
+
+
+def alert(name: str, severity: str, **labels: str) -> dict[str, object]:
+    """An alert of the catalogue as Prometheus sends it, its templates filled in from the labels."""
+    found = EVERY[name, severity]
+    client = {"host": "web-7.example.org", "instance": "web-7:31337", "client_id": "order-producer", **labels}
+    return {
+        "labels": {"alertname": name, "severity": severity, "cluster": "eu", "env": "prod", **found.labels, **labels},
+        "annotations": {
+            "summary": found.summary,
+            "description": _filled(found.description, client),
+            "runbook_url": f"http://status.example.org/runbooks/{found.runbook}",
+            "dashboard_url": _filled(_dashboard(found), client),
+        },
+    }
+
+
+def failing(severity: str, clients: int, services: int) -> list[dict[str, object]]:
+    """Clients that all have one failure."""
+    return [
+        alert(
+            DEADLOCK,
+            severity,
+            mode="producer-callback-deadlock",
+            service=f"service-{number % services}",
+            instance=f"service-{number % services}-7c9d8f-{number}:1",
+            client_id=f"producer-{number}",
+        )
+        for number in range(clients)
+    ]
+
+
+def test_a_thousand_pages_and_tickets_are_short_and_say_how_many_there_are(world: World) -> None:
+    world.post([*failing("critical", 1000, 1), *failing("warning", 1000, 1)])
+    pages = world.settled("/pagerduty", 1)
+    text = json.loads(pages[-1])["payload"]["custom_details"]["alerts"]
+    assert "and 990 more" in text and text.count("confirmed") + text.count("suspected") >= 10
+    assert json.loads(pages[-1])["payload"]["summary"].startswith("[FIRING 1000] ")
+    _short(world)
+
+
+def test_tickets_are_short_whatever_labels_hold(world: World) -> None:
+    hostile = [
+        alert(
+            "KafkaClientBufferNearlyExhausted", "warning", service=HOSTILE, instance=f"{HOSTILE}{n}", client_id=HOSTILE
+        )
+        for n in range(300)
+    ]
+    world.post([*hostile, *failing("warning", 1000, 1)])
+    tickets, mails = world.settled("/slack", 2), world.settled("mail", 2)
+    assert any(b"and 990 more" in ticket for ticket in tickets) and any(b"and 990 more" in mail for mail in mails)
+    assert any(b"and 290 more" in ticket for ticket in tickets)
+    _short(world)
+
+
+def test_a_fleet_that_fails_is_one_page(world: World) -> None:
+    fleet = alert("KafkaClientFleetUnhealthy", "critical")
+    elsewhere = alert(DEADLOCK, "critical", mode="producer-callback-deadlock", service="orders", cluster="us")
+    burns = [alert("KafkaClientErrorBudgetBurn", "critical", service=f"service-{n}", long="1h") for n in range(200)]
+    world.post([fleet, elsewhere, *failing("critical", 1000, 200), *failing("warning", 200, 200), *burns])
+    pages = [json.loads(body)["payload"]["summary"] for body in world.settled("/pagerduty", 2)]
+    assert sorted(pages) == [
+        f"[FIRING 1] {DEADLOCK} · us · prod · orders",
+        "[FIRING 1] KafkaClientFleetUnhealthy · eu · prod",
+    ]
+    assert world.sent["/slack"] == world.sent["mail"] == []
+    _short(world)
+
+
+def _short(world: World) -> None:
+    sizes = {way: max(map(len, bodies), default=0) for way, bodies in world.sent.items()}
+    assert max(sizes.values()) < LIMIT_BYTES, sizes
+
+
+def _dashboard(found: Alert) -> str:
+    labels = "&".join(f"var-{label}={{{{ $labels.{label} | urlquery }}}}" for label in found.shown)
+    return f"http://grafana.example.org/d/{found.dashboard}?{labels}"
+
+
+def _filled(template: str, labels: dict[str, str]) -> str:
+    """The template with its labels, and without what it asks Prometheus for."""
+    text = re.sub(r"\{\{ with printf .*?\{\{ end \}\}", "", template)
+    text = re.sub(r"\{\{ \$value[^}]*\}\}", "97%", text)
+    return re.sub(r"\{\{ \$labels\.(\w+)[^}]*\}\}", lambda found: labels.get(found[1], ""), text)
+
+
+def _http(sent: dict[str, list[bytes]]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            sent.setdefault(self.path, []).append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(202 if self.path == "/pagerduty" else 200)
+            self.end_headers()
+            self.wfile.write(b'{"status":"success"}' if self.path == "/pagerduty" else b"ok")
+
+        def log_message(self, format: str, *args: object) -> None:
+            return None
+
+    return Handler
+
+
+def _mail(sent: list[bytes]) -> type[socketserver.StreamRequestHandler]:
+    class Handler(socketserver.StreamRequestHandler):
+        """As much of SMTP as a sender needs."""
+
+        def handle(self) -> None:
+            self.wfile.write(b"220 here\r\n")
+            for line in self.rfile:
+                command = line[:4].upper()
+                if command == b"DATA":
+                    self.wfile.write(b"354 go on\r\n")
+                    sent.append(b"".join(iter(self.rfile.readline, b".\r\n")))
+                self.wfile.write(b"221 bye\r\n" if command == b"QUIT" else b"250 ok\r\n")
+                if command == b"QUIT":
+                    return
+
+    return Handler

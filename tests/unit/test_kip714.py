@@ -1,0 +1,81 @@
+"""KIP-714 at its default interval: pushes of a 4.x producer every five minutes, as a plugin forwards them, are judged.
+
+No plugin can be had here (jobs/clienthealth/formats/README.md), so the pushes are made by hand as
+TelemetryMetricNamingConvention and SinglePointMetric of Kafka's client write them: totals are deltas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import zstandard
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_DELTA, MetricsData
+
+from clienthealth.decode import decode_metrics
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.settings import Settings
+from tests.support.raw_records import Raw
+from tests.support.stepped import START, Stepped
+
+EVERY_SECONDS = 300
+TOTALS = ("select.total", "io.time.ns.total", "io.wait.time.ns.total", "record.send.total", "record.error.total")
+
+
+def push(number: int, said: Mapping[str, float]) -> list[Snapshot]:
+    """The n-th push, decoded."""
+    data = MetricsData()
+    resource = data.resource_metrics.add()
+    for key, text in (("client_id", "p"), ("client_instance_id", "x1"), ("client_source_address", "10.0.0.7")):
+        resource.resource.attributes.add(key=key).value.string_value = text
+    end = (START + 1000 * EVERY_SECONDS * number) * 1_000_000
+    metrics = resource.scope_metrics.add().metrics
+    for name, value in said.items():
+        metric = metrics.add(name=f"org.apache.kafka.producer.{name}")
+        points = metric.sum.data_points if name in TOTALS else metric.gauge.data_points
+        if name in TOTALS:
+            metric.sum.aggregation_temporality = AGGREGATION_TEMPORALITY_DELTA
+        start = end - EVERY_SECONDS * 1_000_000_000 if name in TOTALS else 0
+        points.add(start_time_unix_nano=start, time_unix_nano=end, as_double=value)
+    packed = zstandard.ZstdCompressor().compress(data.SerializeToString())
+    found = decode_metrics(Raw("client-metrics", packed).record, Settings(), end // 1_000_000)
+    assert found.errors == []
+    return found.snapshots
+
+
+WELL = {
+    "select.total": 30_000.0,
+    "io.time.ns.total": 3e10,
+    "io.wait.time.ns.total": 2.7e11,
+    "record.send.total": 15_000.0,
+    "record.error.total": 0.0,
+    "buffer.total.bytes": 33554432.0,
+    "buffer.available.bytes": 33500000.0,
+    "waiting.threads": 0.0,
+    "metadata.age": 10.0,
+    "requests.in.flight": 1.0,
+}
+#: Its I/O thread is stuck in a callback: nothing is selected, the buffer is full, senders wait.
+STUCK = WELL | {
+    "select.total": 0.0,
+    "io.time.ns.total": 0.0,
+    "io.wait.time.ns.total": 0.0,
+    "record.send.total": 0.0,
+    "buffer.available.bytes": 0.0,
+    "waiting.threads": 3.0,
+    "metadata.age": 4000.0,
+}
+
+
+def test_pushes_every_five_minutes_give_verdicts() -> None:
+    monitor = Stepped()
+    said = []
+    for number in range(12):
+        (snapshot,) = push(number, STUCK if number >= 5 else WELL)
+        assert (snapshot.interval_ms, snapshot.delta) == (1000 * EVERY_SECONDS, True)
+        monitor.batch([snapshot], number * EVERY_SECONDS + 1.0)
+        ((_, record),) = monitor.records.items()
+        verdicts = {verdict["mode"]: verdict["status"] for verdict in record["verdicts"]}
+        said.append(verdicts["producer-callback-deadlock"])
+    assert record["client"]["client_id"] == "p"
+    assert record["window_end"] - record["window_start"] == 4_000 * EVERY_SECONDS
+    assert said == ["unknown"] * 2 + ["ok"] * 4 + ["suspected"] * 6
