@@ -3,7 +3,7 @@
 HealthError
 ├── SettingsError      a setting is unknown, missing or has a wrong value
 ├── InputError         something that the user gave cannot be read
-│   ├── RecordError      a record of the topic client-health is no state of a client (exporters)
+│   ├── RecordError      a record of the topic client-health is no state of a client
 │   └── UnreadableError  a part of what was given to diagnose cannot be read, in words
 ├── StateError         the checkpoint was written by a program with which this one does not agree
 ├── DependencyError    a program, jar or Python extra is missing; the text says how to get it
@@ -27,6 +27,10 @@ class SettingsError(HealthError):
 
 class InputError(HealthError):
     """Something that the user gave cannot be read."""
+
+
+class RecordError(InputError):
+    """A record of the topic client-health is no state of a client; the text says in which way."""
 
 
 class StateError(HealthError):

@@ -47,7 +47,8 @@ EXCUSED = {
 }
 #: The rooms by what they stand on: a room uses rooms of earlier lines only, and never one of its own line.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "model"),
+    ("errors",),
+    ("model",),
     ("settings", "logs", "mbeans"),
     ("platform", "windows", "formats", "recordings"),
     ("indicators", "decode"),

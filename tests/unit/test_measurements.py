@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from clienthealth_exporters.prometheus.health_record import read
+from clienthealth.model.health_record import decode
 from clienthealth_exporters.prometheus.measurements import Measurement, measurements
 from tests.support.health_records import record
 
 
 def shown(kind: str, **indicators: Any) -> dict[str, Measurement]:
-    found = read(json.dumps(record(kind=kind, indicators=indicators)).encode())
+    found = decode(json.dumps(record(kind=kind, indicators=indicators)).encode())
     return {measurement.name: measurement for measurement in measurements(found)}
 
 

@@ -207,6 +207,18 @@ def test_unreadable_record_is_counted_and_the_known_state_stays(states: States, 
     assert shown(states) == [("order-producer", 0)]
 
 
+def test_a_newer_schema_is_counted_and_said_once_a_minute(
+    states: States, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for seconds in (0, 1, 60):
+        clock.now += seconds
+        states.put(KEY, json.dumps({**record(), "schema": 2}).encode(), NOW_MS)
+    assert states.decode_errors == 3 and states.live() == []
+    assert caplog.messages == [
+        f"{n} records could not be read; the last: schema 2 is not known: this program reads up to 1" for n in (1, 3)
+    ]
+
+
 def test_fields_of_a_later_version_are_no_error(states: States) -> None:
     found = record(more=1)
     found["client"]["colour"] = "blue"

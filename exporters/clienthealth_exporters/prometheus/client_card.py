@@ -10,11 +10,11 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from clienthealth.model import wording
+from clienthealth.model.health_record import HealthRecord, amount, number
 from clienthealth.model.verdicts import Evidence, Verdict
 from clienthealth.modes import modes
 from clienthealth.platform.html_page import foreign
 from clienthealth.settings import Settings
-from clienthealth_exporters.prometheus.health_record import HealthRecord, amount, number
 from clienthealth_exporters.prometheus.limits import LIMITS
 from clienthealth_exporters.prometheus.measurements import Measurement, measurements
 from clienthealth_exporters.prometheus.states import LAG_ALARMS, State

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from clienthealth.configuration.installation import fixed_labels
 from clienthealth.model.clients import Client
+from clienthealth.model.health_record import HealthRecord
 from clienthealth.settings import Settings
-from clienthealth_exporters.prometheus.health_record import HealthRecord
 from clienthealth_exporters.prometheus.series import FAMILIES, SCOPES, Family, Sample, Scope
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from clienthealth.model import wording
-from clienthealth_exporters.prometheus.health_record import HealthRecord, amount
+from clienthealth.model.health_record import HealthRecord, amount
 
 
 @dataclass(frozen=True)

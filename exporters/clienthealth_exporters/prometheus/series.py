@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from clienthealth.indicators.lag_state import STATE_ORDER
-from clienthealth_exporters.prometheus.health_record import HealthRecord, amount
+from clienthealth.model.health_record import HealthRecord, amount
 
 #: Extra label values and the sample.
 Sample = tuple[tuple[str, ...], float]

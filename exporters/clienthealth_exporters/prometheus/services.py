@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from clienthealth_exporters.prometheus.health_record import HealthRecord
+from clienthealth.model.health_record import HealthRecord
 from clienthealth_exporters.prometheus.series import SERVICE_CLIENTS, SERVICE_FAILURES, SERVICE_WORST, Family, Sample
 
 if TYPE_CHECKING:

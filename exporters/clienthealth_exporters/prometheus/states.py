@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,17 +12,19 @@ from operator import attrgetter
 
 import msgspec
 
+from clienthealth.errors import RecordError
 from clienthealth.indicators.lag_state import STATE_ORDER
 from clienthealth.model import wording
 from clienthealth.model.clients import Client
+from clienthealth.model.health_record import HealthRecord, aged, amount, decode, strict
 from clienthealth.model.verdicts import Status
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.exposition import Lines, Shown, beginning, group_of, lines
-from clienthealth_exporters.prometheus.health_record import HealthRecord, RecordError, aged, amount, read, strict
 from clienthealth_exporters.prometheus.limits import LIMITS
 from clienthealth_exporters.prometheus.services import largest, standing
 from clienthealth_exporters.prometheus.shard import namer, owner
 
+log = logging.getLogger(__name__)
 _URGENCY: Mapping[Status, int] = {"ok": 0, "unknown": 10, "suspected": 20, "confirmed": 30}
 #: The limits of `largest`, None where there is none.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
@@ -30,6 +33,8 @@ LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 #: Of a client about which the monitor has said nothing for so long, not even that it has gone, nobody knows anything:
 #: nothing arrives, or the monitor has stopped. Departures are told sooner; a longer window has as much more time.
 SILENT_SECONDS = 180
+#: What cannot be read is said so often in the log, at most; it is counted always.
+COMPLAINT_SECONDS = 60
 
 
 @dataclass(slots=True)
@@ -62,7 +67,7 @@ class State:
     @property
     def record(self) -> HealthRecord:
         """The whole record."""
-        return read(self.raw)
+        return decode(self.raw)
 
     @property
     def group(self) -> str:
@@ -120,6 +125,7 @@ class States:
         self._newest = 0.0
         self._written = 0.0
         self.decode_errors = 0
+        self._complained = -inf
 
     def put(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
         """Take in a record; one without a value removes its client. What cannot be read is counted, no more."""
@@ -134,8 +140,11 @@ class States:
             return
         try:
             state = self._state(name, value, timestamp_ms)
-        except RecordError:
+        except RecordError as error:
             self.decode_errors += 1
+            if self._clock() - self._complained >= COMPLAINT_SECONDS:
+                self._complained = self._clock()
+                log.warning("%d records could not be read; the last: %s", self.decode_errors, error)
             return
         with self._lock:
             known = self._states.get(name)
@@ -213,12 +222,12 @@ class States:
 
     def _lines(self, state: State) -> Lines:
         if state.lines is None:
-            record = read(state.raw, round(1000 * state.written))
+            record = decode(state.raw, round(1000 * state.written))
             state.lines = lines(record, self._settings.prometheus.cluster_name, self._begin)
         return state.lines
 
     def _state(self, key: str, value: bytes, timestamp_ms: int) -> State:
-        record = read(value, timestamp_ms)
+        record = decode(value, timestamp_ms)
         urgent, most = urgency(record), largest(record)
         written = timestamp_ms / 1000 if timestamp_ms > 0 else record.window_end / 1000
         patience = max(SILENT_SECONDS, (record.window_end - record.window_start) / 1000 + SILENT_SECONDS / 2)

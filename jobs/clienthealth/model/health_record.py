@@ -1,22 +1,46 @@
-"""The wire form of what we conclude: verdicts and evidence as JSON on the topic `client-health` and in the history."""
+"""The wire form of what we conclude, and its one codec: records of the topic `client-health`, rows of the history.
+
+Whoever writes a record fills in `Written`; whoever reads one gets a `HealthRecord`. Records are read with distrust:
+numbers may be text, NaN or missing.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from sys import intern
 from typing import Any
 
+import msgspec
+
+from clienthealth.errors import RecordError
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Status, Verdict
 
+#: Of a record. It is raised when what a reader knows would be read wrongly; fields that are added leave it as it is.
 SCHEMA = 1
+_CLIENT_FIELDS = tuple(field.name for field in dataclasses.fields(Client))
+_NEVER_NONE = ("service", "host", "client_id")
+_MAX_OFFSET = 2**63
 
 
 def client_json(client: Client) -> dict[str, Any]:
     """The client's identity, unknown parts left out."""
     return {key: value for key, value in dataclasses.asdict(client).items() if value is not None}
+
+
+def encoded(client: Client) -> msgspec.Raw:
+    """The client's identity as a record has it."""
+    return msgspec.Raw(_encode(client_json(client)))
+
+
+def verdicts_json(verdicts: Iterable[Verdict]) -> msgspec.Raw:
+    """Verdicts as a record has them."""
+    return msgspec.Raw(_encode([verdict_json(verdict) for verdict in verdicts]))
 
 
 def evidence_json(evidence: Evidence) -> dict[str, Any]:
@@ -70,3 +94,178 @@ def evidence_from_json(row: Mapping[str, Any]) -> Evidence:
 def worst(verdicts: Iterable[Verdict]) -> str:
     """The worst status of some verdicts; unknown where there is none."""
     return max((v.status for v in verdicts), key=STATUS_ORDER.index, default="unknown")
+
+
+class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schema", tag=SCHEMA):
+    """A record as it is written; times in epoch milliseconds.
+
+    client, verdicts  as `encoded` and `verdicts_json` give them
+    window_*          the window that was judged; for a group the one over which its lag was looked at
+    samples           readings in it
+    worst             the worst status among the verdicts
+    last_seen         when the client was last heard of
+    departed          it has gone since
+    """
+
+    window_start: int
+    window_end: int
+    client: msgspec.Raw
+    samples: int
+    indicators: Mapping[str, Any]
+    verdicts: msgspec.Raw
+    worst: str
+    last_seen: int
+    departed: bool = False
+
+    def encode(self) -> bytes:
+        """The value of the record."""
+        return _encode(self)
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class HealthRecord:
+    """A record as it is read: the newest state of a client. Times in epoch milliseconds; absent indicators are unknown.
+
+    `seen_ms`: when the client was last heard of. A window that still runs ends in the future: the time at which its
+    record was written counts then. `stale`: too long ago for anything in it but a failure to hold (`aged`).
+    """
+
+    client: Client
+    window_start: int
+    window_end: int
+    seen_ms: int
+    departed: bool
+    samples: int
+    worst: Status
+    verdicts: tuple[Verdict, ...]
+    indicators: Mapping[str, Any]
+    stale: bool = False
+
+    def value(self, *path: str) -> float | None:
+        """An indicator by its path, None where it is unknown."""
+        return number(self._at(path))
+
+    def text(self, *path: str) -> str | None:
+        """An indicator that is a word, None where it is unknown."""
+        found = self._at(path)
+        return found if isinstance(found, str) else None
+
+    def rows(self, name: str) -> Iterator[Mapping[str, Any]]:
+        """The entries of a list of indicators (`lag`, `queues`) that name a topic."""
+        found = self.indicators.get(name)
+        for row in found if isinstance(found, list) else ():
+            if isinstance(row, dict) and isinstance(row.get("topic"), str):
+                yield row
+
+    def _at(self, path: tuple[str, ...]) -> Any:
+        found: Any = self.indicators
+        for name in path:
+            # A dict is what JSON gives; asking for a Mapping takes ten times as long.
+            if not isinstance(found, dict):
+                return None
+            found = found.get(name)
+        return found
+
+
+def number(value: Any) -> float | None:
+    """A finite number, None for anything else: NaN and infinity mean unknown."""
+    if type(value) is not float and type(value) is not int:
+        return None
+    return value if -_MAX_OFFSET < value < _MAX_OFFSET else None
+
+
+def amount(value: Any) -> float | None:
+    """A number that cannot be negative (a lag, an offset, an age), None for anything else."""
+    if type(value) is not float and type(value) is not int:
+        return None
+    return value if 0 <= value < _MAX_OFFSET else None
+
+
+def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
+    """The record. `written_ms`: Kafka's timestamp of it, negative where there is none.
+
+    Raises RecordError for what is no record, and for one of a newer schema: it would be read wrongly.
+    """
+    try:
+        row = document(value)
+        schema = row.get("schema", SCHEMA)
+        if type(schema) is not int or schema > SCHEMA:
+            raise RecordError(f"schema {schema!r:.20} is not known: this program reads up to {SCHEMA}")
+        client = _client(row["client"])
+        verdicts = tuple([verdict_from_json(verdict) for verdict in row.get("verdicts") or ()])
+        _checked(verdicts)
+        indicators = row.get("indicators") or {}
+        window_end = row["window_end"]
+        if not isinstance(indicators, dict) or amount(window_end) is None:
+            raise TypeError("indicators or window_end")
+        worst = row.get("worst")
+        at_latest = min(int(window_end), written_ms) if written_ms > 0 else int(window_end)
+        return HealthRecord(
+            client=client,
+            window_start=int(amount(row.get("window_start")) or window_end),
+            window_end=int(window_end),
+            seen_ms=int(amount(row.get("last_seen")) or at_latest),
+            departed=row.get("departed") is True,
+            samples=int(amount(row.get("samples")) or 0),
+            worst=worst if worst in STATUS_ORDER else "unknown",
+            verdicts=verdicts,
+            indicators=indicators,
+            stale=row.get("stale") is True,
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise RecordError(f"{type(error).__name__}: {error}") from error
+
+
+def document(value: bytes) -> Any:
+    """The JSON of a record; what JSON does not know (NaN, Infinity) becomes null. Raises ValueError."""
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return json.loads(value, parse_constant=lambda _: None)
+
+
+def strict(value: bytes) -> bytes:
+    """A record as JSON that every parser reads."""
+    odd = b"NaN" in value or b"Infinity" in value
+    return msgspec.json.encode(document(value)) if odd else value
+
+
+def aged(value: bytes, reason: str) -> bytes:
+    """A record that was read before, of a client of which nothing was heard since.
+
+    Nobody knows any more that it is well, nor its measurements; a failure goes on until there is evidence that it is
+    over. `reason`: why nothing is known.
+    """
+    row = document(value)
+    verdicts = [
+        {**verdict, "status": "unknown", "reason": reason} if verdict["status"] == "ok" else verdict
+        for verdict in row.get("verdicts") or ()
+    ]
+    worst = "unknown" if row.get("worst") == "ok" else row.get("worst")
+    return msgspec.json.encode({**row, "verdicts": verdicts, "worst": worst, "indicators": {}, "stale": True})
+
+
+def _client(row: Mapping[str, Any]) -> Client:
+    found: dict[str, Any] = {name: row.get(name) for name in _CLIENT_FIELDS}
+    for name, value in found.items():
+        if value is None:
+            found[name] = "" if name in _NEVER_NONE else None
+        elif type(value) is str:
+            # The clients of a fleet have services, hosts, libraries and versions in common.
+            found[name] = intern(value)
+        else:
+            raise TypeError(f"client: {name}")
+    if not found["instance"]:
+        raise TypeError("client: instance")
+    return Client(**found)
+
+
+def _checked(verdicts: tuple[Verdict, ...]) -> None:
+    for verdict in verdicts:
+        if type(verdict.mode) is not str or verdict.status not in STATUS_ORDER:
+            raise TypeError("verdicts")
+        if not isinstance(verdict.detail, dict):
+            raise TypeError("verdicts: detail")

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-import msgspec
 import numpy as np
 
 from clienthealth.model.clients import Client, Kind
-from clienthealth.model.health_record import client_json
+from clienthealth.model.health_record import encoded
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import ClientWindow, LogEvent, Reading, Source, ThreadDump, TopicReading
 from clienthealth.settings import Settings
@@ -39,8 +38,6 @@ from clienthealth.windows.view import Parts, Windows
 #: What was said of a client in a window.
 Attended = tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]
 
-_json = msgspec.json.Encoder().encode
-
 
 class Card:
     """A client as the judges know it, its key, and its JSON."""
@@ -52,7 +49,7 @@ class Card:
         names = (who.service, who.host, who.instance, who.client_id)
         self.client = Client(*names, kind, who.library, who.version, who.group)
         self.key = self.client.key
-        self.json = msgspec.Raw(_json(client_json(self.client)))
+        self.json = encoded(self.client)
 
 
 card = lru_cache(maxsize=100_000)(Card)

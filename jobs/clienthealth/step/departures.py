@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from clienthealth.incidents import OpenIncident, Transition
 from clienthealth.judging import judge_windows
 from clienthealth.model.clients import Client
-from clienthealth.model.health_record import SCHEMA, client_json, verdict_json, worst
+from clienthealth.model.health_record import Written, encoded, verdicts_json, worst
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.readings import ClientWindow, Reading
 from clienthealth.model.verdicts import Verdict
@@ -23,7 +23,7 @@ from clienthealth.settings import Settings
 from clienthealth.step import recovery
 from clienthealth.step import said as speech
 from clienthealth.step.bucket import Bucket, client_of
-from clienthealth.step.judgement import Record, _json, with_incidents
+from clienthealth.step.judgement import Record, with_incidents
 from clienthealth.step.readings import Ints
 from clienthealth.step.state import EVERY, FIRST, HEARD, LAST, LEFT, UNDELIVERED, BucketState
 from clienthealth.windows.packed import TS, WHO
@@ -108,20 +108,19 @@ def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Tran
 
 def _record(client: Client, verdicts: Sequence[Verdict], start_ms: int, departed_ms: int, settings: Settings) -> bytes:
     """What is published of a client that has gone."""
-    record = {
-        "schema": SCHEMA,
-        "window_start": start_ms,
+    record = Written(
+        window_start=start_ms,
         # Not before the last window in which the client was still there.
-        "window_end": departed_ms + settings.monitor.window_seconds * 1000,
-        "client": client_json(client),
-        "samples": 1,
-        "indicators": {},
-        "departed": True,
-        "last_seen": departed_ms,
-        "verdicts": [verdict_json(v) for v in verdicts],
-        "worst": worst(verdicts),
-    }
-    return _json(record)
+        window_end=departed_ms + settings.monitor.window_seconds * 1000,
+        client=encoded(client),
+        samples=1,
+        indicators={},
+        verdicts=verdicts_json(verdicts),
+        worst=worst(verdicts),
+        last_seen=departed_ms,
+        departed=True,
+    )
+    return record.encode()
 
 
 #: What the end of a client left behind is told again so often: sooner than exporters forget a client that is silent.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clienthealth.indicators.lag import Observation, Partition, group_lag
-from clienthealth.model.health_record import SCHEMA, client_json, worst
+from clienthealth.model.health_record import Written, encoded, verdicts_json, worst
 from clienthealth.settings import LagSettings, Settings
 from clienthealth.step.bucket import client_of
 from clienthealth.step.faults import Faults
@@ -21,7 +21,6 @@ from clienthealth.step.minutes import MINUTE_MS, Row
 from clienthealth.step.state import BucketState, GroupState
 from clienthealth.windows.packed import Chunk, GroupReading, Who
 
-_json = msgspec.json.Encoder().encode
 Matrix = NDArray[np.int64]
 COLUMNS = 6
 
@@ -100,36 +99,36 @@ def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record
     data = _observations(group)
     times = np.unique(data[:, 0])
     running = group.minute["minute"] if group.minute else 0
-    state: dict[str, Any] = {}
+    record: Written | None = None
     lasts = times[np.append(np.diff(times // MINUTE_MS) > 0, True)] if len(times) else times
     for last in [int(t) for t in lasts.tolist() if t // MINUTE_MS * MINUTE_MS >= running] or [group.newest_ms]:
-        state = _state(group, data[_inside(data, last, settings.lag)], last, settings)
-        row = _minute(group.who, state)
+        record = _written(group, data[_inside(data, last, settings.lag)], last, settings)
+        row = _minute(group.who, record)
         if group.minute is not None and group.minute["minute"] < row["minute"]:
             minutes.append(group.minute)
         group.minute = row
     group.data = data[data[:, 0] >= window_start(group.newest_ms, settings.lag)].tobytes()
-    return client_of(group.who).key, _json(state)
+    assert record is not None
+    return client_of(group.who).key, record.encode()
 
 
 def _inside(data: Matrix, last_ms: int, limits: LagSettings) -> NDArray[np.bool_]:
     return (data[:, 0] >= window_start(last_ms, limits)) & (data[:, 0] <= last_ms)
 
 
-def _state(group: GroupState, data: Matrix, last_ms: int, settings: Settings) -> dict[str, Any]:
+def _written(group: GroupState, data: Matrix, last_ms: int, settings: Settings) -> Written:
     histories, owners = _histories(group, data, last_ms)
     who = client_of(group.who)
-    return {
-        "schema": SCHEMA,
-        "window_start": window_start(last_ms, settings.lag),
-        "window_end": last_ms,
-        "client": client_json(dataclasses.replace(who, kind="group")),
-        "samples": len(np.unique(data[:, 0])),
-        "indicators": group_lag(who.group or who.client_id, histories, owners, group.members, settings.lag),
-        "last_seen": last_ms,
-        "verdicts": [],
-        "worst": worst([]),
-    }
+    return Written(
+        window_start=window_start(last_ms, settings.lag),
+        window_end=last_ms,
+        client=encoded(dataclasses.replace(who, kind="group")),
+        samples=len(np.unique(data[:, 0])),
+        indicators=group_lag(who.group or who.client_id, histories, owners, group.members, settings.lag),
+        verdicts=verdicts_json([]),
+        worst=worst([]),
+        last_seen=last_ms,
+    )
 
 
 def _histories(
@@ -158,18 +157,18 @@ def _observed(data: Matrix) -> list[Observation]:
     return list(zip(times.tolist(), *known, strict=True))
 
 
-def _minute(who: Who, state: dict[str, Any]) -> Row:
-    lags = state["indicators"]["lag"]
+def _minute(who: Who, record: Written) -> Row:
+    lags = record.indicators["lag"]
     behind = max(lags, key=lambda lag: (lag["records"] or -1, lag["seconds"] or -1.0, lag["topic"]), default=None)
     row: Row = {
-        "minute": state["window_end"] // MINUTE_MS * MINUTE_MS,
+        "minute": record.window_end // MINUTE_MS * MINUTE_MS,
         **{name: getattr(who, name) for name in ("service", "host", "instance", "client_id", "library", "version")},
         "kind": "group",
         "group": who.group,
-        "samples": state["samples"],
-        "status": state["worst"],
+        "samples": record.samples,
+        "status": record.worst,
         "modes": [],
-        "lag_state": state["indicators"]["group"]["status"],
+        "lag_state": record.indicators["group"]["status"],
     }
     if behind is not None:
         row |= {f"lag_{name}": behind[name] for name in ("records", "seconds", "topic") if behind[name] is not None}

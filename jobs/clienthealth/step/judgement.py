@@ -20,7 +20,7 @@ from clienthealth.incidents import Incidents, Transition
 from clienthealth.indicators.client import client_indicators
 from clienthealth.judging import explained, gate, in_force, live_modes, merged, verdict
 from clienthealth.model.clients import Client
-from clienthealth.model.health_record import SCHEMA, verdict_json, worst
+from clienthealth.model.health_record import Written, verdicts_json, worst
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import LiveMode, Mode
@@ -41,8 +41,6 @@ from clienthealth.windows.view import MIN_READINGS, Floats, Windows
 #: Key and value of a record on `client-health`; without a value the client is forgotten.
 Record = tuple[str, bytes | None]
 
-_json = msgspec.json.Encoder().encode
-
 
 @lru_cache(maxsize=10_000)
 def _quiet(live: tuple[str, ...], reasons: tuple[str, ...]) -> tuple[msgspec.Raw, str]:
@@ -55,7 +53,7 @@ def _quiet(live: tuple[str, ...], reasons: tuple[str, ...]) -> tuple[msgspec.Raw
 
 
 def _verdicts(verdicts: Sequence[Verdict]) -> tuple[msgspec.Raw, str]:
-    return msgspec.Raw(_json([verdict_json(v) for v in verdicts])), worst(verdicts)
+    return verdicts_json(verdicts), worst(verdicts)
 
 
 @dataclass(frozen=True)
@@ -278,18 +276,17 @@ class _Judgement:
         if off_seconds:
             clock = {"skew_seconds": off_seconds, "text": skew.words(off_seconds)}
             indicators = {**indicators, "clock": clock}
-        state = {
-            "schema": SCHEMA,
-            "window_start": start,
-            "window_end": end,
-            "client": client.json,
-            "samples": samples,
-            "indicators": indicators,
-            "verdicts": verdicts,
-            "worst": worst,
-            "last_seen": last_seen,
-        }
-        self.records.append((client.key, _json(state)))
+        record = Written(
+            window_start=start,
+            window_end=end,
+            client=client.json,
+            samples=samples,
+            indicators=indicators,
+            verdicts=verdicts,
+            worst=worst,
+            last_seen=last_seen,
+        )
+        self.records.append((client.key, record.encode()))
 
     def _judged(self, asked: Asked, place: int, number: int, seen: int) -> list[Verdict]:
         """The verdicts on a client's newest step, after all its steps have been entered into the book."""

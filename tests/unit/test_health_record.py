@@ -1,0 +1,64 @@
+"""The wire form of records: what is written is read as it was, and a newer schema is refused in words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from clienthealth.errors import RecordError
+from clienthealth.model.clients import Client
+from clienthealth.model.health_record import SCHEMA, Written, decode, encoded, verdicts_json
+from clienthealth.model.readings import Source
+from clienthealth.model.verdicts import Evidence, Verdict
+
+CLIENT = Client("orders", "web-7", "web-7:1", "order-producer", "producer", version="3.9.1")
+STUCK = Verdict(
+    "producer-callback-deadlock",
+    "confirmed",
+    40_000,
+    {"cause": "get"},
+    (Evidence("metric", 90_000, "select-total stood", Source("client-metrics", 2, 88_123)),),
+)
+
+
+def written(**more: bool) -> bytes:
+    return Written(
+        window_start=60_000,
+        window_end=120_000,
+        client=encoded(CLIENT),
+        samples=6,
+        indicators={"buffer_used_ratio": {"last": 0.93}},
+        verdicts=verdicts_json([STUCK, Verdict("delivery-stalled", "ok")]),
+        worst="confirmed",
+        last_seen=118_000,
+        **more,
+    ).encode()
+
+
+def test_what_is_written_is_read() -> None:
+    record = decode(written())
+    assert (record.client, record.verdicts) == (CLIENT, (STUCK, Verdict("delivery-stalled", "ok")))
+    assert (record.window_start, record.window_end, record.seen_ms) == (60_000, 120_000, 118_000)
+    assert (record.samples, record.worst, record.departed) == (6, "confirmed", False)
+    assert record.value("buffer_used_ratio", "last") == 0.93
+    assert decode(written(departed=True)).departed
+
+
+def test_the_fields_are_those_that_others_read() -> None:
+    names = ["schema", "window_start", "window_end", "client", "samples", "indicators", "verdicts", "worst"]
+    assert list(json.loads(written())) == [*names, "last_seen"]
+    assert json.loads(written())["schema"] == SCHEMA == 1
+    assert json.loads(written(departed=True))["departed"] is True
+
+
+@pytest.mark.parametrize("schema", [2, "1", 1.5, None, [1]])
+def test_a_schema_that_is_not_known_is_refused(schema: object) -> None:
+    with pytest.raises(RecordError, match=r"^schema .* is not known: this program reads up to 1$"):
+        decode(json.dumps({**json.loads(written()), "schema": schema}).encode())
+
+
+def test_a_record_without_a_schema_is_one_of_the_first() -> None:
+    row = json.loads(written())
+    del row["schema"]
+    assert decode(json.dumps(row).encode()) == decode(written())
