@@ -29,9 +29,10 @@ def mbeans(domain: str, recording: str) -> dict[str, dict[str, Any]]:
     """The MBeans of a recorded client; what a recording does not know was NaN, which the agent writes as text."""
     path = RECORDINGS / "evidence" / recording
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        *_, last = lines
+        # The last ones are of a client that is being closed, and has fewer.
+        fullest = max(lines, key=len)
     found: dict[str, dict[str, Any]] = {}
-    for name, value in json.loads(last)["metrics"].items():
+    for name, value in json.loads(fullest)["metrics"].items():
         if match := _NAME.fullmatch(name):
             mbean = f"{domain}:type={match['group']},{match['tags']}"
             found.setdefault(mbean, {})[match["attribute"]] = "NaN" if value is None else value
