@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session of production, with our jars, on two cores; compiled quickly, as it lives for minutes."""
-    from clienthealth.settings import Settings
+    from clienthealth.settings import ReviewSettings, Settings
     from clienthealth.streaming.session import session
     from deploy.demo.stack import QUICK_START
 
     with pytest.MonkeyPatch.context() as environment:
         for name, value in QUICK_START.items():
             environment.setenv(name, value)
-        found = session("tests", Settings(), batch=True)
+        # With the jars for object stores as well.
+        found = session("tests", Settings(review=ReviewSettings(out="s3a://reports")), batch=True)
     yield found
     found.stop()
 

@@ -50,8 +50,10 @@ def missing() -> list[str]:
     ]
 
 
-def start(folder: Path, settings: Settings, scrape: Mapping[str, str], webhook_url: str) -> Alerting:
-    """Start both; `scrape`: job → host:port. Raises ServiceError if one does not come up.
+def start(
+    folder: Path, settings: Settings, scrape: Mapping[str, str], webhook_url: str, interval: str = INTERVAL
+) -> Alerting:
+    """Start both; `scrape`: job → host:port, `interval`: how often. Raises ServiceError if one does not come up.
 
     Only to be called where nothing is `missing`.
     """
@@ -70,7 +72,7 @@ def start(folder: Path, settings: Settings, scrape: Mapping[str, str], webhook_u
         ],
         folder / "alertmanager.log",
     )
-    configuration = _prometheus_config(scrape, f"127.0.0.1:{alertmanager_port}")
+    configuration = _prometheus_config(scrape, f"127.0.0.1:{alertmanager_port}", interval)
     (folder / "prometheus.yml").write_text(json.dumps(configuration, indent=1), encoding="utf-8")
     prometheus = Process(
         "Prometheus",
@@ -100,10 +102,10 @@ def answers(url: str) -> bool:
         return False
 
 
-def _prometheus_config(scrape: Mapping[str, str], alertmanager: str) -> dict[str, object]:
+def _prometheus_config(scrape: Mapping[str, str], alertmanager: str, interval: str) -> dict[str, object]:
     """Prometheus reads YAML, of which JSON is a part."""
     return {
-        "global": {"scrape_interval": INTERVAL, "evaluation_interval": INTERVAL},
+        "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
         "rule_files": ["rules/*.yml"],
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]},
         "scrape_configs": [

@@ -7,12 +7,14 @@ repeats nothing and forgets nothing.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from clienthealth.judging import evidence_of
 from clienthealth.model.clients import Client
+from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
 
 #: `moved`: what a nameless process was found to suffer from is a client's, which takes the incident over.
@@ -43,6 +45,24 @@ class Transition:
     previous: Status
     change: Change
     ts_ms: int
+
+
+def change_row(change: Transition) -> bytes:
+    """What the history keeps of a change, as JSON: columns of its table of verdicts, times in epoch ms."""
+    verdict = change.verdict
+    row = {
+        **dataclasses.asdict(change.client),
+        "ts": change.ts_ms,
+        "mode": verdict.mode,
+        "status": verdict.status,
+        "previous": change.previous,
+        "since": verdict.since_ms,
+        "detail": json.dumps(dict(verdict.detail), sort_keys=True),
+        "evidence": json.dumps([evidence_json(e) for e in verdict.evidence]),
+        "reason": verdict.reason,
+        "change": change.change,
+    }
+    return json.dumps(row).encode()
 
 
 class Incidents:

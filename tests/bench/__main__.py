@@ -40,6 +40,9 @@ NAMES = (
     "idle",
     "onset",
     "scale",
+    "growth",
+    "scaling",
+    "fleet",
     "diagnose",
 )
 OTHERS = tuple(sorted(path.stem for path in Path(__file__).parent.glob("bench_*.py")))

@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from clienthealth.configuration import load
 from clienthealth.errors import ServiceError
+from clienthealth.settings import Settings
 from deploy.demo.broker import Broker
 from deploy.demo.processes import Process, free_port
 from deploy.demo.topics import create_ours
@@ -30,6 +31,9 @@ STOP_SECONDS = 60.0
 PARTITIONS = 2
 KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
 PREFIX = "kafka_client_health_"
+
+
+Launch = Callable[[Settings, Path], tuple[Sequence[str], Mapping[str, str]]]
 
 
 class Lab:
@@ -57,15 +61,25 @@ class Lab:
         self.broker.stop()
         self._temporary.cleanup()
 
-    def topics(self, metrics: str = "client-metrics", logs: str = "client-logs") -> None:
+    def topics(self, metrics: str = "client-metrics", logs: str = "client-logs", partitions: int = PARTITIONS) -> None:
         """Create the input topics, so that they can be filled before the monitor starts."""
         for topic in (metrics, logs):
-            self.broker.create_topic(topic, PARTITIONS, {"retention.ms": str(6 * 3_600_000)})
+            self.broker.create_topic(topic, partitions, {"retention.ms": str(6 * 3_600_000)})
 
     @contextmanager
-    def monitor(self, name: str = "monitor", **settings: Any) -> Iterator[Monitor]:
-        """A monitor with its own checkpoint, history and output topics. `settings`: of the section [monitor]."""
-        monitor = Monitor(self, name, settings)
+    def monitor(
+        self,
+        name: str = "monitor",
+        launch: Launch | None = None,
+        prometheus: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> Iterator[Monitor]:
+        """A monitor with its own checkpoint, history and output topics. `settings`: of the section [monitor].
+
+        `prometheus`: settings of that section. `launch`: from the settings and their file the command that starts it,
+        with what it needs in the environment.
+        """
+        monitor = Monitor(self, name, settings, prometheus or {}, launch)
         try:
             with Usage({"monitor": monitor.process.pid, "broker": self.broker.pid}) as monitor.usage:
                 yield monitor
@@ -83,13 +97,21 @@ class Monitor:
 
     usage: Usage
 
-    def __init__(self, lab: Lab, name: str, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        name: str,
+        settings: Mapping[str, Any],
+        prometheus: Mapping[str, Any],
+        launch: Launch | None = None,
+    ) -> None:
         folder = lab.folder / name
         folder.mkdir()
         self._servers = lab.servers
         self._port = free_port()
         sections: Mapping[str, Mapping[str, Any]] = {
             "kafka": {"bootstrap_servers": lab.servers},
+            "prometheus": prometheus,
             "topics": {"health": f"{name}-health", "rejects": f"{name}-rejects"},
             "monitor": {
                 "checkpoint": str(folder / "checkpoints"),
@@ -99,7 +121,7 @@ class Monitor:
                 **settings,
             },
         }
-        config = folder / "health.toml"
+        self.config = config = folder / "health.toml"
         # A JSON value is a TOML value too.
         config.write_text(
             "\n".join(
@@ -112,7 +134,9 @@ class Monitor:
         create_ours(self.settings, PARTITIONS)
         self.checkpoints = Checkpoints(folder / "checkpoints")
         self.started = time.time()
-        self.process = Process(name, [KAFKA_HEALTH, "monitor", "--config", str(config)], folder / "monitor.log")
+        usual = [KAFKA_HEALTH, "monitor", "--config", str(config)]
+        command, environment = launch(self.settings, config) if launch else (usual, {})
+        self.process = Process(name, command, folder / "monitor.log", environment=environment)
 
     def wait_until(self, ready: Callable[[], bool], seconds: float) -> None:
         """Wait for a condition. Raises ServiceError, with the end of its log, if it ends or takes too long."""

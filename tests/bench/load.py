@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Self
 
 from tests.bench.publish import producer, send
-from tests.bench.templates import INTERVAL_MS, Template, values
+from tests.bench.templates import INTERVAL_MS, Template, Values, values
 
 TICK_SECONDS, JOIN_SECONDS = 0.1, 30.0
 
@@ -56,10 +56,19 @@ class Steady:
     """Clients that report in turn, evenly: `rate` records a second of `clients` clients.
 
     Each reports once in `clients / rate` seconds, and says so; or, where `since_ms` is given, says that 10 s have
-    passed since its last reading, the first of them at that time.
+    passed since its last reading, the first of them at that time. `said`: what a client says at its n-th reading.
     """
 
-    def __init__(self, topic: str, template: Template, clients: int, rate: float, since_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        topic: str,
+        template: Template,
+        clients: int,
+        rate: float,
+        since_ms: int | None = None,
+        said: Callable[[int, int, int], Values] = values,
+    ) -> None:
+        self._said = said
         self._topic, self._template, self._clients, self._rate = topic, template, clients, rate
         self._since_ms = since_ms
         self._began = time.time()
@@ -72,6 +81,6 @@ class Steady:
             client, reading = number % self._clients, number // self._clients
             at = self._began + number / self._rate
             said = at * 1000 if self._since_ms is None else self._since_ms + number / self._clients * INTERVAL_MS
-            key, value = self._template.record(values(client, reading, round(said)))
+            key, value = self._template.record(self._said(client, reading, round(said)))
             yield self._topic, key, value
         self._next = max(self._next, end)

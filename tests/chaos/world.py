@@ -6,7 +6,7 @@ import json
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,15 +87,27 @@ class SchemaRegistry:
         self.stop()
 
 
+Launch = Callable[["Run"], tuple[Sequence[str], Mapping[str, str]]]
+
+
 class Run:
     """A monitor with its exporter, topics, checkpoint and history, and what was published for it.
 
     `folder`: of all that is its own; checkpoint and history are on disks of their own there, where these are to be
-    had. Use it as a context manager; its monitor and its exporter are to be released.
+    had. `launch`: the command that starts its monitor, and the environment for it, by default as a user on one machine
+    does; `more`: of the section [monitor]. Use it as a context manager; monitor and exporter are to be released.
     """
 
-    def __init__(self, cluster: Cluster, registry: SchemaRegistry, name: str, folder: Path) -> None:
-        self.cluster, self.registry, self.name, self.folder = cluster, registry, name, folder
+    def __init__(
+        self,
+        cluster: Cluster,
+        registry: SchemaRegistry,
+        name: str,
+        folder: Path,
+        launch: Launch | None = None,
+        **more: object,
+    ) -> None:
+        self.cluster, self.registry, self.name, self.folder, self._more = cluster, registry, name, folder, more
         self._open = ExitStack()
         folder.mkdir(parents=True, exist_ok=True)
         self.checkpoint, self.history_folder = folder / "checkpoints", folder / "history"
@@ -128,8 +140,9 @@ class Run:
         self._asked = Ends(servers)
         for reader in (self.health, self.rejects, self._asked):
             self._open.callback(reader.close)
-        self.monitor = self._part("monitor", "monitor", environment=QUICK_START)
-        self.exporter = self._part("exporter", "export", "prometheus")
+        command, environment = launch(self) if launch else (self._command("monitor"), {})
+        self.monitor = self._part("monitor", command, {**QUICK_START, **environment})
+        self.exporter = self._part("exporter", self._command("export", "prometheus"))
 
     @property
     def inputs(self) -> Mapping[str, str]:
@@ -229,8 +242,10 @@ class Run:
         if error is not None:
             self._refused.append(str(error))
 
-    def _part(self, name: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Supervised:
-        command = [sys.executable, "-m", "clienthealth.cli", *arguments, "--config", str(self.config)]
+    def _command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "clienthealth.cli", *arguments, "--config", str(self.config)]
+
+    def _part(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> Supervised:
         part = Supervised(f"{self.name} {name}", command, self.folder / f"{name}.log", environment)
         self._open.callback(part.close)
         return part
@@ -248,6 +263,7 @@ class Run:
                 "trigger_seconds": 1,
                 "start_seconds_back": 30 * 86_400,
                 "metrics_port": free_port(),
+                **self._more,
             },
             "registry": {"url": self.registry.url},
             # Silence that all share does not count, so how long an end is shown hangs on how the input is cut.

@@ -209,9 +209,12 @@ class Monitor:
             {"latestOffset": {"client-metrics": {"0": 90}}, "endOffset": {"client-metrics": {"0": 80}}}
         ]
         metrics.progressed(progress)
-        metrics.stepped([Summary(bucket=0, clients=40, late=int(self._busy))])
+        summary = Summary(bucket=0, clients=40, late=int(self._busy))
         if self._busy:
-            metrics.changed(change(), now_ms() / 1000)
+            summary.changes = [("producer-callback-deadlock", "opened", 1)]
+            summary.onsets = [now_ms() - 45_000]
+        metrics.stepped([summary], now_ms() / 1000)
+        if self._busy:
             metrics.counted([counted("malformed-json")])
             metrics.lost.labels("client-metrics").inc(5)
             metrics.recreated.labels("client-metrics").inc()
@@ -221,12 +224,6 @@ class Monitor:
 
 def counted(reason: str | None) -> Any:
     return SimpleNamespace(topic="client-metrics", reason=reason, records=5, newest_ms=now_ms())
-
-
-def change() -> Any:
-    """The change that opens an incident."""
-    opened = SimpleNamespace(mode="producer-callback-deadlock", since_ms=now_ms() - 45_000)
-    return SimpleNamespace(verdict=opened, change="opened")
 
 
 @contextmanager

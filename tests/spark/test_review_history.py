@@ -11,7 +11,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
 from clienthealth.errors import InputError
-from clienthealth.incidents import Transition
+from clienthealth.incidents import Transition, change_row
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import Evidence, Verdict
@@ -32,19 +32,24 @@ def root(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
     yield str(tmp_path)
 
 
+def append(spark: SparkSession, root: str, change: Transition, query: str, batch: int, observed_ms: int) -> None:
+    rows = spark.createDataFrame([(change_row(change),)], "value binary")
+    history.append(history.verdicts(rows, observed_ms), root, "verdicts", query, batch)
+
+
 def count(spark: SparkSession, root: str, table: str) -> int:
     return history.read(spark, root, table).count()
 
 
 def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str) -> None:
     for batch in (0, 0, 1):
-        history.append_verdicts(spark, root, [OPENED], "query-a", batch, 61_000)
-    history.append_verdicts(spark, root, [OPENED], "query-b", 0, 61_000)
+        append(spark, root, OPENED, "query-a", batch, 61_000)
+    append(spark, root, OPENED, "query-b", 0, 61_000)
     assert count(spark, root, "verdicts") == 3
 
 
 def test_a_change_is_kept_with_its_day_times_and_evidence(spark: SparkSession, root: str) -> None:
-    history.append_verdicts(spark, root, [OPENED], "q", 0, 61_500)
+    append(spark, root, OPENED, "q", 0, 61_500)
     row = (
         history.read(spark, root, "verdicts")
         .selectExpr(
@@ -60,10 +65,10 @@ def test_a_change_is_kept_with_its_day_times_and_evidence(spark: SparkSession, r
 
 
 def test_open_incidents_are_read_back_whole(spark: SparkSession, root: str) -> None:
-    history.append_verdicts(spark, root, [OPENED], "q", 0, 61_000)
+    append(spark, root, OPENED, "q", 0, 61_000)
     (found,) = history.open_incidents(spark, root)
     assert (found.client, found.verdict, found.seen_ms) == (ORDERS, CONFIRMED, 1_000)
-    history.append_verdicts(spark, root, [CLOSED], "q", 1, 95_000)
+    append(spark, root, CLOSED, "q", 1, 95_000)
     assert history.open_incidents(spark, root) == []
 
 

@@ -12,8 +12,7 @@ from clienthealth.incidents import Change
 from clienthealth.model.clients import Client
 from clienthealth.review import episodes, incidents
 from clienthealth.review.period import Period
-from clienthealth.streaming import history
-from tests.support.generated_history import Fault
+from tests.support.generated_history import Fault, verdicts
 
 DAY = Period(datetime(2026, 11, 10, tzinfo=UTC), datetime(2026, 11, 11, tzinfo=UTC))
 NOON = DAY.start + timedelta(hours=12)
@@ -55,8 +54,8 @@ FAULTS = (
 
 
 def test_lost_records_by_service(spark: SparkSession) -> None:
-    rows = [history.verdict_row(change, observed) for each in FAULTS for change, observed in each.changes()]
-    known = episodes.incidents(spark.createDataFrame(rows, history.VERDICTS), DAY.end)
+    rows = verdicts(spark, (change for each in FAULTS for change in each.changes()))
+    known = episodes.incidents(rows, DAY.end)
     here = episodes.of(known, DAY)
     assert incidents.lost_by_service(here) == {
         "counted": (12, 1152),

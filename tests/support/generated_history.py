@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from clienthealth.incidents import Change, Transition
+from clienthealth.incidents import Change, Transition, change_row
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import Evidence, Verdict
@@ -58,8 +58,13 @@ def _ms(moment: datetime) -> int:
 def write_faults(spark: SparkSession, root: str, faults: Iterable[Fault]) -> None:
     """Append the verdict changes of faults, in the order in which the monitor judged them."""
     changes = sorted((change for fault in faults for change in fault.changes()), key=lambda c: c[1])
-    rows = [history.verdict_row(change, observed) for change, observed in changes]
-    history.append(spark.createDataFrame(rows, history.VERDICTS), root, "verdicts", "generated", 0)
+    history.append(verdicts(spark, changes), root, "verdicts", "generated", 0)
+
+
+def verdicts(spark: SparkSession, changes: Iterable[tuple[Transition, datetime]]) -> DataFrame:
+    """Changes of incidents, each with when it was judged, as rows of the history."""
+    rows = [(change_row(change), _ms(observed)) for change, observed in changes]
+    return history.verdicts(spark.createDataFrame(rows, "value binary, observed long"), F.col("observed"))
 
 
 def minute_rows(

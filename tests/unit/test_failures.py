@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clienthealth.errors import ServiceError, StateError
+from clienthealth.errors import DependencyError, ServiceError, StateError
 from clienthealth.settings import Settings
 from clienthealth.streaming.failures import explained
 
@@ -41,6 +41,11 @@ from clienthealth.streaming.failures import explained
             "another release",
         ),
         ("[CANNOT_LOAD_STATE_STORE] Caused by: java.io.IOException: No space left on device", ServiceError, "is full"),
+        (
+            "PythonException: Traceback…\nModuleNotFoundError: No module named 'clienthealth'",
+            DependencyError,
+            "an executor has no module 'clienthealth'",
+        ),
         ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.", StateError, "is damaged"),
     ],
 )

@@ -80,8 +80,10 @@ def test_a_heap_in_which_spark_does_not_start_is_refused() -> None:
 
 def test_doctor_shows_limits_and_what_they_left_out() -> None:
     metrics = SelfMetrics()
-    metrics.stepped([Summary(bucket=0, clients=30, left_out={"clients": 970}, skewed=2), Summary(bucket=1, clients=5)])
-    metrics.stepped([Summary(bucket=0, clients=31)])
+    metrics.stepped(
+        [Summary(bucket=0, clients=30, left_out={"clients": 970}, skewed=2), Summary(bucket=1, clients=5)], 0.0
+    )
+    metrics.stepped([Summary(bucket=0, clients=31)], 0.0)
     server, thread = start_http_server(0, addr="127.0.0.1", registry=metrics.registry)
     try:
         settings = Settings(monitor=dataclasses.replace(MonitorSettings(), metrics_port=server.server_port))

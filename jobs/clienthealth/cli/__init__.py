@@ -14,7 +14,7 @@ import pkgutil
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from importlib import resources
 from types import TracebackType
 from typing import NoReturn
 
@@ -45,7 +45,7 @@ def commands() -> Mapping[str, str]:
     for module in pkgutil.iter_modules(__path__):
         if module.name.startswith("_"):
             continue
-        tree = ast.parse((Path(__path__[0]) / f"{module.name}.py").read_text(encoding="utf-8"))
+        tree = ast.parse(resources.files(__name__).joinpath(f"{module.name}.py").read_text("utf-8"))
         for node in tree.body:
             if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "HELP":
                 found[module.name.replace("_", "-")] = ast.literal_eval(node.value)

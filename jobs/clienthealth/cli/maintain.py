@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from datetime import UTC, datetime
 
 HELP = "delete history past its retention and join its small files; may run beside the monitor"
@@ -10,6 +11,7 @@ HELP = "delete history past its retention and join its small files; may run besi
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options; what is not given comes from the settings."""
+    parser.add_argument("--alone", action="store_true", help="no monitor runs that writes it (needed on S3)")
     parser.add_argument("--history", metavar="DIR", help="folder or URL of the history (default: [monitor] history)")
 
 
@@ -20,11 +22,12 @@ def run(args: argparse.Namespace) -> int:
     from clienthealth.streaming.session import session
 
     settings = load(args.config)
+    root = args.history or settings.monitor.history
+    settings = replace(settings, monitor=replace(settings.monitor, history=root))
     spark = session("kafka-client-health-maintenance", settings, batch=True)
     try:
         today = datetime.now(UTC).date()
-        root = args.history or settings.monitor.history
-        for done in maintain(spark, root, settings.review.retention_days, today):
+        for done in maintain(spark, root, settings.review.retention_days, today, args.alone):
             print(
                 f"{done.table}: {done.days} days deleted, {done.removed} small files joined to {done.added}; "
                 f"{done.files} files, {done.bytes / 1e6:.1f} MB"

@@ -29,9 +29,9 @@ Check = Callable[[Settings], Iterator[Finding]]
 
 def checks() -> tuple[Check, ...]:
     """All checks, in the order of dependence: this machine, Kafka, the monitor, what shows the results."""
-    from clienthealth.doctor import brokers, codecs, limits, machine, servers
+    from clienthealth.doctor import brokers, codecs, limits, machine, servers, stores
 
     return (
-        *(machine.java_works, machine.jars_present, machine.folders_writable),
+        *(machine.java_works, machine.jars_present, machine.folders_writable, stores.stores_writable),
         *(codecs.codecs_present, brokers.kafka_works, limits.limits, servers.servers),
     )

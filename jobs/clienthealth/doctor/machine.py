@@ -12,6 +12,7 @@ from clienthealth.doctor import Finding
 from clienthealth.errors import DependencyError
 from clienthealth.platform import jars
 from clienthealth.platform.java import has_compiler, java, version
+from clienthealth.platform.places import is_url
 from clienthealth.settings import Settings
 
 #: A monitor that cannot write its checkpoint stops.
@@ -48,11 +49,8 @@ def folders_writable(settings: Settings) -> Iterator[Finding]:
     for name in ("checkpoint", "history"):
         place = str(getattr(settings.monitor, name))
         about = f"monitor.{name}"
-        if "://" in place:
-            yield Finding(
-                about, "skipped", f"{place} is not on this machine; Spark will say whether it can write there."
-            )
-            continue
+        if is_url(place):
+            continue  # `stores.py` tries
         folder = next(f for f in (Path(place).resolve(), *Path(place).resolve().parents) if f.exists())
         free = shutil.disk_usage(folder).free
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):

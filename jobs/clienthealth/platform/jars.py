@@ -40,6 +40,8 @@ class JarSet:
     without: Sequence[str] = ()
 
 
+_AWS = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
+
 SETS = {
     # Without what is among PySpark's own jars already.
     "spark": JarSet(
@@ -61,6 +63,37 @@ SETS = {
             "com.github.luben:*",
             "com.google.code.findbugs:jsr305",
             "commons-logging:*",
+        ),
+    ),
+    # Object stores, beside the set above: Hadoop's client of S3, as Spark's own Hadoop is; of Amazon's SDK what it uses
+    # (its bundle has 560 MB); and Spark's writer of checkpoints that needs no rename.
+    "s3": JarSet(
+        (
+            "org.apache.hadoop:hadoop-aws:3.4.1",
+            *(f"software.amazon.awssdk:{part}:2.24.9" for part in _AWS),
+            "org.apache.spark:spark-hadoop-cloud_2.13:4.0.0",
+        ),
+        without=(
+            "software.amazon.awssdk:bundle",
+            "org.scala-lang:*",
+            "org.apache.spark:spark-tags_2.13",
+            "org.apache.spark:spark-core_2.13",
+            "org.apache.hadoop:hadoop-client-api",
+            "org.apache.hadoop:hadoop-client-runtime",
+            "org.apache.hadoop:hadoop-azure",
+            "org.apache.hadoop:hadoop-cloud-storage",
+            "com.google.cloud.bigdataoss:*",
+            "org.slf4j:*",
+            "io.netty:*",
+            "commons-codec:*",
+            "commons-logging:*",
+            "org.apache.httpcomponents:*",
+            "com.fasterxml.jackson.core:*",
+            "com.fasterxml.jackson.dataformat:*",
+            "joda-time:*",
+            "com.squareup.okhttp3:*",
+            "com.squareup.okio:*",
+            "org.eclipse.jetty:*",
         ),
     ),
     "broker": JarSet(("org.apache.kafka:kafka_2.13:4.1.2", *_LOG4J_1)),

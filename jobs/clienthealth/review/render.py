@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def write(review: Review, folder: Path) -> list[Path]:
 
 def html(review: Review) -> str:
     """The page. All text from clients is escaped."""
-    css = (Path(package.__file__).parent / "review.css").read_text(encoding="utf-8")
+    css = resources.files(package).joinpath("review.css").read_text("utf-8")
     before = f"the {review.period.unit} before"
     return _render(
         "review.html.j2",

@@ -14,7 +14,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from clienthealth.incidents import Transition
 from clienthealth.self_monitoring.port import Port, serve
 
 PREFIX = "kafka_client_health"
@@ -46,12 +45,15 @@ class Stepped(Protocol):
     late      readings and events that came too late
     left_out  what a limit left out, by limit
     failed    clients that the step failed for, by the topic of their newest record
+    changes   of incidents, how many by mode and change; `onsets`: of those that opened (epoch ms)
     """
 
     bucket: int | None
     clients: int
     skewed: int
     late: int
+    changes: list[tuple[str, str, int]]
+    onsets: list[int]
 
     @property
     def left_out(self) -> Mapping[str, int]: ...
@@ -142,12 +144,6 @@ class SelfMetrics:
         found.register(_Labelled(self.registry, labels))
         return found
 
-    def changed(self, change: Transition, now: float) -> None:
-        """Count the change of an incident, and how long its discovery took."""
-        self.changes.labels(change.verdict.mode, change.change).inc()
-        if change.change == "opened" and change.verdict.since_ms is not None:
-            self.latency.observe(max(0.0, now - change.verdict.since_ms / 1000))
-
     def counted(self, counts: Iterable[Arrived]) -> None:
         """Count the records of a batch, good and bad."""
         for row in counts:
@@ -161,12 +157,16 @@ class SelfMetrics:
         """Take in that a record was left out because reading it ended the monitor."""
         self.last_skip.set(now)
 
-    def stepped(self, summaries: Iterable[Stepped]) -> None:
+    def stepped(self, summaries: Iterable[Stepped], now: float) -> None:
         """Take in what the buckets of a batch did; of those that are not among them the last word holds."""
         for summary in summaries:
             if summary.bucket is not None:
                 self._clients[summary.bucket] = summary.clients, summary.skewed
             self.late.labels(QUERY).inc(summary.late)
+            for mode, change, number in summary.changes:
+                self.changes.labels(mode, change).inc(number)
+            for onset_ms in summary.onsets:
+                self.latency.observe(max(0.0, now - onset_ms / 1000))
             for limit, number in summary.left_out.items():
                 self.left_out.labels(limit).inc(number)
             for topic, number in summary.failed.items():

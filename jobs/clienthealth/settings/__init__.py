@@ -93,6 +93,13 @@ class MonitorSettings(Checked):
 
 
 @dataclass(frozen=True)
+class SparkSettings(Checked):
+    options: dict[str, str] = setting(
+        {}, "options of Spark and Hadoop (spark.hadoop.fs.s3a.endpoint, …); what the state depends on wins over them"
+    )
+
+
+@dataclass(frozen=True)
 class AbsenceSettings(Checked):
     min_gap_seconds: int = setting(
         45, "a client silent for this long (or 3 of its intervals) has departed", at_least=1, at_most=DAY
@@ -238,7 +245,7 @@ class LinkSettings(Checked):
 
 @dataclass(frozen=True)
 class ReviewSettings(Checked):
-    out: str = setting("reports", "folder of the weekly reviews, with actions.toml beside them")
+    out: str = setting("reports", "folder or URL of the weekly reviews, with actions.toml beside them")
     slo_target: float = setting(
         0.995, "share of healthy client-minutes that each service should reach", at_least=0, at_most=0.999_999
     )
@@ -270,6 +277,7 @@ class Settings:
     kafka: KafkaSettings = field(default_factory=KafkaSettings)
     topics: TopicSettings = field(default_factory=TopicSettings)
     monitor: MonitorSettings = field(default_factory=MonitorSettings)
+    spark: SparkSettings = field(default_factory=SparkSettings)
     absence: AbsenceSettings = field(default_factory=AbsenceSettings)
     lag: LagSettings = field(default_factory=LagSettings)
     identity: IdentitySettings = field(default_factory=IdentitySettings)

@@ -18,6 +18,7 @@ from clienthealth.model.readings import Source
 from clienthealth.settings import Settings
 from clienthealth.streaming import history
 from clienthealth.streaming.decoding import Count
+from clienthealth.streaming.opened import Opened
 from clienthealth.streaming.poison import REASON, Guard
 from clienthealth.streaming.stepping import (
     CHANGE,
@@ -29,7 +30,6 @@ from clienthealth.streaming.stepping import (
     REJECT,
     SUMMARY,
     Quality,
-    change_of,
     counts_of,
     headers_of,
     quality_of,
@@ -53,8 +53,8 @@ _HEADERS = "array<struct<key:string,value:binary>>"
 class Batch:
     """What is done with each batch of the query.
 
-    `before` is called before anything of it is read. `paced`: after a batch of few records is waited for the next until
-    `trigger_seconds` are over, or until `stop`.
+    `opened`: see `Opened`. `before` is called before anything of it is read. `paced`: after a batch of few records is
+    waited for the next until `trigger_seconds` are over, or until `stop`.
     """
 
     def __init__(
@@ -63,14 +63,16 @@ class Batch:
         metrics: SelfMetrics,
         guard: Guard,
         stop: threading.Event,
+        opened: Opened,
         before: Callable[[], None],
         paced: bool = True,
     ) -> None:
         self._settings, self._metrics, self._guard, self._stop = settings, metrics, guard, stop
-        self._before, self._paced = before, paced
+        self._opened, self._before, self._paced = opened, before, paced
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         begun = time.monotonic()
+        self._opened.committed()
         self._before()
         records = self._work(batch, batch_id)
         pause = self._settings.monitor.trigger_seconds - (time.monotonic() - begun)
@@ -104,13 +106,14 @@ class Batch:
             query = query_id(spark)
             if here[MINUTE]:
                 history.append(_minutes(rows), root, "minutes", query, batch_id)
-            changes = [change_of(value) for value in mine[CHANGE]]
-            history.append_verdicts(spark, root, changes, query, batch_id)
+            now = time.time()
+            if here[CHANGE]:
+                changes = history.verdicts(rows.filter(F.col("kind") == CHANGE), int(now * 1000))
+                history.append(changes, root, "verdicts", query, batch_id)
             history.append_quality(spark, root, quality, query, batch_id)
-            for change in changes:
-                self._metrics.changed(change, time.time())
             self._metrics.counted(counts)
-            self._metrics.stepped(summaries)
+            self._metrics.stepped(summaries, now)
+            self._opened.stepped(summary.bucket for summary in summaries)
             return sum(count.records for count in counts)
         finally:
             rows.unpersist()

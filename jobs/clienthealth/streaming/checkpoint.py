@@ -10,10 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
+from clienthealth.streaming.files import Files
 
 #: Where each source (position) goes on, by topic and partition (a decimal number, as in JSON).
 Offsets = Sequence[Mapping[str, Mapping[str, int]]]
@@ -35,17 +33,8 @@ class Pending:
         return {part: size for part, size in sizes.items() if size > 0}
 
 
-class Checkpoint:
-    """The folder (or URL) of a query's checkpoint, through Hadoop's file systems, as Spark itself reaches it."""
-
-    def __init__(self, spark: SparkSession, root: str) -> None:
-        jvm: Any = spark._jvm
-        self._path, self._root = jvm.org.apache.hadoop.fs.Path, root.rstrip("/")
-        self._scanner = jvm.java.util.Scanner
-        configuration = spark._jsparkSession.sessionState().newHadoopConf()
-        self._files = self._path(self._root).getFileSystem(configuration)
-        manager = getattr(jvm, "org.apache.spark.sql.execution.streaming.CheckpointFileManager$")
-        self._manager = getattr(manager, "MODULE$").create(self._path(self._root), configuration)
+class Checkpoint(Files):
+    """The folder (or URL) of a query's checkpoint."""
 
     def split(self, first: Collection[str]) -> None:
         """Make two sources of the one that a checkpoint of 0.2 has: these topics, and all others."""
@@ -101,30 +90,6 @@ class Checkpoint:
         now = [{t: dict(of) for t, of in source.items()} for source in ends]
         now[at].setdefault(topic, {})[str(partition)] = offset
         self._write_offsets(batch - 1, head, now)
-
-    def read(self, name: str) -> str | None:
-        """A file of the folder as text, None where there is none."""
-        path = self._path(f"{self._root}/{name}")
-        if not self._files.exists(path):
-            return None
-        stream = self._files.open(path)
-        try:
-            scanner = self._scanner(stream, "UTF-8").useDelimiter("\\A")
-            return str(scanner.next()) if scanner.hasNext() else ""
-        finally:
-            stream.close()
-
-    def write(self, name: str, text: str) -> None:
-        """Write a file of the folder, whole or not at all."""
-        path = self._path(f"{self._root}/{name}")
-        self._manager.mkdirs(path.getParent())
-        stream = self._manager.createAtomic(path, True)
-        try:
-            stream.write(text.encode())
-        except Py4JJavaError:
-            stream.cancel()
-            raise
-        stream.close()
 
     def _newest(self, kind: str) -> int | None:
         folder = self._path(f"{self._root}/{kind}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from clienthealth.errors import HealthError, ServiceError, StateError
+from clienthealth.errors import DependencyError, HealthError, ServiceError, StateError
 from clienthealth.settings import Settings
 
 #: Characters of an error that nobody has a sentence for; Spark logs all of it.
@@ -34,6 +34,8 @@ _MEANINGS: tuple[tuple[str, Callable[[Settings], str]], ...] = (
         lambda s: "the brokers do not accept the user or certificate in [kafka] options",
     ),
 )
+#: A worker of Spark looked for a module in vain.
+_MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
 #: What a new start does not change.
 _STATE: tuple[tuple[str, str], ...] = (
     (
@@ -52,10 +54,18 @@ _STATE: tuple[tuple[str, str], ...] = (
 
 
 def explained(told: str, settings: Settings) -> HealthError:
-    """The error to raise for what Java tells: StateError where nothing changes until somebody does something."""
+    """The error to raise for what Java tells: one whose exit code is 2 where nothing changes until
+    somebody does something.
+    """
     found = re.search(r"StateError: ([^\n]+)", told)
     if found:
         return StateError(found[1])
+    missing = re.search(_MODULE, told)
+    if missing:
+        return DependencyError(
+            f"the Python of an executor has no module '{missing[1]}': it needs this program, of the same release, and "
+            "its extra 'spark' (deploy/README.md, spark-submit)"
+        )
     for pattern, meaning in _MEANINGS:
         if re.search(pattern, told):
             return ServiceError(f"the streaming query failed: {meaning(settings)}")

@@ -11,13 +11,12 @@ column of each row.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -34,9 +33,9 @@ from pyspark.sql.types import (
 from pyspark.sql.window import Window
 
 from clienthealth.errors import InputError
-from clienthealth.incidents import OpenIncident, Transition
+from clienthealth.incidents import OpenIncident
 from clienthealth.model.clients import Client
-from clienthealth.model.health_record import evidence_json, verdict_from_json
+from clienthealth.model.health_record import verdict_from_json
 from clienthealth.model.verdicts import UNHEALTHY
 
 SCHEMA_VERSION = 1
@@ -185,42 +184,24 @@ def append(rows: DataFrame, root: str, table: str, query_id: str, batch_id: int)
     )
 
 
-def append_verdicts(
-    spark: SparkSession,
-    root: str,
-    changes: Sequence[Transition],
-    query_id: str,
-    batch_id: int,
-    observed_ms: int | None = None,
-) -> None:
-    """Append changes of incidents. `observed_ms`: when they were judged (epoch milliseconds), by default now."""
-    if not changes:
-        return
-    observed = _utc(int(time.time() * 1000) if observed_ms is None else observed_ms)
-    rows = [verdict_row(change, observed) for change in changes]
-    append(spark.createDataFrame(rows, VERDICTS), root, "verdicts", query_id, batch_id)
-
-
-def verdict_row(change: Transition, observed: datetime) -> Row:
-    """A row of VERDICTS for a change of an incident that was judged at `observed`."""
-    verdict, who = change.verdict, change.client
-    ts = _utc(change.ts_ms)
-    values = {
-        "schema_version": SCHEMA_VERSION,
-        "day": ts.date(),
+def verdicts(changes: DataFrame, observed_ms: Column | int) -> DataFrame:
+    """Rows of VERDICTS. `changes`: a column `value` of what `change_row` makes; `observed_ms`: when that was judged."""
+    written = StructType([StructField(f.name, _WRITTEN.get(f.name, f.dataType)) for f in VERDICTS])
+    observed = F.lit(observed_ms) if isinstance(observed_ms, int) else observed_ms
+    rows = changes.select(F.from_json(F.col("value").cast("string"), written).alias("c"), observed.alias("observed"))
+    ts = F.timestamp_millis("c.ts")
+    columns = {
+        "schema_version": F.lit(SCHEMA_VERSION),
+        "day": F.to_date(ts),
         "ts": ts,
-        "observed": observed,
-        **{name: getattr(who, name) for name, _ in _WHO},
-        "mode": verdict.mode,
-        "status": verdict.status,
-        "previous": change.previous,
-        "since": None if verdict.since_ms is None else _utc(verdict.since_ms),
-        "detail": json.dumps(dict(verdict.detail), sort_keys=True),
-        "evidence": json.dumps([evidence_json(e) for e in verdict.evidence]),
-        "reason": verdict.reason,
-        "change": change.change,
+        "observed": F.timestamp_millis("observed"),
+        "since": F.timestamp_millis("c.since"),
     }
-    return Row(**{name: values[name] for name in VERDICTS.names})
+    return rows.select(*(columns.get(name, F.col(f"c.`{name}`")).alias(name) for name in VERDICTS.names))
+
+
+#: Times as `change_row` writes them.
+_WRITTEN = {name: LongType() for name in ("ts", "since")}
 
 
 def append_quality(spark: SparkSession, root: str, minutes: Sequence[Counted], query_id: str, batch_id: int) -> None:

@@ -1,8 +1,8 @@
 """Keeps the history small and quick: deletes days past retention, joins small files, removes files no longer in use.
 
 Each step does nothing where nothing is to be done, so it may run as often as one likes and be repeated after a
-crash. Appends of a running monitor do not conflict with it; on an object store Delta needs its multi-writer log
-store for that, as for any two writers.
+crash. Appends of a running monitor do not conflict with it, but on S3: there one program alone may write a table, as
+long as Delta is not told of a log store that coordinates several (`LOG_STORE`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,13 @@ from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from clienthealth.errors import SettingsError
+from clienthealth.platform.places import on_s3
 from clienthealth.streaming import history
 from clienthealth.streaming.session import configured
+
+#: The option of Spark that names the log store for S3; Delta's own choice knows of the writers in one program only.
+LOG_STORE = "spark.delta.logStore.s3a.impl"
 
 
 @dataclass(frozen=True)
@@ -31,12 +36,19 @@ class Maintained:
     bytes: int
 
 
-def maintain(spark: SparkSession, root: str, retention_days: int, today: date) -> Iterator[Maintained]:
-    """Maintain the tables one after the other. Raises InputError where there is no history.
+def maintain(
+    spark: SparkSession, root: str, retention_days: int, today: date, alone: bool = False
+) -> Iterator[Maintained]:
+    """Maintain the tables one after the other. `alone`: no monitor writes them. Raises InputError where there is none.
 
     A deleted or replaced file stays on disk for Delta's seven days, so that a review which runs at the same time can
     still read it.
     """
+    if on_s3(root) and not alone and spark.conf.get(LOG_STORE, None) is None:
+        raise SettingsError(
+            f"{root}: on S3 one program alone may write the history: stop the monitor and say --alone, or name a log "
+            f"store for several writers in [spark] options, {LOG_STORE} (deploy/README.md, object stores)"
+        )
     for name in history.TABLES:
         history.read(spark, root, name)
         table = DeltaTable.forPath(spark, history.path(root, name))

@@ -36,7 +36,7 @@ OF_RECORDS = (
     *("OutOfMemoryError", "MemoryError", "Python worker exited unexpectedly", "Received exception when fetching"),
     *("CorruptRecordException", "InvalidRecordException", "PythonException"),
 )
-NOT_OF_RECORDS = "StateError"
+NOT_OF_RECORDS = ("StateError", "ModuleNotFoundError")
 RUN, WRITING = "run.json", "writing"
 
 
@@ -113,7 +113,7 @@ class Guard:
 
     def ended(self, why: str | None) -> None:
         """The process ends in order, or its query has failed and Spark tells why."""
-        if why is None or NOT_OF_RECORDS in why or not any(mark in why for mark in OF_RECORDS):
+        if why is None or any(mark in why for mark in NOT_OF_RECORDS) or not any(mark in why for mark in OF_RECORDS):
             self._run.running = False
             self._note()
 

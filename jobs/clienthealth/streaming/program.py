@@ -23,12 +23,13 @@ from clienthealth.configuration.installation import fixed_labels
 from clienthealth.errors import HeapError, ServiceError
 from clienthealth.self_monitoring.metrics import SelfMetrics
 from clienthealth.settings import Settings
-from clienthealth.streaming import query
+from clienthealth.streaming import history, query
 from clienthealth.streaming.batch import Batch
 from clienthealth.streaming.checkpoint import Checkpoint
 from clienthealth.streaming.failures import explained
 from clienthealth.streaming.listener import Listener
 from clienthealth.streaming.losses import Losses
+from clienthealth.streaming.opened import Opened
 from clienthealth.streaming.poison import Guard
 from clienthealth.streaming.session import not_told, submitted
 
@@ -66,8 +67,15 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
             def look(after: float) -> None:
                 losses.look(listener.positions, after)
 
+            history.create(spark, settings.monitor.history)
+            opened = Opened(spark, settings, checkpoint)
+
+            def start() -> StreamingQuery:
+                batch = Batch(settings, metrics, guard, stop, opened, before=lambda: look(0), paced=not guard.limit)
+                return query.start(spark, settings, batch, opened.by_bucket, guard.limit)
+
             while not stop.is_set():
-                _until_more_is_read(spark, settings, metrics, guard, stop, look)
+                _until_more_is_read(start, settings, metrics, guard, stop, look)
             guard.ended(None)
             losses.close()
             # Else Spark goes on to call a process that has ended, and says so at length.
@@ -82,7 +90,7 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
 
 
 def _until_more_is_read(
-    spark: SparkSession,
+    start: Callable[[], StreamingQuery],
     settings: Settings,
     metrics: SelfMetrics,
     guard: Guard,
@@ -92,8 +100,7 @@ def _until_more_is_read(
     """Run the query until it is to stop, or until more may be read at a time than it was started with."""
     if guard.limit >= settings.monitor.max_offsets_per_trigger:
         guard.unlimited()
-    batch = Batch(settings, metrics, guard, stop, before=lambda: look(0), paced=not guard.limit)
-    running = query.start(spark, settings, batch, guard.limit)
+    running = start()
     log.info("the monitor runs" if not guard.limit else f"the monitor reads {guard.limit} records at a time")
     parent, batches = os.getppid(), metrics.batches
     try:

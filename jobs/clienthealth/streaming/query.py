@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
-from clienthealth.incidents import OpenIncident
 from clienthealth.logs.events import LITERALS
 from clienthealth.self_monitoring.metrics import QUERY
 from clienthealth.settings import Settings
-from clienthealth.streaming import history
 from clienthealth.streaming.batch import Batch
 from clienthealth.streaming.decoding import DECODED, RAW, decoder
 from clienthealth.streaming.stepping import ROWS, STATE, stepper
@@ -39,8 +37,8 @@ def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
     return found.select(*(columns.get(name, F.col(name)).alias(name) for name in RAW))
 
 
-def rows(spark: SparkSession, settings: Settings, opened: Sequence[OpenIncident] = (), limit: int = 0) -> DataFrame:
-    """The rows to publish, as a stream."""
+def rows(spark: SparkSession, settings: Settings, opened: Mapping[int, bytes], limit: int = 0) -> DataFrame:
+    """The rows to publish, as a stream. `opened`: open incidents by bucket, see `stepper`."""
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, LITERALS), DECODED)
     return decoded.groupBy("bucket").applyInPandasWithState(
         stepper(settings, opened),  # type: ignore[arg-type]
@@ -56,12 +54,12 @@ def checkpoint_of(settings: Settings) -> str:
     return f"{settings.monitor.checkpoint}/{QUERY}"
 
 
-def start(spark: SparkSession, settings: Settings, batch: Batch, limit: int = 0) -> StreamingQuery:
+def start(
+    spark: SparkSession, settings: Settings, batch: Batch, opened: Mapping[int, bytes], limit: int = 0
+) -> StreamingQuery:
     """Start the query; it goes on where its checkpoint stands. `limit`: so many records of each kind in a batch."""
-    root = settings.monitor.history
-    history.create(spark, root)
     return (
-        rows(spark, settings, history.open_incidents(spark, root), limit)
+        rows(spark, settings, opened, limit)
         .writeStream.queryName(QUERY)
         .outputMode("update")
         .option("checkpointLocation", checkpoint_of(settings))

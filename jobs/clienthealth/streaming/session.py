@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from clienthealth.platform import jars
 from clienthealth.platform.java import java
+from clienthealth.platform.places import on_s3
 from clienthealth.platform.secrecy import SECRET
 from clienthealth.settings import Settings
 
@@ -33,12 +34,12 @@ def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
     Raises DependencyError where Java or the jars are missing and cannot be fetched.
     """
     builder = SparkSession.builder.appName(name)
-    options = _everywhere(settings)
+    options = {**settings.spark.options, **_everywhere(settings)}
     if not submitted():
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ["JAVA_HOME"] = str(Path(java()).resolve().parent.parent)
-        options = {**options, **driver_options(settings), **_on_this_machine(batch)}
+        options = {**options, **driver_options(settings), **_on_this_machine(settings, batch)}
     for key, value in options.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
@@ -78,6 +79,7 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
         for part in ("driver", "executor")
         for name, value in (("memory", f"{settings.monitor.heap_mb}m"), ("extraJavaOptions", there))
     }
+    options = {**settings.spark.options, **options}
     return {**options, "spark.files": str(_LOG4J)} if cluster else options
 
 
@@ -85,14 +87,28 @@ def not_told(spark: SparkSession, settings: Settings) -> list[str]:
     """Those of `driver_options` that the JVM of a submitted program was started without."""
     told = {key: spark.conf.get(key, "") or "" for key in driver_options(settings)}
     lacks = {
-        key: [flag for flag in value.split() if flag not in told[key]]
+        # Where the file of the logging is, each machine has its own name for.
+        key: [flag for flag in value.split() if flag.partition("file:")[0] not in told[key]]
         for key, value in driver_options(settings).items()
     }
     return [f"{key}: {' '.join(flags)}" for key, flags in lacks.items() if flags]
 
 
+def _places(settings: Settings) -> tuple[str, ...]:
+    return settings.monitor.checkpoint, settings.monitor.history, settings.review.out
+
+
+#: A store of objects has no rename: a file of a checkpoint is one upload there, which is finished or was never made.
+_OBJECTS = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+    )
+}
+
+
 def _everywhere(settings: Settings) -> Mapping[str, str]:
     return {
+        **(_OBJECTS if on_s3(settings.monitor.checkpoint) else {}),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(settings.monitor.shuffle_partitions),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -117,13 +133,16 @@ def _everywhere(settings: Settings) -> Mapping[str, str]:
     }
 
 
-def _on_this_machine(batch: bool) -> Mapping[str, str]:
+def _on_this_machine(settings: Settings, batch: bool) -> Mapping[str, str]:
+    found = jars.classpath("spark")
+    if on_s3(*_places(settings)):
+        found = [*found, *jars.classpath("s3")]
     options = {
         # A task is tried twice: a lost Python worker costs it alone, not the JVM. Nothing of the first try stays.
         "spark.master": "local[*,2]",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars.classpath("spark"))),
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, found)),
         "spark.python.daemon.module": "clienthealth.streaming.daemon",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

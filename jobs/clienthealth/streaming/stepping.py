@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from clienthealth.incidents import OpenIncident, Transition
+from clienthealth.incidents import OpenIncident, change_row
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.settings import Settings
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 ROWS = "kind string, key binary, value binary, headers string"
 STATE = "data binary"
 
-#: Kinds of rows. Those of DRIVER are few, whatever the number of clients, and are collected.
+#: Kinds of rows. Those of DRIVER are few, whatever the number of clients and of what befalls them, and are collected.
 HEALTH, REJECT, MINUTE, CHANGE, QUALITY, COUNT, SUMMARY = (
     "health",
     "reject",
@@ -42,7 +42,7 @@ HEALTH, REJECT, MINUTE, CHANGE, QUALITY, COUNT, SUMMARY = (
     "count",
     "summary",
 )
-DRIVER = (CHANGE, QUALITY, COUNT, SUMMARY)
+DRIVER = (QUALITY, COUNT, SUMMARY)
 
 Step = Callable[["tuple[Any, ...]", "Iterator[pd.DataFrame]", "GroupState"], "Iterator[pd.DataFrame]"]
 Row = tuple[str, bytes | None, bytes | None, str | None]
@@ -60,9 +60,14 @@ class Quality(msgspec.Struct, array_like=True):
 
 
 class Summary(msgspec.Struct):
-    """What a bucket did: numbers of rows of each kind, and what the monitor's own metrics say of it (`Stepped`)."""
+    """What a bucket did: numbers of rows of each kind, and what the monitor's own metrics say of it (`Stepped`).
+
+    changes  number of changes of incidents, by mode and change; `onsets`: of those that opened (epoch ms)
+    """
 
     rows: dict[str, int] = {}
+    changes: list[tuple[str, str, int]] = []
+    onsets: list[int] = []
     bucket: int | None = None
     clients: int = 0
     skewed: int = 0
@@ -71,11 +76,21 @@ class Summary(msgspec.Struct):
     failed: dict[str, int] = {}
 
 
-def stepper(settings: Settings, opened: Sequence[OpenIncident]) -> Step:
+def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, bytes]:
+    """Open incidents as `stepper` takes them: each task unpacks those of its own buckets alone."""
+    from clienthealth.streaming.decoding import compressed
+
+    found: dict[int, list[OpenIncident]] = {}
+    for incident in opened:
+        found.setdefault(_bucket(incident, buckets), []).append(incident)
+    return {bucket: compressed(_pack(mine)) for bucket, mine in found.items()}
+
+
+def stepper(settings: Settings, opened: Mapping[int, bytes]) -> Step:
     """The function for `applyInPandasWithState`.
 
-    `opened`: incidents that the history shows as open, for buckets that have no state yet: a new checkpoint goes on
-    where the history stands.
+    `opened`: incidents that the history shows as open, by bucket, for buckets that have no state yet: a new checkpoint
+    goes on where the history stands.
     """
 
     def run(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
@@ -92,7 +107,7 @@ def stepped(
     frames: Iterable[pd.DataFrame],
     state: GroupState,
     settings: Settings,
-    opened: Sequence[OpenIncident],
+    opened: Mapping[int, bytes],
 ) -> Iterator[pd.DataFrame]:
     """One bucket, one batch."""
     import pandas as pd
@@ -109,7 +124,7 @@ def stepped(
 
 
 def _judged(
-    bucket: int, data: Sequence[bytes], state: GroupState, settings: Settings, opened: Sequence[OpenIncident]
+    bucket: int, data: Sequence[bytes], state: GroupState, settings: Settings, opened: Mapping[int, bytes]
 ) -> list[Row]:
     from clienthealth.step import Published, step
     from clienthealth.step.faults import Fault
@@ -125,7 +140,7 @@ def _judged(
         before = BucketState()
         # Nothing was heard of them yet: they have as long as any other until their client counts as gone.
         now_ms = int(time.time() * 1000)
-        mine = (i for i in opened if _bucket(i, buckets) == bucket)
+        mine = _unpack_opened(decompressed(opened[bucket])) if bucket in opened else ()
         before.incidents.reopen(dataclasses.replace(i, seen_ms=max(i.seen_ms, now_ms)) for i in mine)
     chunks = [decode(decompressed(item)) for item in data]
     quiet = before.empty and not any(chunk.whos or chunk.said or chunk.groups for chunk in chunks)
@@ -139,7 +154,8 @@ def _judged(
         log.exception("a batch of bucket %s is lost", bucket)
         published = Published(faults=[Fault(Client("", "", "", "", None), fault_reason(mistake), None)])
         return _rows(published, bucket, known)
-    if _changed(published, chunks) or len(before.whos) != known or before.time_ms - then > 1000 * SAVE_SECONDS:
+    new = not state.exists or len(before.whos) != known
+    if new or _changed(published, chunks) or before.time_ms - then > 1000 * SAVE_SECONDS:
         state.update((compressed(save(before, buckets)),))
     return _rows(published, bucket, len(before.whos) + len(before.groups))
 
@@ -167,10 +183,19 @@ def _bucket(incident: OpenIncident, buckets: int) -> int:
 def _rows(published: Published, bucket: int, clients: int) -> list[Row]:
     rows: list[Row] = [(HEALTH, key.encode(), value, None) for key, value in published.records]
     rows += [(MINUTE, None, _json(minute), None) for minute in published.minutes]
-    rows += [(CHANGE, None, _pack(change), None) for change in published.changes]
+    rows += [(CHANGE, None, change_row(change), None) for change in published.changes]
     rows += map(_fault, published.faults)
     summary = Summary(
-        rows={HEALTH: len(published.records), MINUTE: len(published.minutes), REJECT: len(published.faults)},
+        rows={
+            HEALTH: len(published.records),
+            MINUTE: len(published.minutes),
+            CHANGE: len(published.changes),
+            REJECT: len(published.faults),
+        },
+        changes=[(*kind, n) for kind, n in Counter((c.verdict.mode, c.change) for c in published.changes).items()],
+        onsets=[
+            c.verdict.since_ms for c in published.changes if c.change == "opened" and c.verdict.since_ms is not None
+        ],
         bucket=bucket,
         clients=clients,
         skewed=published.skewed,
@@ -247,13 +272,8 @@ _unpack_rejects = msgspec.msgpack.Decoder(list[Reject]).decode
 _unpack_counts = msgspec.msgpack.Decoder(list[Count]).decode
 _unpack_quality = msgspec.msgpack.Decoder(list[Quality]).decode
 _unpack_kept = msgspec.msgpack.Decoder(_Kept).decode
-_unpack_change = msgspec.msgpack.Decoder(Transition).decode
+_unpack_opened = msgspec.msgpack.Decoder(list[OpenIncident]).decode
 _unpack_summary = msgspec.msgpack.Decoder(Summary).decode
-
-
-def change_of(value: bytes) -> Transition:
-    """A row of kind CHANGE."""
-    return _unpack_change(value)
 
 
 def counts_of(value: bytes) -> list[Count]:

@@ -1,0 +1,87 @@
+"""Files of a folder or URL through Hadoop's file systems, as Spark itself reaches them: disks, HDFS, object stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from clienthealth.platform.places import is_url
+
+
+class Files:
+    """The files under `root`, a folder or URL."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        jvm: Any = spark._jvm
+        self._path, self._root = jvm.org.apache.hadoop.fs.Path, root.rstrip("/")
+        self._scanner = jvm.java.util.Scanner
+        configuration = spark._jsparkSession.sessionState().newHadoopConf()
+        self._files = self._path(self._root).getFileSystem(configuration)
+        manager = getattr(jvm, "org.apache.spark.sql.execution.streaming.CheckpointFileManager$")
+        self._manager = getattr(manager, "MODULE$").create(self._path(self._root), configuration)
+
+    def read(self, name: str) -> str | None:
+        """A file as text, None where there is none."""
+        path = self._path(f"{self._root}/{name}")
+        if not self._files.exists(path):
+            return None
+        stream = self._files.open(path)
+        try:
+            scanner = self._scanner(stream, "UTF-8").useDelimiter("\\A")
+            return str(scanner.next()) if scanner.hasNext() else ""
+        finally:
+            stream.close()
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file, whole or not at all."""
+        path = self._path(f"{self._root}/{name}")
+        self._manager.mkdirs(path.getParent())
+        stream = self._manager.createAtomic(path, True)
+        try:
+            stream.write(text.encode())
+        except Py4JJavaError:
+            stream.cancel()
+            raise
+        stream.close()
+
+    def delete(self, name: str) -> None:
+        """Delete a file."""
+        self._files.delete(self._path(f"{self._root}/{name}"), False)
+
+
+def fetched(spark: SparkSession, place: str, scratch: Path, *names: str) -> Path:
+    """The folder `place`; where that is a URL, `scratch` with these files of it, or of the folder above it."""
+    if not is_url(place):
+        return Path(place)
+    for name in names:
+        found = Files(spark, place).read(name)
+        text = Files(spark, place.rstrip("/").rpartition("/")[0]).read(name) if found is None else found
+        if text is not None:
+            (scratch / name).write_text(text, encoding="utf-8")
+    return scratch
+
+
+def put(spark: SparkSession, files: Sequence[Path], place: str) -> None:
+    """Put files into `place`, where that is a URL."""
+    if is_url(place):
+        folder = Files(spark, place)
+        for file in files:
+            folder.write(file.name, file.read_text(encoding="utf-8"))
+
+
+def probe(spark: SparkSession, place: str) -> str | None:
+    """Why nothing can be written there, None where it can: what was written is read and deleted."""
+    name, text = f".kafka-health-{uuid4()}", "kafka-health doctor"
+    try:
+        files = Files(spark, place)
+        files.write(name, text)
+        found = files.read(name)
+        files.delete(name)
+    except Py4JJavaError as error:
+        return str(error.java_exception.toString()).splitlines()[0]
+    return None if found == text else "what was written there is not what is read"

@@ -1,0 +1,156 @@
+"""100,000 clients from end to end: generator, monitor, exporter, a real Prometheus with all rules, for 15 minutes."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from clienthealth.errors import ServiceError
+from deploy.demo import alerting
+from deploy.demo.processes import Process, free_port
+from tests.bench import canonical
+from tests.bench.lab import KAFKA_HEALTH, Lab, Monitor
+from tests.bench.load import Load, Steady
+from tests.bench.measurements import Scope
+from tests.bench.publish import ends
+from tests.bench.results import Figure, Result, Table
+from tests.bench.templates import BUFFER_BYTES, Values, values
+from tests.bench.usage import Usage
+
+TITLE = "100,000 clients from end to end, live"
+TOPIC = "client-metrics"
+CLIENTS, INTERVAL_SECONDS, SECONDS = 100_000, 30, 900.0
+#: Farther behind than this it does not keep up: two readings of each client, two scrapes.
+BEHIND_SECONDS, SCRAPE_SECONDS, SCRAPE = 60.0, 60.0, "60s"
+LOOK_SECONDS = 15.0
+#: One of so many hangs in a callback from this reading of its own on.
+SICK, SICK_FROM = 100, 6
+
+
+@dataclass
+class Seen:
+    """What was seen while it ran: seconds of input not yet worked off; of scrapes; clients that Prometheus knows."""
+
+    behind: list[float] = field(default_factory=list)
+    scrapes: list[float] = field(default_factory=list)
+    rules: list[float] = field(default_factory=list)
+    clients: list[int] = field(default_factory=list)
+    sick: list[int] = field(default_factory=list)
+    firing: set[str] = field(default_factory=set)
+
+
+def measure(scope: Scope) -> Result:
+    """The fleet comes all at once; the second half of the time counts."""
+    clients = CLIENTS // 10 if scope.quick else CLIENTS
+    seconds = scope.seconds(SECONDS, 180)
+    rate = clients / INTERVAL_SECONDS
+    if lacking := alerting.missing():
+        raise ServiceError("; ".join(lacking))
+    with Lab() as lab, ExitStack() as stack:
+        lab.topics()
+        monitor = stack.enter_context(lab.monitor(prometheus=_exporter(clients), heap_mb=1536))
+        command = [KAFKA_HEALTH, "export", "prometheus", "--config", str(monitor.config)]
+        exporter = Process("exporter", command, lab.folder / "exporter.log")
+        stack.callback(exporter.stop)
+        settings = monitor.settings
+        targets = {
+            "kafka-client-health": f"127.0.0.1:{settings.prometheus.port}",
+            "kafka-client-health-monitor": f"127.0.0.1:{settings.monitor.metrics_port}",
+        }
+        servers = alerting.start(lab.folder / "alerting", settings, targets, "http://127.0.0.1:9/", SCRAPE)
+        stack.callback(servers.prometheus.stop)
+        stack.callback(servers.alertmanager.stop)
+        monitor.wait_for_queries()
+        programs = {"exporter": exporter.pid, "prometheus": servers.prometheus.pid}
+        usage = stack.enter_context(Usage(programs))
+        with Load(lab.servers, Steady(TOPIC, canonical.producer(), clients, rate, said=_said)) as load:
+            _watched(lab, monitor, servers.prometheus_url, seconds / 2, rate)
+            since, sent = time.time(), load.sent
+            seen = _watched(lab, monitor, servers.prometheus_url, seconds / 2, rate)
+            until = time.time()
+            cost, shown = monitor.usage.cost(since, until), usage.cost(since, until)
+            sent_rate = (load.sent - sent) / (until - since)
+        peaks = {name: usage.peak_mb(name) for name in programs} | {
+            name: monitor.usage.peak_mb(name) for name in ("jvm", "python")
+        }
+    figures = [
+        Figure("input not yet worked off, most", max(seen.behind), "s", BEHIND_SECONDS),
+        Figure("scrape of the exporter, longest", max(seen.scrapes, default=0.0), "s", SCRAPE_SECONDS),
+        Figure("clients that Prometheus knows at the end", seen.clients[-1], "", clients, "least"),
+        Figure("of them a failure is confirmed", seen.sick[-1], "", clients // SICK, "least"),
+        Figure("evaluation of all rules, longest", max(seen.rules, default=0.0), "s", SCRAPE_SECONDS),
+        Figure("cores of the monitor", cost.cores("jvm", "python"), "cores"),
+        Figure("cores of the exporter", shown.cores("exporter"), "cores"),
+        Figure("cores of Prometheus", shown.cores("prometheus"), "cores"),
+    ]
+    head = ["clients", "records/s sent", "behind, median s", "most s", *(f"peak MB {name}" for name in peaks)]
+    row = [f"{clients:,}", f"{sent_rate:,.0f}", f"{statistics.median(seen.behind):.1f}", f"{max(seen.behind):.1f}"]
+    row += [f"{peak:,.0f}" for peak in peaks.values()]
+    how = (
+        f"{clients:,} producers, each a snapshot of 1.5 kB every {INTERVAL_SECONDS} s, evenly, for {seconds:.0f} s; "
+        "monitor, one exporter (series of unhealthy clients, sums of all), Prometheus with all rules and Alertmanager "
+        f"on the same cores, scraped every {SCRAPE}; one in {SICK} hangs in a callback from its reading number "
+        f"{SICK_FROM + 1} on. The second half counts."
+    )
+    return Result(figures, how, [Table(head, [row])], [f"firing: {', '.join(sorted(seen.firing)) or 'nothing'}"])
+
+
+def _said(client: int, reading: int, ts_ms: int) -> Values:
+    """What a client says: the sick ones stand still, and their buffers fill."""
+    stuck = reading - SICK_FROM
+    if client % SICK or stuck <= 0:
+        return values(client, reading, ts_ms)
+    left = max(0, BUFFER_BYTES * (3 - stuck) // 3)
+    return {**values(client, SICK_FROM, ts_ms), b"available": left, b"waiting": 2 * (left == 0)}
+
+
+def _exporter(clients: int) -> Mapping[str, Any]:
+    return {"port": free_port(), "max_series_per_metric": clients, "client_series": "unhealthy"}
+
+
+def _watched(lab: Lab, monitor: Monitor, prometheus: str, seconds: float, rate: float) -> Seen:
+    seen, until = Seen(), time.time() + seconds
+    while time.time() < until:
+        monitor.watch(LOOK_SECONDS, LOOK_SECONDS)
+        seen.behind.append((ends(lab.servers, TOPIC) - monitor.checkpoints.count(TOPIC)) / rate)
+        seen.scrapes += _asked(prometheus, 'scrape_duration_seconds{job="kafka-client-health"}').values()
+        seen.rules.append(_evaluation(prometheus))
+        seen.clients += map(round, _asked(prometheus, KNOWN_QUERY).values() or [0.0])
+        seen.sick += map(round, _asked(prometheus, SICK_QUERY).values() or [0.0])
+        seen.firing |= _asked(prometheus, 'sum by (alertname) (ALERTS{alertstate="firing"})').keys()
+        known = f"{seen.clients[-1]:,} clients known, {seen.sick[-1]:,} failing"
+        times = f"{seen.behind[-1]:.1f} s behind, scrape {seen.scrapes[-1:]} s, rules {seen.rules[-1]:.1f} s"
+        print(f"  {known}, {times}, firing {sorted(seen.firing)}", flush=True)
+    return seen
+
+
+KNOWN_QUERY = "sum(kafka_client_service_clients)"
+SICK_QUERY = 'sum(kafka_client_service_failure_mode_clients{mode="producer-callback-deadlock", status="confirmed"})'
+
+
+def _evaluation(prometheus: str) -> float:
+    """How long the last evaluation of all rules took."""
+    groups = _get(f"{prometheus}/api/v1/rules").get("groups", ())
+    return float(sum(group["evaluationTime"] for group in groups))
+
+
+def _asked(prometheus: str, query: str) -> Mapping[str, float]:
+    """The values of an instant query, by alertname where they have one. Empty while it does not answer."""
+    found = _get(f"{prometheus}/api/v1/query?{urllib.parse.urlencode({'query': query})}").get("result", ())
+    return {one["metric"].get("alertname", str(at)): float(one["value"][1]) for at, one in enumerate(found)}
+
+
+def _get(url: str) -> Mapping[str, Any]:
+    try:
+        with urllib.request.urlopen(url, timeout=LOOK_SECONDS) as answer:
+            found: Mapping[str, Any] = json.load(answer)["data"]
+    except OSError:
+        return {}
+    return found

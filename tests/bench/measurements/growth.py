@@ -1,0 +1,209 @@
+"""What grows with the number of clients and of failures: what a batch costs the driver, and what each bucket costs."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark import cloudpickle
+
+from clienthealth.incidents import OpenIncident
+from clienthealth.model.clients import Client
+from clienthealth.model.metrics import CLIENT_METRICS
+from clienthealth.model.verdicts import Evidence, Verdict
+from clienthealth.self_monitoring.metrics import SelfMetrics
+from clienthealth.settings import MonitorSettings, Settings
+from clienthealth.streaming import stepping
+from clienthealth.streaming.decoding import compressed, decompressed
+from clienthealth.streaming.stepping import CHANGE, DRIVER, HEALTH, by_bucket, stepper, summary_of
+from clienthealth.windows.packed import Packer, Slot, Who, encode
+from tests.bench.measurements import Scope
+from tests.bench.results import Figure, Result, Table
+
+TITLE = "What grows with clients and failures"
+FLEETS, UNHEALTHY = (5_000, 100_000, 500_000), (0.01, 0.10)
+#: As by default, and with so many that each holds a few thousand clients, as deploy/README.md advises.
+BUCKETS = 32
+EVERY_MS, BATCHES, STUCK_FROM = 10_000, 24, 6
+#: The driver's CPU for a batch may grow by so much for 100,000 clients more.
+SLOPE_MS = 10.0
+MIB = float(1 << 20)
+NAMES = CLIENT_METRICS["producer"]
+
+
+@dataclass(frozen=True)
+class Grown:
+    """CPU of the step in a bucket and of the driver, milliseconds a batch; what the driver collects, bytes a batch.
+
+    `usual`: a batch in which incidents go on; `worst`: that in which most of them open.
+    """
+
+    clients: int
+    unhealthy: int
+    changes: int
+    step_ms: float
+    driver_ms: float
+    usual_bytes: int
+    worst_bytes: int
+    worst_driver_ms: float
+    state_bytes: int
+
+
+def measure(scope: Scope) -> Result:
+    """The smallest fleet first; a bucket of each, as buckets are alike."""
+    fleets = FLEETS[:1] if scope.quick else FLEETS
+    found = [_grown(clients, share) for clients in fleets for share in UNHEALTHY]
+    most = found[-1]
+    slope = (most.driver_ms - found[0].driver_ms) / max(1, most.clients - found[0].clients) * 100_000
+    taken = _taken_over(most.unhealthy)
+    figures = [
+        Figure("driver's CPU for a batch, for 100,000 clients more", slope, "ms", SLOPE_MS),
+        Figure(f"the same with {most.clients:,} clients, 10 % unhealthy", most.driver_ms, "ms"),
+        Figure("collected by the driver in the batch in which all these fail", most.worst_bytes / 1e6, "MB"),
+        Figure(f"a task's share of {most.unhealthy:,} incidents that a new checkpoint takes over", taken, "ms"),
+    ]
+    head = ["clients", "unhealthy", "step of all buckets", "of a client", "driver", "collects", "when they fail"]
+    how = (
+        "CPU of a batch of 10 s: one bucket of 32 is fed a reading of each of its clients through the function that "
+        f"Spark calls, {BATCHES} times; those that fail hang in a callback from the seventh on. The driver takes in "
+        "what 32 such buckets tell it. State: compressed, of a client."
+    )
+    notes = [f"{g.clients:,} clients: {g.changes * BUCKETS:,} changes of incidents" for g in found]
+    return Result(figures, how, [Table([*head, "state"], list(map(_row, found)))], notes)
+
+
+def _row(grown: Grown) -> list[str]:
+    step_ms = grown.step_ms * BUCKETS
+    return [
+        f"{grown.clients:,}",
+        f"{grown.unhealthy:,}",
+        f"{step_ms / 1000:.2f} s",
+        f"{1000 * step_ms / grown.clients:.0f} µs",
+        f"{grown.driver_ms:.1f} ms",
+        f"{grown.usual_bytes / 1e3:.1f} kB",
+        f"{grown.worst_bytes / 1e3:,.1f} kB, {grown.worst_driver_ms:.1f} ms",
+        f"{grown.state_bytes / grown.clients:,.0f} B",
+    ]
+
+
+def _grown(clients: int, share: float) -> Grown:
+    mine = clients // BUCKETS
+    sick = round(mine * share)
+    # One bucket of the many, in which everybody is.
+    settings = Settings(monitor=dataclasses.replace(MonitorSettings(), buckets=1, max_clients=mine * 2))
+    kept, metrics = _State(), SelfMetrics()
+    state: Any = kept
+    steps: list[float] = []
+    drivers: list[tuple[float, int]] = []
+    changes = 0
+    for chunk in _chunks(mine, sick):
+        began = time.process_time()
+        rows = stepping._judged(0, [chunk], state, settings, {})
+        steps.append(time.process_time() - began)
+        assert sum(kind == HEALTH for kind, *_ in rows) >= mine
+        changes += sum(kind == CHANGE for kind, *_ in rows)
+        told = [value or b"" for kind, _, value, _ in rows if kind in DRIVER]
+        drivers.append((_driver(metrics, told), sum(map(len, told)) * BUCKETS))
+    worst = max(drivers, key=lambda one: one[1])
+    calm = drivers[-6:]
+    print(f"  {clients:,} clients, {share:.0%}: {steps[-1] * 1000:.0f} ms a bucket, {changes} changes", flush=True)
+    return Grown(
+        clients,
+        sick * BUCKETS,
+        changes,
+        1000 * sum(steps[-6:]) / 6,
+        1000 * sum(seconds for seconds, _ in calm) / 6,
+        max(size for _, size in calm),
+        worst[1],
+        1000 * worst[0],
+        len(kept.value[0]) * BUCKETS,
+    )
+
+
+def _driver(metrics: SelfMetrics, told: Sequence[bytes]) -> float:
+    """CPU seconds of the driver for what so many buckets tell it."""
+    began = time.process_time()
+    metrics.stepped([summary_of(value) for _ in range(BUCKETS) for value in told], time.time())
+    return time.process_time() - began
+
+
+def _taken_over(incidents: int) -> float:
+    """CPU milliseconds of a task to get at the open incidents of a bucket that it has no state of."""
+    evidence = Evidence(
+        "metric", 1_000, "select-total stood at 10213 for 40 s while the buffer filled from 12 % to 96 %"
+    )
+    verdict = Verdict("producer-callback-deadlock", "confirmed", 1_000, {}, (evidence,) * 4)
+    opened = [
+        OpenIncident(Client("shop", f"h-{n}", f"h-{n}:1", "p", "producer"), verdict, 2_000) for n in range(incidents)
+    ]
+    packed = by_bucket(opened, BUCKETS)
+    sent = cloudpickle.dumps(stepper(Settings(), packed))  # type: ignore[no-untyped-call]
+    began = time.process_time()
+    cloudpickle.loads(sent)
+    stepping._unpack_opened(decompressed(packed[0]))
+    return 1000 * (time.process_time() - began)
+
+
+def _chunks(clients: int, sick: int) -> Iterator[bytes]:
+    """What a task decodes for the bucket, batch by batch."""
+    begin_ms = int(time.time() * 1000) - BATCHES * EVERY_MS
+    packer = Packer(1)
+    slots = [
+        Slot(
+            Who(
+                f"service-{n % 40}", f"host-{n}", f"host-{n}:4711", "order-producer", "producer", "java", "3.9.1", None
+            ),
+            1,
+        )
+        for n in range(clients)
+    ]
+    config = {"buffer.memory": str(32 << 20), "request.timeout.ms": "30000"}
+    for batch in range(BATCHES):
+        well, ill = _values(batch, 0), _values(batch, max(0, batch - STUCK_FROM))
+        for n, slot in enumerate(slots):
+            ts_ms = begin_ms + batch * EVERY_MS + n % EVERY_MS
+            values = ill if n < sick else well
+            packer.reading(slot, ts_ms, values, "client-metrics", 0, batch * clients + n, config, EVERY_MS)
+        (chunk,) = packer.chunks().values()
+        assert packer.clock is not None
+        chunk.clocks = [packer.clock]
+        yield compressed(encode(chunk))
+
+
+def _values(batch: int, stuck: int) -> list[float]:
+    """A producer's reading; `stuck`: for so many batches its I/O thread hangs in a callback and its buffer fills."""
+    alive = 100 + batch - stuck
+    known = {
+        "select-total": 500.0 * alive,
+        "io-time-ns-total": alive * 1e8,
+        "io-wait-time-ns-total": alive * 9e9,
+        "record-send-total": 3000.0 * alive,
+        "record-ack-total": 3000.0 * alive,
+        "buffer-total-bytes": 32 * MIB,
+        "buffer-available-bytes": max(0.0, 32 * MIB * (1 - stuck / 3)),
+        "waiting-threads": 2.0 * (stuck > 3),
+        "requests-in-flight": 1.0,
+        "metadata-age": 12.0,
+        "connection-count": 3.0,
+    }
+    return [known.get(name, float("nan")) for name in NAMES]
+
+
+class _State:
+    """The state of a key, as Spark gives it."""
+
+    value: Any = None
+
+    @property
+    def exists(self) -> bool:
+        return self.value is not None
+
+    @property
+    def get(self) -> Any:
+        return self.value
+
+    def update(self, value: Any) -> None:
+        self.value = value

@@ -1,0 +1,122 @@
+"""The same input with one, two and four executors of equal shares of a core: what each adds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from clienthealth.errors import ServiceError
+from clienthealth.settings import Settings
+from deploy.supply import dist
+from tests.bench import canonical
+from tests.bench.event_log import BatchTime, batches
+from tests.bench.lab import Lab
+from tests.bench.measurements import Scope
+from tests.bench.publish import Filled, fill, readings
+from tests.bench.results import Figure, Result, Table
+from tests.support.cpu_share import join, share
+from tests.support.spark_cluster import SparkCluster, submission
+
+TITLE = "One, two and four executors"
+TOPIC = "client-metrics"
+EXECUTORS = (1, 2, 4)
+#: Of a core for each executor: four of them leave something to driver and broker, on two cores.
+CORES = 0.35
+RECORDS, CLIENTS, BATCH = 800_000, 20_000, 200_000
+#: So that four executors have each their part of both.
+PARTITIONS, STATES = 4, 8
+HEAP_MB = 640
+EFFICIENCY = 0.8
+LIMIT_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The second half of the batches with so many executors."""
+
+    executors: int
+    times: Sequence[BatchTime]
+
+    @property
+    def rate(self) -> float:
+        """Records a second."""
+        return sum(b.records for b in self.times) / sum(b.seconds for b in self.times)
+
+    def share(self, name: str) -> float:
+        """What part of the tasks' time that was, in percent."""
+        return float(100 * sum(getattr(b, name) for b in self.times) / sum(b.tasks for b in self.times))
+
+    @property
+    def driver(self) -> float:
+        """Seconds of a batch in which no stage ran."""
+        return sum(b.driver * b.seconds for b in self.times) / len(self.times)
+
+
+def measure(scope: Scope) -> Result:
+    """One after the other, each from nothing, on the same topic."""
+    records = scope.backlog(RECORDS)
+    with Lab() as lab:
+        lab.topics(partitions=PARTITIONS)
+        filled = fill(lab.servers, TOPIC, readings(canonical.producer(), records, CLIENTS), CLIENTS)
+        (package,) = (path for path in dist.build(lab.folder / "dist") if path.suffix == ".whl")
+        found = [_scaled(lab, executors, package, filled, min(BATCH, records // 4)) for executors in EXECUTORS]
+    one = found[0].rate
+    efficiency = {s.executors: s.rate / one / s.executors for s in found}
+    figures = [
+        Figure("efficiency of four executors, of linear", efficiency[4], "×", EFFICIENCY, "least"),
+        Figure("the same of two", efficiency[2], "×"),
+        Figure("what one core of executors works off", one / CORES, "/s"),
+    ]
+    head = ["executors", "records/s", "of linear", "batch s", "of it driver s", "shuffle", "commit of state"]
+    rows = [
+        [
+            f"{s.executors} × {CORES} core",
+            f"{s.rate:,.0f}",
+            f"{efficiency[s.executors]:.2f}",
+            f"{sum(b.seconds for b in s.times) / len(s.times):.1f}",
+            f"{s.driver:.1f}",
+            f"{s.share('shuffle'):.1f} %",
+            f"{s.share('state'):.1f} %",
+        ]
+        for s in found
+    ]
+    how = (
+        f"{filled.records:,} snapshots of {filled.mean_bytes:,} bytes of {CLIENTS:,} clients on {PARTITIONS} "
+        f"partitions, batches of {BATCH:,}, {STATES} state partitions; Spark standalone, one worker for each executor "
+        f"in a control group of {CORES} core, driver and broker beside them; the second half of the batches. Shuffle "
+        "and commit: of the time of all tasks."
+    )
+    return Result(figures, how, [Table(head, rows)], [])
+
+
+def _scaled(lab: Lab, executors: int, package: Path, filled: Filled, batch: int) -> Scaled:
+    name = f"executors-{executors}"
+    log = lab.folder / f"{name}-events"
+    log.mkdir()
+    with ExitStack() as stack:
+        cluster = stack.enter_context(SparkCluster(lab.folder / f"{name}-spark", HEAP_MB + 400))
+        groups = [stack.enter_context(share(CORES)) for _ in range(executors)]
+        for group, worker in zip(groups, cluster.add(executors), strict=True):
+            if group is None:
+                raise ServiceError("no control groups of the CPU may be made here: be root, or delegate the controller")
+            join(group, worker.pid)
+
+        def launch(settings: Settings, config: Path) -> tuple[Sequence[str], Mapping[str, str]]:
+            events = {"spark__eventLog__enabled": "true", "spark__eventLog__dir": log.as_uri()}
+            # The first batch waits for all.
+            known = {"spark__cores__max": str(executors), "spark__scheduler__minRegisteredResourcesRatio": "1.0"}
+            return submission(cluster, settings, config, package, **events, **known)
+
+        with lab.monitor(
+            name, launch, shuffle_partitions=STATES, max_offsets_per_trigger=batch, heap_mb=HEAP_MB
+        ) as monitor:
+            monitor.work_off(TOPIC, filled.records, LIMIT_SECONDS)
+        # Before the groups go, what is in them has to.
+        for worker in list(cluster.workers):
+            cluster.lose(worker)
+    times = batches(log)
+    found = Scaled(executors, times[len(times) // 2 :])
+    print(f"  {executors} executors: {found.rate:,.0f} records/s, driver {found.driver:.1f} s a batch", flush=True)
+    return found

@@ -1,0 +1,133 @@
+"""Checkpoint, history and review on S3: a server that speaks it, Hadoop's own client, Spark and Delta as they are."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from moto.server import ThreadedMotoServer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+
+from clienthealth.errors import SettingsError
+from clienthealth.review.actions import FILE
+from clienthealth.review.period import period
+from clienthealth.review.queries import build
+from clienthealth.review.render import write
+from clienthealth.settings import MonitorSettings, Settings
+from clienthealth.streaming import history
+from clienthealth.streaming.checkpoint import Checkpoint
+from clienthealth.streaming.files import Files, fetched, probe, put
+from clienthealth.streaming.maintenance import maintain
+from clienthealth.streaming.session import _everywhere
+from clienthealth.streaming.stepping import Quality
+
+BUCKET = "s3a://health"
+SETTINGS = Settings(monitor=MonitorSettings(checkpoint=f"{BUCKET}/checkpoints", history=f"{BUCKET}/history"))
+MINUTE_MS = int(datetime(2026, 11, 9, 1, tzinfo=UTC).timestamp() * 1000)
+
+
+@pytest.fixture(scope="module")
+def store(spark: SparkSession) -> Iterator[str]:
+    """The address of the server; the session reaches it with the options that the settings give a checkpoint on S3."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    address = f"http://{host}:{port}"
+    urllib.request.urlopen(urllib.request.Request(f"{address}/health", method="PUT")).close()
+    name = "spark.sql.streaming.checkpointFileManagerClass"
+    options = {
+        "fs.s3a.endpoint": address,
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.access.key": "health",
+        "fs.s3a.secret.key": "secret",
+        "fs.s3a.endpoint.region": "us-east-1",
+        "fs.s3a.attempts.maximum": "2",
+        "fs.s3a.retry.limit": "1",
+        name: _everywhere(SETTINGS)[name],
+    }
+    for key, value in options.items():
+        spark.conf.set(key, value)
+    yield address
+    for key in options:
+        spark.conf.unset(key)
+    server.stop()
+
+
+def test_a_query_goes_on_where_its_checkpoint_stands(spark: SparkSession, store: str, tmp_path: Path) -> None:
+    root, checkpoint = SETTINGS.monitor.history, f"{SETTINGS.monitor.checkpoint}/monitor"
+    history.create(spark, root)
+    totals: list[tuple[int, int]] = []
+
+    def written(batch: DataFrame, number: int) -> None:
+        totals.append((number, batch.collect()[0]["total"]))
+        # Each batch comes twice, as after a crash between its results and its commit.
+        for _ in range(2):
+            history.append_quality(spark, root, [Quality(MINUTE_MS, "metrics", 1)], "query", number)
+
+    for count in (3, 4):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / f"{count}.txt").write_text("a\n" * count)
+        query = (
+            spark.readStream.text(str(tmp_path / "in"))
+            .groupBy("value")
+            .applyInPandasWithState(
+                _summed,  # type: ignore[arg-type]
+                "total int",
+                "total int",
+                "update",
+                GroupStateTimeout.NoTimeout,
+            )
+            .writeStream.option("checkpointLocation", checkpoint)
+            .outputMode("update")
+            .trigger(availableNow=True)
+            .foreachBatch(written)
+            .start()
+        )
+        assert query.awaitTermination(120)
+    assert totals == [(0, 3), (1, 7)]
+    assert history.read(spark, root, "quality").count() == 2
+    found = Checkpoint(spark, checkpoint)
+    assert found.pending() is None
+    assert found.read("commits/1") is not None
+    found.write("run.json", '{"running": true}')
+    assert json.loads(found.read("run.json") or "") == {"running": True}
+
+
+def _summed(key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+    total = sum(map(len, frames)) + (state.get[0] if state.exists else 0)
+    state.update((total,))
+    yield pd.DataFrame({"total": [total]})
+
+
+def test_a_review_is_made_of_it_and_written_there(spark: SparkSession, store: str, tmp_path: Path) -> None:
+    root, out = f"{BUCKET}/reviewed", f"{BUCKET}/reports/2026-W46"
+    history.create(spark, root)
+    history.append_quality(spark, root, [Quality(MINUTE_MS, "metrics", 5, 1)], "query", 0)
+    action = '[[action]]\ntitle = "Fix it"\nowner = "orders"\ndue = 2026-11-20\n'
+    Files(spark, f"{BUCKET}/reports").write(FILE, action)
+    folder = fetched(spark, out, tmp_path, FILE)
+    week = period(None, None, "2026-W46", datetime(2026, 11, 20, tzinfo=UTC))
+    review = build(spark, replace(SETTINGS), week, folder / FILE, root)
+    assert [(found.title, found.owner) for found in review.actions] == [("Fix it", "orders")]
+    put(spark, write(review, folder), out)
+    found = json.loads(Files(spark, out).read("review.json") or "")
+    assert (found["period"]["from"][:10], found["quality"]["inputs"][0]["records"]) == ("2026-11-09", 5)
+    assert "<html" in (Files(spark, out).read("review.html") or "")
+
+
+def test_the_doctor_tries_to_write(spark: SparkSession, store: str) -> None:
+    assert probe(spark, f"{BUCKET}/checkpoints") is None
+    assert "nowhere" in (probe(spark, "s3a://nowhere/checkpoints") or "")
+
+
+def test_two_writers_of_a_table_are_refused(spark: SparkSession, store: str) -> None:
+    with pytest.raises(SettingsError, match="stop the monitor and say --alone"):
+        list(maintain(spark, f"{BUCKET}/history", 400, datetime(2026, 11, 20, tzinfo=UTC).date()))

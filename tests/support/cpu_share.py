@@ -1,0 +1,43 @@
+"""Shares of the machine's CPU for processes, by control groups: what runs within one never gets more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+ROOT = Path("/sys/fs/cgroup")
+PERIOD_US = 100_000
+
+
+@contextmanager
+def share(cores: float) -> Iterator[Path | None]:
+    """A control group of so many cores, to be joined (`join`); None where none may be made."""
+    first = (ROOT / "cgroup.controllers").exists()
+    group = (ROOT if first else ROOT / "cpu") / f"kafka-health-{uuid4()}"
+    quota = round(cores * PERIOD_US)
+    try:
+        if first:
+            (ROOT / "cgroup.subtree_control").write_text("+cpu", encoding="ascii")
+        group.mkdir()
+        if first:
+            (group / "cpu.max").write_text(f"{quota} {PERIOD_US}", encoding="ascii")
+        else:
+            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US), encoding="ascii")
+            (group / "cpu.cfs_quota_us").write_text(str(quota), encoding="ascii")
+    except OSError:
+        with suppress(OSError):
+            group.rmdir()
+        yield None
+        return
+    try:
+        yield group
+    finally:
+        with suppress(OSError):
+            group.rmdir()
+
+
+def join(group: Path, pid: int) -> None:
+    """Put a process into a group; what it starts from now on is there too."""
+    (group / "cgroup.procs").write_text(str(pid), encoding="ascii")

@@ -1,0 +1,153 @@
+"""A Spark standalone cluster on this machine, from the installed pyspark, and how the monitor is submitted to it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import pyspark
+
+from clienthealth.platform import jars
+from clienthealth.platform.java import java
+from clienthealth.settings import Settings
+from clienthealth.streaming.session import submit_options
+from deploy.demo.processes import Process, free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+SPARK_HOME = Path(pyspark.__file__).parent
+START_SECONDS = 90.0
+EXECUTOR = "CoarseGrainedExecutorBackend"
+#: Masters and workers do nothing but start others.
+FRUGAL = {"SPARK_DAEMON_MEMORY": "128m", "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+
+
+class SparkCluster:
+    """A master and workers of one core each. `folder`: logs and the folders of workers. Use it as a context manager."""
+
+    def __init__(self, folder: Path, memory_mb: int) -> None:
+        self.folder, self._memory_mb = folder, memory_mb
+        self._port, self._web = free_port(), free_port()
+        self._master: Process | None = None
+        self.workers: list[Process] = []
+        self._started = 0
+
+    @property
+    def url(self) -> str:
+        """What programs are submitted to."""
+        return f"spark://127.0.0.1:{self._port}"
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What Spark's own scripts need."""
+        return {
+            "SPARK_HOME": str(SPARK_HOME),
+            "JAVA_HOME": str(Path(java()).resolve().parent.parent),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+
+    def __enter__(self) -> Self:
+        self._master = self._start("master", "master.Master", self._port, self._web)
+        self._master.wait_until(lambda: self.state() is not None, START_SECONDS)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in (*self.workers, self._master):
+            if process is not None:
+                process.kill()
+
+    def add(self, count: int) -> Sequence[Process]:
+        """Start workers, and wait until the master knows them."""
+        assert self._master is not None
+        before = self.alive()
+        new = []
+        for _ in range(count):
+            self._started += 1
+            name = f"worker-{self._started}"
+            options = ("--cores", "1", "--memory", f"{self._memory_mb}m", "--work-dir", str(self.folder / name))
+            new.append(self._start(name, "worker.Worker", free_port(), free_port(), *options, self.url))
+        self.workers += new
+        self._master.wait_until(lambda: self.alive() >= before + count, START_SECONDS)
+        return new
+
+    def lose(self, worker: Process) -> None:
+        """kill -9 of a worker and all that it runs, as when its machine is lost."""
+        self.workers.remove(worker)
+        worker.kill()
+
+    def state(self) -> dict[str, Any] | None:
+        """What the master says of itself, None while it does not answer."""
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self._web}/json/", timeout=5) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+        return None
+
+    def alive(self) -> int:
+        """How many workers the master counts on."""
+        return int((self.state() or {}).get("aliveworkers", 0))
+
+    def executors(self) -> Mapping[int, str]:
+        """The JVMs of executors: process id → command line."""
+        leaders = {worker.pid for worker in self.workers}
+        found = {}
+        for place in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                session = int((place / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[3])
+                command = (place / "cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ")
+                if session in leaders and EXECUTOR in command:
+                    found[int(place.name)] = command
+        return found
+
+    def _start(self, name: str, program: str, port: int, web: int, *options: str) -> Process:
+        command = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{program}"]
+        command += ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web), *options]
+        return Process(name, command, self.folder / f"{name}.log", environment={**self.environment, **FRUGAL})
+
+
+def bare_python(folder: Path) -> Path:
+    """A Python with all that we depend on and without ourselves: we are where a wheel is, or nowhere."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (packages,) = (folder / "lib").glob("python*/site-packages")
+    # A .pth file there is not followed, and an editable install is one.
+    (packages / "dependencies.pth").write_text(f"{SPARK_HOME.parent}\n", encoding="utf-8")
+    return folder / "bin" / "python"
+
+
+def submission(
+    cluster: SparkCluster, settings: Settings, config: Path, package: Path, **options: str
+) -> tuple[list[str], Mapping[str, str]]:
+    """The command that submits the monitor to a cluster as deploy/README.md says, and its environment.
+
+    `options`: of Spark, `__` for a point.
+    """
+    folder = config.parent
+    properties = folder / "monitor.conf"
+    told = {**submit_options(settings, cluster=False), **{n.replace("__", "."): v for n, v in options.items()}}
+    properties.write_text("".join(f"{name} {value}\n" for name, value in told.items()), encoding="utf-8")
+    python = str(bare_python(folder / "python"))
+    command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, "--deploy-mode", "client"]
+    command += ["--properties-file", str(properties), "--jars", ",".join(map(str, jars.classpath("spark")))]
+    # Spark looks into archives named .zip alone; and beside the program lies nothing that Python could take instead.
+    archive, program = (
+        Path(shutil.copy(file, folder / name))
+        for file, name in ((package, "kafka_client_health.zip"), (ROOT / "jobs" / "monitor.py", "monitor.py"))
+    )
+    command += ["--py-files", str(archive), str(program), "--config", str(config)]
+    return command, {**cluster.environment, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+
+
+def asked(port: int, what: str) -> Any:
+    """What the driver's own user interface says, None while it does not answer."""
+    base = f"http://127.0.0.1:{port}/api/v1/applications"
+    with suppress(OSError, ValueError, IndexError):
+        with urllib.request.urlopen(base, timeout=5) as answer:
+            (application,) = json.load(answer)
+        with urllib.request.urlopen(f"{base}/{application['id']}/{what}", timeout=5) as answer:
+            return json.load(answer)
+    return None
