@@ -7,6 +7,7 @@ was found is kept as JSON in a folder, for the page.
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.bench import canonical
 from tests.bench.lab import Lab, Monitor
 from tests.bench.publish import ends
+from tests.bench.results import conditions
 from tests.bench.templates import INTERVAL_MS, values
 from tests.chaos.onlookers import NEXT_SECONDS, Onlookers, told
 
@@ -55,10 +57,12 @@ class Found:
 
 def run(name: str, share: float, folder: Path) -> Found:
     """One flood, kept in the folder if it was a whole one. Raises ServiceError where the monitor ends."""
-    found = Found(name)
+    found, load = Found(name), os.getloadavg()[0]
     with Lab() as lab:
         lab.topics()
         FLOODS[name](lab, share, found)
+    known = conditions(load, 0.0)
+    found.lines.append(", ".join(f"{what}: {known[what]}" for what in ("date", "commit", "load before", "CPU")))
     if share == 1:
         (folder / f"flood-{name}.json").write_text(json.dumps(asdict(found), indent=1), encoding="utf-8")
     return found
