@@ -11,7 +11,8 @@ import pytest
 from alerts import build
 from alerts.runbook_heads import with_head
 from alerts.yaml_text import Node, document
-from clienthealth.settings import LinkSettings, Settings
+from clienthealth.errors import SettingsError
+from clienthealth.settings import LinkSettings, PrometheusSettings, Settings
 from tests.support.alert_rules import ROOT, RULE_FILES, read
 
 
@@ -45,6 +46,30 @@ def test_own_addresses_replace_every_placeholder(tmp_path: Path) -> None:
     rule = read((tmp_path / "rules/watchdog.yml").read_text("utf-8"))["groups"][0]["rules"][0]
     assert rule["annotations"]["runbook_url"] == "https://wiki.example.org/kafka/monitor-health"
     assert rule["annotations"]["dashboard_url"] == "https://grafana.example.org/d/kafka-client-health-monitor"
+
+
+OWN_LABELS = replace(
+    Settings(), prometheus=PrometheusSettings(keep_labels=("cluster", "region"), labels={"stage": "prod"})
+)
+
+
+def test_labels_of_the_settings_are_kept_by_every_rule_and_route(tmp_path: Path) -> None:
+    written = build.write(tmp_path, OWN_LABELS, dry_run=False)
+    rules = "".join(path.read_text("utf-8") for path in written if path.parent.name == "rules")
+    kept = "cluster, region, stage"
+    assert rules.count(f"by ({kept}") > 100 and f"on ({kept}" in rules
+    assert "cluster=%q,region=%q,stage=%q,service=%q" in rules
+    assert "$labels.cluster $labels.region $labels.stage $labels.service" in rules
+    assert not re.search(r"\benv\b", rules), "no rule is left with the labels of others"
+    alertmanager = read((tmp_path / "alertmanager.yml").read_text("utf-8"))
+    assert alertmanager["route"]["group_by"][:4] == ["alertname", "cluster", "region", "stage"]
+    assert all({"cluster", "region", "stage"} <= set(rule["equal"]) for rule in alertmanager["inhibit_rules"])
+
+
+def test_rules_without_any_label_to_keep_apart_by_are_an_error() -> None:
+    settings = replace(Settings(), prometheus=PrometheusSettings(keep_labels=()))
+    with pytest.raises(SettingsError, match="keep_labels must name a label"):
+        build.rules(settings, dry_run=False)
 
 
 def test_runbook_without_a_place_for_its_head_is_an_error() -> None:

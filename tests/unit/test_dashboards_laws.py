@@ -16,7 +16,7 @@ import pytest
 from alerts.rule import UID_LENGTH
 from alerts.slo import BURNS
 from clienthealth.modes import modes
-from clienthealth.settings import LinkSettings, ReviewSettings, Settings
+from clienthealth.settings import LinkSettings, PrometheusSettings, ReviewSettings, Settings
 from clienthealth_exporters.prometheus.limits import LIMITS
 from clienthealth_exporters.prometheus.series import ALL_FAMILIES
 from dashboards.build import boards
@@ -153,6 +153,14 @@ def test_settings_reach_the_dashboards() -> None:
         v["name"]: v["query"] for v in boards(settings)["review"]["templating"]["list"] if v["type"] == "constant"
     }
     assert constants == {"status_page": "https://kafka.example.org", "slo_target": "0.99"}
+
+
+def test_labels_of_the_settings_choose_and_keep_apart() -> None:
+    settings = Settings(prometheus=PrometheusSettings(keep_labels=("cluster",), labels={"stage": "prod"}))
+    for board in boards(settings).values():
+        assert [v["name"] for v in board["templating"]["list"]][1:3] == ["cluster", "stage"]
+        text = json.dumps(board)
+        assert 'cluster=~\\"$cluster\\", stage=~\\"$stage\\"' in text and "$env" not in text
 
 
 def test_nothing_of_one_machine_is_in_the_files() -> None:
