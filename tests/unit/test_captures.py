@@ -40,3 +40,39 @@ def test_confluents_serializers(name: str) -> None:
     assert snapshot.metrics == {"waiting-threads": 2.0}
     # JSON says what it is without its schema.
     assert bool(registry.asked) == (name != "json")
+
+
+@pytest.mark.parametrize(
+    ("name", "fmt"),
+    [
+        ("jolokia2.influx", "influx"),
+        ("jolokia2.json", "telegraf"),
+        ("prometheus-1.influx", "influx"),
+        ("prometheus-2.influx", "influx"),
+        ("prometheus-2.json", "telegraf"),
+        ("prometheus-2.prom", "prometheus_text"),
+    ],
+)
+def test_telegraf(name: str, fmt: str) -> None:
+    content = (CAPTURES / "telegraf" / name).read_bytes()
+    # A record of its Kafka output is a metric: a line, or a page.
+    found: dict[str, float] = {}
+    topics: dict[str, float] = {}
+    for record in [content] if fmt == "prometheus_text" else content.splitlines():
+        decoded = metrics(name, record)
+        assert (decoded.format, decoded.errors) == (fmt, [])
+        for snapshot in decoded.snapshots:
+            who = snapshot.client
+            assert (who.client_id, who.kind, who.host) == ("shop-producer", "producer", "scraper")
+            assert who.instance is not None and who.instance.startswith("scraper:")
+            found |= snapshot.metrics
+            for topic in snapshot.topics:
+                assert topic.topic == "orders_v2"
+                topics |= topic.metrics
+    assert found == {
+        "buffer-available-bytes": 33550000.0,
+        "buffer-total-bytes": 33554432.0,
+        "select-total": 713.0,
+        "waiting-threads": 0.0,
+    }
+    assert topics == {"record-send-total": 138.0}
