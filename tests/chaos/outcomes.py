@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from clienthealth.errors import InputError
+from tests.bench.results import conditions
 from tests.chaos.faults import Fault
 
 
@@ -54,6 +55,8 @@ class Outcomes:
         self._of: dict[int, Outcome] = {}
         #: How long it took, in all its parts, and the machine's load before.
         self.seconds, self.load = 0.0, os.getloadavg()[0]
+        #: Under which the newest of them was found.
+        self.conditions: dict[str, str] = {}
 
     def resume(self) -> None:
         """Go on where the file stands. Raises InputError where it is that of another campaign."""
@@ -63,7 +66,7 @@ class Outcomes:
         if found["campaign"] != self._campaign:
             raise InputError(f"{self._file} is of a campaign of other faults: leave out --resume to begin anew")
         self._of = {one["number"]: Outcome(**one) for one in found["outcomes"]}
-        self.seconds, self.load = found["seconds"], found["load"]
+        self.seconds, self.load, self.conditions = found["seconds"], found["load"], found["conditions"]
 
     def todo(self, faults: Sequence[Fault]) -> list[Fault]:
         """Those of the faults that have not passed."""
@@ -76,8 +79,9 @@ class Outcomes:
         if before is not None and before is not outcome:
             outcome.again = before.again + (not before.passed)
         self._of[outcome.number] = outcome
-        outcomes = [asdict(one) for one in self.all]
-        whole = {"campaign": self._campaign, "seconds": self.seconds, "load": self.load, "outcomes": outcomes}
+        self.conditions = conditions(self.load, self.seconds)
+        known = {"seconds": self.seconds, "load": self.load, "conditions": self.conditions}
+        whole = {"campaign": self._campaign, **known, "outcomes": [asdict(one) for one in self.all]}
         self._file.write_text(json.dumps(whole, indent=1), encoding="utf-8")
 
     @property

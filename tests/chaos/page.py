@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
-from tests.bench.results import conditions
 from tests.chaos.faults import KINDS
 from tests.chaos.floods import FLOODS, Found
 from tests.chaos.outcomes import Outcome, Outcomes
@@ -13,8 +12,8 @@ from tests.chaos.outcomes import Outcome, Outcomes
 
 def text(outcomes: Outcomes, faults: int, skipped: Mapping[str, str], seed: int, floods: Iterable[Found] = ()) -> str:
     """The page, in Markdown. `faults`: how many were meant."""
-    measured = conditions(outcomes.load, outcomes.seconds)
-    return "\n".join([*_lines(outcomes.all, faults, skipped, seed, measured), *_floods(floods)]) + "\n"
+    found = _lines(outcomes.all, faults, skipped, seed, outcomes.conditions)
+    return "\n".join([*found, *_floods(floods)]) + "\n"
 
 
 def _lines(
