@@ -139,14 +139,10 @@ def _java(
 #: Scala MBean (type, name) → metric of the client, metric of the topic. Meters are read by their Count.
 _SCALA: Mapping[tuple[str, str], tuple[str, str]] = {
     ("ConsumerFetcherManager", "MaxLag"): ("max-lag", ""),
-    ("ConsumerFetcherManager", "MinFetchRate"): ("min-fetch-rate", ""),
     ("ConsumerTopicMetrics", "MessagesPerSec"): ("messages-total", "messages-total"),
     ("FetchRequestAndResponseMetrics", "FetchRequestRateAndTimeMs"): ("fetch-requests-total", ""),
     ("FetcherLagMetrics", "ConsumerLag"): ("", "records-lag"),
     ("ZookeeperConsumerConnector", "FetchQueueSize"): ("", "queue-chunks"),
-    ("ZookeeperConsumerConnector", "KafkaCommitsPerSec"): ("commits-total", ""),
-    ("ZookeeperConsumerConnector", "OwnedPartitionsCount"): ("owned-partitions", ""),
-    ("ZookeeperConsumerConnector", "ZooKeeperCommitsPerSec"): ("commits-total", ""),
 }
 
 
@@ -165,9 +161,7 @@ def _scala(
     if topic is None:
         number = _number(value)
         if of_client and number is not None:
-            # KafkaCommitsPerSec and ZooKeeperCommitsPerSec are one metric: where the offsets go is no difference.
-            before = client.metrics.get(of_client, 0.0) if of_client == "commits-total" else 0.0
-            client.metrics[of_client] = before + number
+            client.metrics[of_client] = number
     elif of_topic:
         client.topic(
             topic,

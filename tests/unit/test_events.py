@@ -150,13 +150,12 @@ def test_who_is_spoken_of() -> None:
 
 def test_a_configuration_below_its_line_is_captured() -> None:
     text = LOG.format("INFO", "main", "org.apache.kafka.clients.producer.ProducerConfig", "ProducerConfig values: ")
-    below = (
-        "\n\tacks = -1\n\tbootstrap.servers = [h:9092]\n\tbuffer.memory = 4194304\n\tclient.id = p\n\tlinger.ms = 5\n"
-    )
+    options = ("acks = -1", "bootstrap.servers = [h:9092]", "client.id = p", "request.timeout.ms = 4000")
+    below = "".join(f"\n\t{option}" for option in options)
     [event] = events([line(text + below)])
     assert event.signature == "producer-config"
     assert event.client_id == "p"
-    assert event.captures["bufferMemory"] == "4194304"
+    assert event.captures["requestTimeoutMs"] == "4000"
 
 
 def test_a_whole_dump_is_one_dump() -> None:

@@ -284,13 +284,9 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
         (
             CONFIG,
             {
-                "acks": "-1",
                 "address": "[kafka-1:9092]",
-                "bufferMemory": "4194304",
                 "client": "orders",
                 "deliveryTimeoutMs": "8000",
-                "lingerMs": "0",
-                "maxBlockMs": "10000",
                 "requestTimeoutMs": "4000",
             },
         ),

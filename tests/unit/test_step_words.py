@@ -35,10 +35,12 @@ def configured(monitor: Stepped, client_id: str) -> dict[str, str]:
 
 def test_what_a_client_logged_of_its_options_is_known_as_long_as_it_reports_and_after_a_restart() -> None:
     monitor = Stepped(saved=True)
-    monitor.batch([told(0, "producer-config", "p", requestTimeoutMs="4000", acks="0", address="[k:9092]")], 5)
+    monitor.batch(
+        [told(0, "producer-config", "p", requestTimeoutMs="4000", deliveryTimeoutMs="9000", address="[k:9092]")], 5
+    )
     for second in range(10, 7200, 10):
         monitor.batch([snapshot(second, FULL)], second)
-    assert configured(monitor, "p") == {"request.timeout.ms": "4000", "acks": "0"}
+    assert configured(monitor, "p") == {"request.timeout.ms": "4000", "delivery.timeout.ms": "9000"}
 
 
 def test_options_that_are_logged_without_a_name_are_of_the_only_producer() -> None:

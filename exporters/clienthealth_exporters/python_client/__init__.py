@@ -12,8 +12,8 @@ From then on the application goes on as before, and every 10 s a snapshot of the
   not yet acknowledged (`queue-records`), by topic too; the time from `send()` to the acknowledgement
   (`ack-latency-avg`, `-max`); how long the application's callbacks hold up the producer's only thread
   (`callback-time-avg`, `-max`, `-p99`, all in ms), one that does not return counted with its time so far;
-- consumers: time in `poll()` (`poll-time-ms-total`, `poll-idle-ratio-avg`), since and between polls
-  (`last-poll-seconds-ago`, `time-between-poll-avg`, `-max`), records consumed, position and lag by partition, also of
+- consumers: time in `poll()` (`poll-idle-ratio-avg`), since and between polls
+  (`last-poll-seconds-ago`, `time-between-poll-max`), records consumed, position and lag by partition, also of
   consumers that never commit;
 - of both what kafka-python's own `metrics()` tells under the names that the monitor knows.
 

@@ -198,13 +198,13 @@ class ConsumerProbe:
             between = self._between.drain()
             ended, polling, consumed = self._last_ended, self._polling, self._consumed
             lags = [lag for _, _, lag in self._partitions.values()]
-        found: dict[str, float] = {"poll-time-ms-total": in_poll * 1000, "records-consumed-total": consumed}
+        found: dict[str, float] = {"records-consumed-total": consumed}
         if now > since:
             found["poll-idle-ratio-avg"] = min(1.0, (in_poll - before) / (now - since))
         if polling or ended is not None:
             found["last-poll-seconds-ago"] = 0.0 if polling or ended is None else now - ended
         if between is not None:
-            found |= {"time-between-poll-avg": between.avg * 1000, "time-between-poll-max": between.max * 1000}
+            found["time-between-poll-max"] = between.max * 1000
         if lags:
             found["records-lag-max"] = max(lags)
         return found

@@ -76,7 +76,6 @@ def _of_producer(stats: Object, brokers: list[Object]) -> dict[str, float | None
         "request-latency-avg": _mean(round_trip),
         "request-latency-max": _maximum(round_trip),
         "requests-in-flight": _total(broker.get("waitresp_cnt") for broker in brokers),
-        "response-total": known(stats.get("rx")),
         "metadata-age": min(_known(topic.get("metadata_age") for topic in topics), default=None),
     }
 
@@ -139,7 +138,6 @@ def _of_partition(partition: Object, producer: bool, waiting: float | None) -> d
     fields = {
         "records-lag": known(partition.get("consumer_lag")),
         "position": known(partition.get("app_offset")),
-        "stored-offset": known(partition.get("stored_offset")),
         "committed-offset": committed if committed is not None else known(partition.get("commited_offset")),
     }
     if producer:

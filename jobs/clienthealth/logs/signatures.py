@@ -458,13 +458,9 @@ SIGNATURES: tuple[Signature, ...] = (
         "producer-config",
         "ProducerConfig values:",
         r"ProducerConfig values:"
-        + _option("acks", "acks")
         + _option("bootstrap.servers", "address")
-        + _option("buffer.memory", "bufferMemory")
         + _option("client.id", "client", r"\S[^\n]{0,299}")
         + _option("delivery.timeout.ms", "deliveryTimeoutMs")
-        + _option("linger.ms", "lingerMs")
-        + _option("max.block.ms", "maxBlockMs")
         + _option("request.timeout.ms", "requestTimeoutMs"),
         "producer",
         NOT_CLOSED,

@@ -31,12 +31,10 @@ JAVA: Mapping[str, tuple[str, ...]] = {
         "record-send-rate",
         "record-retry-total",
         "record-error-total",
-        "response-total",
         "requests-in-flight",
         "connection-count",
         "connection-close-total",
         "metadata-age",
-        "metadata-wait-time-ns-total",
         "record-queue-time-avg",
         "record-queue-time-max",
         "request-latency-avg",
@@ -48,7 +46,6 @@ JAVA: Mapping[str, tuple[str, ...]] = {
         "select-total",
         "last-poll-seconds-ago",
         "poll-idle-ratio-avg",
-        "time-between-poll-avg",
         "time-between-poll-max",
         "connection-count",
     ),
@@ -59,15 +56,11 @@ JAVA: Mapping[str, tuple[str, ...]] = {
         "records-consumed-total",
         "records-consumed-rate",
         "fetch-total",
-        "fetch-rate",
-        "fetch-latency-avg",
-        "fetch-latency-max",
     ),
     "consumer-coordinator-metrics": (
         "assigned-partitions",
         "last-heartbeat-seconds-ago",
         "rebalance-total",
-        "commit-total",
     ),
 }
 
@@ -88,7 +81,6 @@ SHARED = frozenset(
         "io-ratio",
         "connection-count",
         "connection-close-total",
-        "response-total",
         "request-latency-avg",
         "request-latency-max",
     }
@@ -97,11 +89,7 @@ SHARED = frozenset(
 #: MBeans of the Scala consumer (0.8 to 1.1): `type/name/attribute` → our name.
 SCALA: Mapping[str, str] = {
     "ZookeeperConsumerConnector/FetchQueueSize/Value": "queue-chunks",
-    "ZookeeperConsumerConnector/OwnedPartitionsCount/Value": "owned-partitions",
-    "ZookeeperConsumerConnector/KafkaCommitsPerSec/Count": "commits-total",
-    "ZookeeperConsumerConnector/ZooKeeperCommitsPerSec/Count": "commits-total",
     "ConsumerFetcherManager/MaxLag/Value": "max-lag",
-    "ConsumerFetcherManager/MinFetchRate/Value": "min-fetch-rate",
     "ConsumerTopicMetrics/MessagesPerSec/Count": "messages-total",
     "FetchRequestAndResponseMetrics/FetchRequestRateAndTimeMs/Count": "fetch-requests-total",
     "FetcherLagMetrics/ConsumerLag/Value": "records-lag",
@@ -113,8 +101,6 @@ METRICBEAT: Mapping[str, str] = {
     "records_consumed": "records-consumed-total",
     "max_lag": "records-lag-max",
     "messages_in": "messages-total",
-    "kafka_commits": "commits-total",
-    "zookeeper_commits": "commits-total",
 }
 
 #: librdkafka's statistics: our name → where it stands there, and what to multiply it by to have our unit.
@@ -125,7 +111,6 @@ LIBRDKAFKA: Mapping[str, tuple[str, float]] = {
     "queue-records-limit": ("msg_max", 1),
     "record-send-total": ("txmsgs", 1),
     "records-consumed-total": ("rxmsgs", 1),
-    "response-total": ("rx", 1),
     "reply-queue": ("replyq", 1),
     "metadata-age": ("min topics.*.metadata_age", 1e-3),
     "connection-count": ("count brokers.*.state = UP", 1),
@@ -147,7 +132,6 @@ LIBRDKAFKA_PARTITION: Mapping[str, str] = {
     "records-consumed-total": "rxmsgs",
     "records-lag": "consumer_lag",
     "position": "app_offset",
-    "stored-offset": "stored_offset",
     "committed-offset": "committed_offset",
     "start-offset": "lo_offset",
     "end-offset": "hi_offset",
