@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from alerts.rule import Alert, Links, asked, by, dashboard_uid, on
+from alerts.rule import Alert, Links, asked, by, on
 from alerts.slo import PRESENT, clients
+from clienthealth.settings.links import dashboard_uid
 from clienthealth_exporters.prometheus.limits import LIMITS
 
 #: A deployment stops a service for minutes; one that comes and goes, as a job by the hour, was not there for long.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alerts.rule import CLIENT, Alert, Links, asked, by, dashboard_uid, on
+from alerts.rule import CLIENT, Alert, Links, asked, by, on
+from clienthealth.settings.links import dashboard_uid
 from clienthealth_exporters.prometheus.limits import LIMITS
 
 _BY = by(*CLIENT)

@@ -9,12 +9,11 @@ from urllib.parse import quote
 from alerts.yaml_text import Commented, Node, document
 from clienthealth.configuration.installation import KEPT, equals, listed, values
 from clienthealth.settings import Settings
+from clienthealth.settings.links import runbooks
 
 #: What the committed files carry where the settings name no Grafana: a place to search and replace.
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
 CLIENT = ("service", "host", "instance", "client_id")
-UID_PREFIX = "kafka-client-health"
-UID_LENGTH = 40
 
 
 def by(*labels: str) -> str:
@@ -47,7 +46,7 @@ class Links:
         links = settings.links
         status_page = links.status_page.rstrip("/")
         return cls(
-            runbooks=links.runbooks.rstrip("/") or f"{status_page}/runbooks",
+            runbooks=runbooks(links),
             dashboards=links.dashboards.rstrip("/") or GRAFANA_PLACEHOLDER,
             status_page=status_page,
         )
@@ -92,11 +91,6 @@ class Recording:
     name: str
     expr: str
     labels: Mapping[str, str] = field(default_factory=dict)
-
-
-def dashboard_uid(name: str) -> str:
-    """The uid of a dashboard; Grafana allows 40 characters."""
-    return f"{UID_PREFIX}-{name}"[:UID_LENGTH].rstrip("-")
 
 
 def rules_file(

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alerts.rule import Alert, Links, Recording, by, dashboard_uid
+from alerts.rule import Alert, Links, Recording, by
+from clienthealth.settings.links import dashboard_uid
 
 JUDGED = "service:kafka_client_judged:count"
 UNHEALTHY = "service:kafka_client_unhealthy:count"

@@ -15,9 +15,9 @@ from grafana_foundation_sdk.cog.variants import Dataquery
 from grafana_foundation_sdk.models import common
 from grafana_foundation_sdk.models import dashboard as model
 
-from alerts.rule import dashboard_uid
 from clienthealth.configuration.installation import keeping, kept_labels
 from clienthealth.settings import Settings
+from clienthealth.settings.links import dashboard_uid
 from dashboards.look import CRITICAL, WARNING
 from dashboards.panel import Panel
 from dashboards.scope import DATASOURCE, OF_KEPT, OF_SERVICE, TAG, variable

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from clienthealth.model import metric_names
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 
 #: The attributes of MBeans, by the name of the MBean.
@@ -36,8 +37,8 @@ _LAG_IN_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.records-lag")
 #: Clients without a client.id of their own are called after their group since 2.4.
 _NAMED_BY_GROUP = re.compile(r"consumer-(?P<group>.+)-\d+")
 
-#: What counters of the I/O thread were called from 1.0 to 3.0; later clients have both until 4.0.
-_UNTIL_3_0 = {"iotime-total": "io-time-ns-total", "io-waittime-total": "io-wait-time-ns-total"}
+#: Names of older clients → ours; clients of some versions have both.
+_FORMERLY = {old: name for name, before in metric_names.FORMERLY.items() for old in before}
 
 TopicKey = tuple[str, int | None, str | None]
 
@@ -67,7 +68,7 @@ class _Client:
             self.topics.setdefault(key, {})[name] = number
 
     def metric(self, name: str, value: object) -> None:
-        known, later = CLIENT_METRICS[self.kind], _UNTIL_3_0.get(name)
+        known, later = CLIENT_METRICS[self.kind], _FORMERLY.get(name)
         if name in known and (number := _number(value)) is not None:
             self.metrics[name] = number
         elif later is not None and later in known and (number := _number(value)) is not None:
@@ -136,14 +137,18 @@ def _java(
         client.group = by_group["group"] if by_group else None
 
 
+def _of_scala() -> dict[tuple[str, str], tuple[str, str]]:
+    """See _SCALA."""
+    found = {}
+    for bean, name in metric_names.SCALA.items():
+        kind, bean_name, _ = bean.split("/")
+        of_client = name if name in CLIENT_METRICS["legacy-consumer"] else ""
+        found[kind, bean_name] = of_client, name if name in TOPIC_METRICS else ""
+    return found
+
+
 #: Scala MBean (type, name) → metric of the client, metric of the topic. Meters are read by their Count.
-_SCALA: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("ConsumerFetcherManager", "MaxLag"): ("max-lag", ""),
-    ("ConsumerTopicMetrics", "MessagesPerSec"): ("messages-total", "messages-total"),
-    ("FetchRequestAndResponseMetrics", "FetchRequestRateAndTimeMs"): ("fetch-requests-total", ""),
-    ("FetcherLagMetrics", "ConsumerLag"): ("", "records-lag"),
-    ("ZookeeperConsumerConnector", "FetchQueueSize"): ("", "queue-chunks"),
-}
+_SCALA = _of_scala()
 
 
 def _scala(

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from clienthealth.review.period import Period
 from clienthealth.settings import LinkSettings
+from clienthealth.settings.links import dashboard_uid, runbooks
 
 #: A dashboard shows this much before the onset and after the end.
 MARGIN = timedelta(minutes=15)
@@ -30,17 +31,11 @@ class Links:
             "var-service": service,
             "var-client_id": client_id,
         }
-        return f"{self.settings.dashboards.rstrip('/')}/d/{dashboard_uid(mode)}?{urlencode(query)}"
+        return f"{self.settings.dashboards.rstrip('/')}/d/{dashboard_uid(f'mode-{mode}')}?{urlencode(query)}"
 
     def runbook(self, mode: str) -> str:
         """The runbook of a failure mode."""
-        base = self.settings.runbooks or f"{self.settings.status_page.rstrip('/')}/runbooks"
-        return f"{base.rstrip('/')}/{mode}"
-
-
-def dashboard_uid(mode: str) -> str:
-    """The uid of a failure mode's dashboard, as the dashboards and alerts have it (Grafana allows 40 characters)."""
-    return f"kafka-client-health-mode-{mode}"[:40].rstrip("-")
+        return f"{runbooks(self.settings)}/{mode}"
 
 
 def _ms(moment: datetime) -> int:
