@@ -149,14 +149,16 @@ def _of_scala() -> dict[tuple[str, str], tuple[str, str]]:
 
 #: Scala MBean (type, name) → metric of the client, metric of the topic. Meters are read by their Count.
 _SCALA = _of_scala()
+_NO_METRIC = ("", "")
 
 
 def _scala(
     clients: dict[tuple[str, str], _Client], properties: Mapping[str, str], attributes: Mapping[str, Any]
 ) -> None:
-    mapped = _SCALA.get((properties.get("type", ""), properties["name"]))
+    mapped = _SCALA.get((properties.get("type", ""), properties["name"]), _NO_METRIC)
     client_id = properties.get("clientId")
-    if mapped is None or client_id is None or "brokerHost" in properties:
+    # An MBean without a metric of ours may still name the client's group.
+    if (mapped is _NO_METRIC and "groupId" not in properties) or client_id is None or "brokerHost" in properties:
         return
     client = clients.setdefault(("legacy-consumer", client_id), _Client("legacy-consumer"))
     client.group = properties.get("groupId", client.group)

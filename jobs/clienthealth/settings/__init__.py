@@ -74,7 +74,7 @@ class MonitorSettings(Checked):
         at_most=100_000,
     )
     future_seconds: int = setting(300, "a record further ahead of the clock is a reject", at_least=0)
-    max_record_bytes: int = setting(4_194_304, "a larger record is a reject", at_least=1000)
+    max_record_bytes: int = setting(4_194_304, "a larger record is a reject", at_least=1)
     #: Spark refuses to start with less than 471 MB.
     heap_mb: int = setting(1024, "heap of Spark's JVM; Python workers need 100 to 300 MB each beside it", at_least=512)
     max_clients: int = setting(
