@@ -5,11 +5,14 @@ With KAFKA_HEALTH_SCREENSHOTS set to a folder, the pictures for the documentatio
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import threading
+import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +21,10 @@ import pytest
 
 from clienthealth.platform.web import Request, Response, Server
 from clienthealth.settings import PrometheusSettings, Settings
+from clienthealth_exporters.prometheus import status_page
 from clienthealth_exporters.prometheus.exporter import PROBES, Exporter
 from clienthealth_exporters.prometheus.states import States
+from tests.support import browser
 from tests.support.health_records import NOW_MS, deadlock, group, healthy, record, verdict, wire
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -102,6 +107,54 @@ def test_nothing_is_wider_than_the_screen(server: Server, tmp_path: Path, width:
     content, screen, height = map(int, found.groups())
     assert (screen, height > 900) == (width, True)
     assert content <= screen, f"{path} is {content} px wide on a screen of {screen} px"
+
+
+@pytest.mark.parametrize("clients", [10, 10_000])
+def test_a_fleet_on_a_desktop_and_on_a_phone(clients: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is too wide or hard to read; a refresh keeps scroll and opened parts; scripts are not needed."""
+    modules = browser.node_modules()
+    monkeypatch.setattr(status_page, "REFRESH_SECONDS", 1)
+    states = States(Settings(), clock=lambda: NOW_MS / 1000)
+    for number in range(clients):
+        names = {"service": f"service-{number % 200}", "instance": f"pod-{number}:7"}
+        states.put(*wire(deadlock(**names) if number % 10 == 0 else healthy(number, **names)))
+    inner = Exporter(Settings(), states, lambda: None, clock=lambda: NOW_MS / 1000)
+
+    def answer(request: Request) -> Response:
+        if request.path == "/change":
+            for number in range(clients):
+                names = {"service": "just-came", "instance": f"pod-{number}:8"}
+                states.put(*wire(deadlock(**names) if number % 10 == 0 else healthy(number, **names)))
+            return Response("done")
+        return inner(request)
+
+    paths = ["/", "/client?service=service-0&instance=pod-0%3A7&client_id=order-producer", "/fleet"]
+    with Server(PrometheusSettings(port=0), answer, PROBES) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        urllib.request.urlopen(server.url).read()
+        first_bytes = min(_first_byte(f"{server.url}{paths[0]}") for _ in range(5))
+        script = str(browser.SCRIPT.with_name("status_page_check.mjs"))
+        command = [str(browser.NODE), script, str(modules / "node_modules"), str(CHROMIUM), server.url, *paths]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+        server.shutdown()
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert first_bytes <= 0.3
+    for look in found["looks"]:
+        assert look["wide"] <= look["width"], look
+        assert look["passes"] > 15 and look["bad"] == [], look
+    before, after = found["refresh"]["before"], found["refresh"]["after"]
+    assert before[1] is False and after == {"scroll": before[0], "same": True, "open": True}
+    assert found["refresh"]["refused"] == [], "the page's own policy lets its script run"
+    assert found["copy"] == {"shown": True}
+    assert found["plain"]["text"] > 300 and found["plain"]["reload"] == 1
+
+
+def _first_byte(url: str) -> float:
+    began = time.monotonic()
+    with urllib.request.urlopen(url) as answer:
+        answer.read(1)
+    return time.monotonic() - began
 
 
 @pytest.mark.parametrize(("name", "width", "height"), [("desktop", 1200, 1500), ("phone", 390, 1700)])

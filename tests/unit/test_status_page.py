@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -14,9 +15,10 @@ from clienthealth.model import wording
 from clienthealth.modes import modes
 from clienthealth.platform.web import Request
 from clienthealth.settings import LinkSettings, Settings
-from clienthealth_exporters.prometheus import runbook_pages
+from clienthealth_exporters.prometheus import history, runbook_pages
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.markdown import html
+from clienthealth_exporters.prometheus.plots import plot
 from clienthealth_exporters.prometheus.states import States
 from tests.support.health_records import NOW_MS, deadlock, group, healthy, record, verdict, wire
 
@@ -122,7 +124,8 @@ def test_hostile_text_never_becomes_markup() -> None:
     queue = record(kind="consumer", service=EVIL, indicators={"queues": [{"topic": EVIL, "used_ratio": 1}]})
     for page in (get(ill, lag, queue), get(ill, query={"q": EVIL}), get(path="/client", query={"service": EVIL})):
         tags = parsed(page).tags
-        assert not [tag for tag, _ in tags if tag in ("script", "img", "iframe", "link", "object")]
+        assert not [tag for tag, _ in tags if tag in ("img", "iframe", "link", "object")]
+        assert [a["src"] for tag, a in tags if tag == "script"] in ([], ["/page.js"])
         assert not [name for _, attributes in tags for name in attributes if name.startswith("on")]
         assert not [a for _, a in tags if (a.get("href") or "").lower().startswith(("javascript:", "data:"))]
 
@@ -132,7 +135,7 @@ TURNING = "\u202eevil\u05d0"
 
 
 class _Bare(HTMLParser):
-    """The text outside of <bdi>, <title> and <style>."""
+    """The text outside of <bdi>, <title>, <style> and <option>: an option is a line by itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -140,11 +143,11 @@ class _Bare(HTMLParser):
         self.found: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("bdi", "title", "style"):
+        if tag in ("bdi", "title", "style", "option"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in ("bdi", "title", "style"):
+        if tag in ("bdi", "title", "style", "option"):
             self.open.pop()
 
     def handle_data(self, data: str) -> None:
@@ -183,7 +186,7 @@ def test_lone_surrogates_can_be_sent() -> None:
 def test_nothing_is_fetched_from_elsewhere() -> None:
     for page in (get(deadlock(), group()), runbook_pages.page("producer-callback-deadlock") or ""):
         assert "url(" not in page and "@import" not in page
-        assert not [a for _, a in parsed(page).tags if "src" in a]
+        assert {a["src"] for _, a in parsed(page).tags if "src" in a} <= {"/page.js"}
 
 
 @pytest.mark.parametrize(
@@ -212,16 +215,135 @@ def test_find_and_not_found() -> None:
     assert "No client matches “nothing”" in text(get(*records, query={"q": "nothing"}))
 
 
-def test_thousands_of_healthy_clients_are_collapsed_and_limited() -> None:
-    page = get(*(healthy(number) for number in range(1_000)), deadlock())
-    assert '<details class="list"><summary><strong>Healthy</strong> <span class="muted">1000</span>' in page
-    assert "600 more are not shown" in text(page)
-    assert len(page) < 700_000
+def test_thousands_of_clients_are_on_pages_the_worst_first() -> None:
+    records = [*(healthy(number) for number in range(1_000)), *(deadlock(instance=f"i-{n}") for n in range(100))]
+    first, second, last = (get(*records, query={"page": page}) for page in ("1", "2", "99"))
+    assert first.count("<article") == 60 and second.count("<article") == 40
+    assert '<strong>Healthy</strong> <span class="muted">1000</span>' in second and second.count("<tr>") == 21
+    assert "page 1 of 19, 1100 clients" in text(first) and "page 19 of 19" in text(last)
+    assert 'rel="next" href="/?page=2"' in first and 'rel="prev"' not in first and 'rel="next"' not in last
+    assert len(first) < 300_000
 
 
-def test_hundreds_of_ill_clients_are_limited() -> None:
-    page = get(*(deadlock(instance=f"i-{number}") for number in range(100)))
-    assert page.count("<article") == 60 and "40 more are not shown" in text(page)
+FILTERED: list[dict[str, Any]] = [
+    deadlock(),
+    healthy(1),
+    healthy(2, kind="consumer"),
+    group("order-workers", cluster="prod-eu"),
+    group("mailers", cluster="prod-us"),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({"service": "billing"}, {"bill-1:77", "bill-2:77"}),
+        ({"status": "confirmed"}, {"web-7:31337"}),
+        ({"mode": "producer-callback-deadlock"}, {"web-7:31337"}),
+        ({"mode": "consumer-stalled"}, set[str]()),
+        ({"cluster": "prod-us"}, {"prod-us"}),
+        ({"library": "java", "service": "billing", "q": "bill-2"}, {"bill-2:77"}),
+        (
+            {"version": "3.9.1", "status": "ok", "page": "x", "kind": "y"},
+            {"bill-1:77", "bill-2:77", "prod-eu", "prod-us"},
+        ),
+    ],
+)
+def test_filters_stand_in_the_address(query: dict[str, str], names: set[str]) -> None:
+    page = get(*FILTERED, query=query)
+    shown = set(re.findall(r"instance=([^&\"]+)", page))
+    assert {unquote(name) for name in shown} == names
+    for name, value in query.items():
+        if name in ("service", "status", "mode") and names:
+            assert f'value="{value}" selected' in page
+
+
+def test_only_what_differs_can_be_filtered_by() -> None:
+    page = get(healthy(1), healthy(2))
+    assert "<select" not in page
+    assert 'name="service"' in get(*FILTERED) and "billing\u2069 (2)" in get(*FILTERED)
+    many = get(*(healthy(number, service=f"s-{number}") for number in range(60)))
+    assert '<datalist id="services">' in many and '<option value="s-7">' in many
+
+
+def test_counts_lead_to_the_clients_that_they_count() -> None:
+    assert 'href="/?service=billing&amp;status=ok"' in get(*FILTERED, query={"service": "billing"})
+
+
+def tracked(seconds: int, step: int = 30) -> list[dict[str, Any]]:
+    """A producer whose buffer fills from empty to full, and which is deadlocked from the middle on."""
+    found = []
+    for back in range(seconds, -1, -step):
+        share = 1 - back / seconds
+        one = deadlock(end_ms=NOW_MS - back * 1000) if share > 0.5 else healthy(0, **WHO, end_ms=NOW_MS - back * 1000)
+        one["indicators"] = {**one["indicators"], "buffer_used_ratio": {"last": share, "max": share}}
+        found.append(one)
+    return found
+
+
+WHO = {"service": "orders-api", "host": "web-7", "instance": "web-7:31337", "client_id": "order-producer"}
+NAMED = {name: WHO[name] for name in ("service", "instance", "client_id")}
+
+
+def test_a_clients_page_shows_its_last_hour_and_says_it_in_words() -> None:
+    page = get(*tracked(1800), path="/client", query=NAMED)
+    (line,) = re.findall(r'aria-label="(Buffer, last hour[^"]*)"', page)
+    assert line == "Buffer, last hour: 0 % to 100 %, last 100 %, 61 readings"
+    (points,) = re.findall(r'aria-label="Buffer.*?<polyline points="([^"]+)"', page)
+    drawn = [tuple(map(float, point.split(","))) for point in points.split()]
+    assert drawn[0] == (120.0, 55.0) and drawn[-1] == (240.0, 1.0) and len(drawn) == 61
+
+
+def test_a_clients_page_has_its_incidents_and_what_can_be_copied() -> None:
+    page = get(*tracked(600), path="/client", query=NAMED)
+    said = text(page)
+    assert "Incidents" in said and "producer-callback-deadlock: confirmed, and still is" in said
+    assert "20:59:30 UTC producer-callback-deadlock: confirmed" in said
+    assert "Kafka threads in its newest dumps" in said and "FutureRecordMetadata.get" in said
+    assert 'data-copy="evidence-text" hidden' in page and "client-metrics/2@88123" in said
+    assert "What is known of it" in said and "4194304.0" in said
+
+
+def test_a_plot_has_gaps_where_nothing_is_known() -> None:
+    points = [
+        (NOW - 600, 0.2),
+        (NOW - 570, 0.3),
+        (NOW - 540, None),
+        (NOW - 510, 0.4),
+        (NOW - 100, 0.5),
+        (NOW - 70, 0.5),
+    ]
+    found = plot("Buffer", points, NOW)
+    assert found.count("<polyline") == 2 and found.count("<circle") == 1
+    assert plot("Lag", [(NOW, None)], NOW) == ""
+
+
+def test_the_fleet_by_hour_by_version_and_who_went_silent() -> None:
+    ill = [deadlock(end_ms=NOW_MS - hours * 3_600_000, instance=f"i-{hours}") for hours in (0, 2)]
+    fine = [healthy(number) for number in range(30)]
+    away = healthy(99, departed=True)
+    page = get(*ill, *fine, away, path="/fleet")
+    cells = re.findall(r'<td class="(\w+)"', re.split("<tr>", page)[2])
+    assert cells[-1] == "bad" and cells[-3] == "bad" and cells[-2] == "none" and len(cells) == 24
+    said = text(page)
+    assert "java 3.9.1 32 1" in said
+    assert "billing / invoices bill-99:77 has ended 21:04:00 UTC" in said
+    assert 'href="/?service=billing"' in page
+
+
+def test_memory_of_the_last_hour_is_bounded_and_keeps_the_unhealthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "MAX_CLIENTS", 3)
+    states = States(Settings(), clock=lambda: NOW)
+    for number in range(4):
+        states.put(*wire(healthy(number)))
+    states.put(*wire(deadlock()))
+    kept = [states.history.of(f"billing|bill-{number}:77|invoices") is not None for number in range(4)]
+    assert kept == [False, True, True, False]
+    track = states.history.of("orders-api|web-7:31337|order-producer")
+    assert track is not None
+    for point in range(1, 500):
+        states.put(*wire(deadlock(end_ms=NOW_MS + point * 30_000)))
+    assert len(track.series("Buffer", 0)) == history.POINTS
 
 
 def test_page_of_one_client_and_of_none() -> None:

@@ -2,8 +2,8 @@
 
 /metrics          Prometheus text format          /          status page for people
 /readyz, /healthz 200 while the state is whole     /client    one client (service, instance, client_id)
-/livez            200 while the topic is looked at /runbooks/ what to do about each alert
-/clients.json     every client's newest record
+/livez            200 while the topic is looked at /fleet     services by hour, versions, who went silent
+/clients.json     every client's newest record    /runbooks/ what to do about each alert
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from http import HTTPStatus
 
+from clienthealth.platform import html_page
 from clienthealth.platform.compressed_pages import Packed, Page
 from clienthealth.platform.stopping import told_to_stop
 from clienthealth.platform.web import Request, Response, Server
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus import exposition, runbook_pages, services, status_page
+from clienthealth_exporters.prometheus.filters import Facets, Wanted
 from clienthealth_exporters.prometheus.health_topic import HealthTopic
 from clienthealth_exporters.prometheus.series import (
     DECODE_ERRORS,
@@ -88,6 +90,7 @@ class Exporter:
         self._dropped: Counter[str] = Counter()
         self._complete = False
         self._making = threading.Lock()
+        self._facets: tuple[list[State] | None, Facets] = (None, Facets({}))
         self._made: tuple[list[State] | None, Packed, dict[str, int]] = (None, Packed.of(()), {})
 
     def __call__(self, request: Request) -> Response:
@@ -103,6 +106,10 @@ class Exporter:
                 return _probe(f"the topic was last looked at {idle:.0f} s ago" if idle > STUCK_SECONDS else None)
             case "/client":
                 return self._client(request)
+            case "/fleet":
+                return Response(status_page.fleet(self._view(), self._states.live(), self._states.history))
+            case html_page.SCRIPT_PATH:
+                return Response(html_page.script(), "text/javascript; charset=utf-8")
             case "/clients.json":
                 return Response(_json(self._states.live()), "application/json")
             case path if path.startswith("/runbooks"):
@@ -149,17 +156,28 @@ class Exporter:
         """The text of metrics that are no client's; one without a sample has none."""
         return (exposition.rendered(family, samples, self._begin) for family, samples in metrics if samples)
 
+    def _view(self) -> status_page.View:
+        return status_page.View(self._settings, self._clock(), self._trouble(), self._states.newest)
+
     def _overview(self, request: Request) -> str:
-        view = status_page.View(self._settings, self._clock(), self._trouble(), self._states.newest)
-        return status_page.overview(view, self._states.live(), request.query.get("q", ""))
+        states = self._states.live()
+        facets = self._facets_of(states)
+        return status_page.overview(self._view(), states, facets, Wanted.of(request.query))
+
+    def _facets_of(self, states: list[State]) -> Facets:
+        """What there is to filter by, counted once for all who ask."""
+        known, facets = self._facets
+        if known is not states:
+            facets = Facets.of(states, self._settings)
+            self._facets = (states, facets)
+        return facets
 
     def _client(self, request: Request) -> Response:
         wanted = [request.query.get(name, "") for name in ("service", "instance", "client_id")]
-        view = status_page.View(self._settings, self._clock(), self._trouble(), self._states.newest)
         for state in self._states.live():
             if [state.client.service, state.client.instance, state.client.client_id] == wanted:
-                return Response(status_page.client(view, state))
-        return Response(status_page.missing(view, " · ".join(wanted)), status=HTTPStatus.NOT_FOUND)
+                return Response(status_page.client(self._view(), state, self._states.history.of(state.key)))
+        return Response(status_page.missing(self._view(), " · ".join(wanted)), status=HTTPStatus.NOT_FOUND)
 
 
 def _json(states: list[State]) -> Iterator[bytes]:

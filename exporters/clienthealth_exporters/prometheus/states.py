@@ -20,6 +20,7 @@ from clienthealth.model.health_record import HealthRecord, aged, amount, decode,
 from clienthealth.model.verdicts import Status
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.exposition import Lines, Shown, beginning, group_of, lines
+from clienthealth_exporters.prometheus.history import History, lag_of
 from clienthealth_exporters.prometheus.limits import LIMITS
 from clienthealth_exporters.prometheus.services import largest, standing
 from clienthealth_exporters.prometheus.shard import namer, owner
@@ -43,8 +44,8 @@ class State:
 
     Both in epoch seconds, as is `silent_from`, when nobody knows any more how the client is. The record itself is kept
     as bytes: few clients are ever looked at in full. `standing`, `statuses` (all but the ok ones, by mode) and
-    `largest` are what its service is summed up from. `shown`: it has series of its own; their `lines` are made when
-    first asked for.
+    `largest` are what its service is summed up from; `lag` is in records. `shown`: it has series of its own; their
+    `lines` are made when first asked for.
     """
 
     key: str
@@ -60,6 +61,7 @@ class State:
     standing: str
     statuses: tuple[tuple[str, Status], ...]
     largest: tuple[float | None, ...]
+    lag: float | None
     shown: bool
     silent_from: float
     lines: Lines | None = None
@@ -126,6 +128,7 @@ class States:
         self._written = 0.0
         self.decode_errors = 0
         self._complained = -inf
+        self.history = History()
 
     def put(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
         """Take in a record; one without a value removes its client. What cannot be read is counted, no more."""
@@ -151,6 +154,7 @@ class States:
             if known is None or self._replaces(known, state):
                 self._states[name] = state
                 self._version += 1
+                self.history.note(state)
             self._newest = max(self._newest, state.seen)
             self._written = max(self._written, state.written)
 
@@ -245,6 +249,7 @@ class States:
             standing=standing(record),
             statuses=tuple([(found.mode, found.status) for found in record.verdicts if found.status != "ok"]),
             largest=most,
+            lag=lag_of(record),
             shown=urgent > _URGENCY["unknown"] or self._named(record.client) or _beyond(record, most),
             silent_from=inf if record.departed or record.stale else written + patience,
         )

@@ -10,46 +10,59 @@ from html import escape
 
 from clienthealth.model import wording
 from clienthealth.platform.html_page import crumbs, foreign, page
+from clienthealth_exporters.prometheus import fleet_page
 from clienthealth_exporters.prometheus.client_card import View, address, badge, card, identity, status_of
+from clienthealth_exporters.prometheus.client_details import details
+from clienthealth_exporters.prometheus.filters import PAGE_SIZE, Facets, Wanted
+from clienthealth_exporters.prometheus.history import History, Track
 from clienthealth_exporters.prometheus.measurements import measurements
 from clienthealth_exporters.prometheus.states import SILENT_SECONDS, State
 
-__all__ = ["View", "client", "missing", "overview"]
+__all__ = ["View", "client", "fleet", "missing", "overview"]
 
 REFRESH_SECONDS = 15
-MAX_CARDS = 60
-MAX_ROWS = 400
 _ILL = ("confirmed", "suspected", "lagging")
-_WORDS = ("confirmed", "suspected", "lagging", "unknown", "gone", "ok")
+_TITLES = {"unknown": "Cannot be judged", "gone": "Gone", "ok": "Healthy"}
+_WORDS = (*_ILL, *_TITLES)
 
 
-def overview(view: View, states: list[State], wanted: str) -> str:
-    """All clients whose service, instance or id contains `wanted`."""
-    needle = wanted.strip().lower()
+def overview(view: View, states: list[State], facets: Facets, wanted: Wanted) -> str:
+    """A page of the clients that are wanted, the worst first."""
     every = _by_status(states)
-    found = every if not needle else {status: _matching(those, needle) for status, those in every.items()}
-    ill = [state for status in _ILL for state in found[status]]
-    body = _head(view) + banner(view) + _counts(every) + _search(wanted)
+    found = _by_status(wanted.among(states, view.settings)) if wanted else every
+    ordered = [state for those in found.values() for state in those]
+    pages = max(1, -(-len(ordered) // PAGE_SIZE))
+    wanted = wanted.on(min(wanted.page, pages))
+    shown = _by_status(ordered[(wanted.page - 1) * PAGE_SIZE : wanted.page * PAGE_SIZE])
+    body = _head(view) + facets.form(wanted) + '<main id="fresh">' + banner(view) + _counts(every, wanted)
     if not states:
         body += f'<div class="card empty">{_why_empty(view)}</div>'
-    elif not any(found.values()):
-        body += f'<div class="card empty">No client matches {foreign(f"“{wanted}”")}.</div>'
+    elif not ordered:
+        body += f'<div class="card empty">No client matches {foreign(_sought(wanted))}.</div>'
+    ill = [state for status in _ILL for state in shown[status]]
     if ill:
-        body += "<h2>Needs attention</h2>" + "".join(card(view, state) for state in ill[:MAX_CARDS])
-        body += _left_out(len(ill), MAX_CARDS)
-    for status, title in (("unknown", "Cannot be judged"), ("gone", "Gone"), ("ok", "Healthy")):
-        body += _section(view, found[status], title, is_open=bool(needle))
+        body += "<h2>Needs attention</h2>" + "".join(card(view, state) for state in ill)
+    for status, title in _TITLES.items():
+        body += _section(view, shown[status], title, len(found[status]), bool(wanted) or wanted.page > 1)
+    body += _pages(wanted, pages, len(ordered)) + "</main>"
     footer = (
-        f'<footer>Refreshed every {REFRESH_SECONDS} s · <a href="/metrics">metrics</a> · '
-        '<a href="/clients.json">JSON</a> · <a href="/runbooks">runbooks</a></footer>'
+        f'<footer>Refreshed every {REFRESH_SECONDS} s<span id="stale" role="status"></span> · '
+        '<a href="/fleet">fleet</a> · <a href="/metrics">metrics</a> · <a href="/clients.json">JSON</a> · '
+        '<a href="/runbooks">runbooks</a></footer>'
     )
     return page(_title(every), f"{body}{footer}", REFRESH_SECONDS)
 
 
-def client(view: View, state: State) -> str:
-    """One client."""
+def client(view: View, state: State, track: Track | None) -> str:
+    """One client, with its last hour."""
     name = state.record.client.client_id or state.key
-    return page(f"{name} · Kafka client health", f"{crumbs()}{banner(view)}{card(view, state)}", REFRESH_SECONDS)
+    body = f'{crumbs()}<main id="fresh">{banner(view)}{card(view, state)}{details(view, state, track)}</main>'
+    return page(f"{name} · Kafka client health", body, REFRESH_SECONDS)
+
+
+def fleet(view: View, states: list[State], history: History) -> str:
+    """All services."""
+    return page("Fleet · Kafka client health", fleet_page.body(view, states, history), REFRESH_SECONDS)
 
 
 def missing(view: View, name: str) -> str:
@@ -92,25 +105,33 @@ def _by_status(states: list[State]) -> dict[str, list[State]]:
     return found
 
 
-def _matching(states: list[State], needle: str) -> list[State]:
-    return [state for state in states if needle in f"{state.key} {state.group}".lower()]
-
-
 def _title(every: Mapping[str, list[State]]) -> str:
     ill = len(every["confirmed"]) + len(every["suspected"])
     return f"({ill}) Kafka client health" if ill else "Kafka client health"
 
 
-def _counts(every: Mapping[str, list[State]]) -> str:
-    items = "".join(f"<li>{badge(word)} <b>{len(found)}</b></li>" for word, found in every.items() if found)
+def _counts(every: Mapping[str, list[State]], wanted: Wanted) -> str:
+    """How many clients there are of each status, each a link to them."""
+    items = "".join(
+        f'<li><a href="{escape(wanted.address(status=word))}">{badge(word)} <b>{len(found)}</b></a></li>'
+        for word, found in every.items()
+        if found
+    )
     return f'<ul class="counts">{items}</ul>' if items else ""
 
 
-def _search(wanted: str) -> str:
-    return (
-        '<form role="search"><input type="search" name="q" aria-label="Find a client" '
-        f'placeholder="service, instance, client id or group" value="{escape(wanted)}"><button>Find</button></form>'
-    )
+def _sought(wanted: Wanted) -> str:
+    parts = [f"“{wanted.text}”"] if wanted.text else []
+    return ", ".join([*parts, *(f"{name} {value}" for name, value in wanted.chosen.items())])
+
+
+def _pages(wanted: Wanted, pages: int, total: int) -> str:
+    if pages == 1:
+        return ""
+    previous, following = (escape(wanted.address(wanted.page + step)) for step in (-1, 1))
+    before = f'<a rel="prev" href="{previous}">Previous</a> · ' if wanted.page > 1 else ""
+    after = f' · <a rel="next" href="{following}">Next</a>' if wanted.page < pages else ""
+    return f'<nav class="pages" aria-label="Pages">{before}page {wanted.page} of {pages}, {total} clients{after}</nav>'
 
 
 def _why_empty(view: View) -> str:
@@ -120,19 +141,16 @@ def _why_empty(view: View) -> str:
     return f"No client has reported. Does anything write to {escape(topics)}, and does the monitor run?"
 
 
-def _left_out(total: int, shown: int) -> str:
-    return f'<p class="muted">{total - shown} more are not shown: use Find.</p>' if total > shown else ""
-
-
-def _section(view: View, states: list[State], title: str, is_open: bool) -> str:
+def _section(view: View, states: list[State], title: str, total: int, is_open: bool) -> str:
     if not states:
         return ""
-    rows = "".join(_row(view, state) for state in states[:MAX_ROWS])
+    rows = "".join(_row(view, state) for state in states)
     return (
-        f'<details class="list"{" open" if is_open or len(states) <= 25 else ""}><summary><strong>{title}</strong> '
-        f'<span class="muted">{len(states)}</span></summary><table class="clients"><thead><tr><th>client</th>'
+        f'<details class="list" id="{title.split()[0].lower()}"{" open" if is_open or len(states) <= 25 else ""}>'
+        f'<summary><strong>{title}</strong> <span class="muted">{total}</span></summary>'
+        '<table class="clients"><thead><tr><th>client</th>'
         "<th>what and where</th><th>buffer</th><th>callback</th><th>topic queue</th><th>lag</th><th>last seen</th>"
-        f"</tr></thead><tbody>{rows}</tbody></table>{_left_out(len(states), MAX_ROWS)}</details>"
+        f"</tr></thead><tbody>{rows}</tbody></table></details>"
     )
 
 

@@ -1,4 +1,8 @@
-"""The frame of our pages: one HTML file with its style inside, nothing from elsewhere, no script."""
+"""The frame of our pages: HTML with its style inside, and nothing from elsewhere.
+
+A page that is refreshed has one script, of our own server, that renews its <main> in place; without scripts the browser
+loads the page again.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,23 @@ def _style() -> str:
     return (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
 
 
+SCRIPT_PATH = "/page.js"
+
+
+@cache
+def script() -> str:
+    """What a server of refreshed pages answers at SCRIPT_PATH."""
+    return (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
+
+
 def page(title: str, body: str, refresh_seconds: int | None = None) -> str:
     """A whole page. `title` is escaped here; `body` is HTML and must be escaped already."""
-    refresh = f'<meta http-equiv="refresh" content="{refresh_seconds}">' if refresh_seconds else ""
+    refresh = (
+        f'<noscript><meta http-equiv="refresh" content="{refresh_seconds}"></noscript>'
+        f'<script src="{SCRIPT_PATH}" data-seconds="{refresh_seconds}" defer></script>'
+        if refresh_seconds
+        else ""
+    )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -1,0 +1,127 @@
+"""Which clients a page shows: filters, text and number, all in its address, so that a view can be sent to somebody."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from html import escape
+from typing import Self
+from urllib.parse import urlencode
+
+from clienthealth.settings import Settings
+from clienthealth_exporters.prometheus.client_card import status_of
+from clienthealth_exporters.prometheus.states import State
+
+#: What can be filtered by, in the order of the form.
+FIELDS = ("cluster", "service", "mode", "status", "library", "version")
+PAGE_SIZE = 60
+#: A field with more values is a text box that proposes some, instead of a list.
+MAX_LISTED = 40
+MAX_PROPOSED = 500
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """`text`: part of a service, instance, client id or group; `chosen`: field → its value; `page` counts from 1."""
+
+    text: str = ""
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    page: int = 1
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Self:
+        """What an address asks for; what makes no sense in it is as if it were not there."""
+        chosen = {name: found for name in FIELDS if (found := query.get(name, "").strip())}
+        number = query.get("page", "")
+        page = int(number) if number.isascii() and number.isdigit() and len(number) < 7 else 1
+        return cls(query.get("q", "").strip(), chosen, max(1, page))
+
+    def __bool__(self) -> bool:
+        """Does it leave any client out?"""
+        return bool(self.text or self.chosen)
+
+    def address(self, page: int = 1, **changed: str) -> str:
+        """The address of this view, or of one that differs in some fields. Not escaped for HTML."""
+        fields = {"q": self.text, **self.chosen, **changed, "page": str(page) if page > 1 else ""}
+        said = urlencode({name: value for name, value in fields.items() if value}, errors="replace")
+        return f"/?{said}" if said else "/"
+
+    def on(self, page: int) -> Wanted:
+        """The same on another page."""
+        return replace(self, page=page)
+
+    def among(self, states: Iterable[State], settings: Settings) -> list[State]:
+        """The clients that it asks for, in their order."""
+        needle = self.text.lower()
+        found = [state for state in states if needle in f"{state.key} {state.group}".lower()] if needle else [*states]
+        for name, value in self.chosen.items():
+            found = [state for state in found if value in _values(name, state, settings)]
+        return found
+
+
+@dataclass(frozen=True)
+class Facets:
+    """What there is to filter by: field → value → the number of clients that have it."""
+
+    counts: Mapping[str, Mapping[str, int]]
+
+    @classmethod
+    def of(cls, states: Iterable[State], settings: Settings) -> Self:
+        """Of all clients."""
+        counts: dict[str, Counter[str]] = {name: Counter() for name in FIELDS}
+        for state in states:
+            for name, counter in counts.items():
+                counter.update(_values(name, state, settings))
+        return cls(counts)
+
+    def form(self, wanted: Wanted) -> str:
+        """The form: a field that has no more than one value is left out, unless it was chosen."""
+        fields = "".join(self._field(name, wanted.chosen.get(name, "")) for name in FIELDS)
+        clear = '<a href="/">Show all</a>' if wanted else ""
+        return (
+            '<form role="search" class="filters"><input type="search" name="q" aria-label="Find a client" '
+            f'placeholder="service, instance, client id or group" value="{escape(wanted.text)}">'
+            f"{fields}<button>Find</button>{clear}</form>"
+        )
+
+    def _field(self, name: str, chosen: str) -> str:
+        counts = self.counts[name]
+        if len(counts) <= 1 and not chosen:
+            return ""
+        values = sorted(counts)
+        if len(values) > MAX_LISTED:
+            most = sorted(value for value, _ in Counter(counts).most_common(MAX_PROPOSED))
+            proposed = "".join(f'<option value="{escape(value)}">' for value in most)
+            return (
+                f'<input name="{name}" aria-label="{name}" placeholder="{name}" list="{name}s" '
+                f'value="{escape(chosen)}">'
+                f'<datalist id="{name}s">{proposed}</datalist>'
+            )
+        values += [] if not chosen or chosen in counts else [chosen]
+        options = "".join(
+            f'<option value="{escape(value)}"{" selected" if value == chosen else ""}>'
+            f"\u2068{escape(value)}\u2069 ({counts.get(value, 0)})</option>"
+            for value in values
+        )
+        return f'<select name="{name}" aria-label="{name}"><option value="">any {name}</option>{options}</select>'
+
+
+def _values(name: str, state: State, settings: Settings) -> Iterator[str]:
+    """What a client has in a field. A group is of the cluster that its instance names."""
+    client = state.client
+    match name:
+        case "cluster":
+            fixed = settings.monitor.cluster or settings.prometheus.cluster_name
+            found: tuple[str | None, ...] = (client.instance if client.kind == "group" else fixed,)
+        case "mode":
+            found = tuple(mode for mode, status in state.statuses if status in ("suspected", "confirmed"))
+        case "status":
+            found = (status_of(state),)
+        case "service":
+            found = (client.service,)
+        case "library":
+            found = (client.library,)
+        case _:
+            found = (client.version,)
+    return (value for value in found if value)
