@@ -18,7 +18,7 @@ from clienthealth.model.readings import ClientWindow, Reading
 from clienthealth.model.verdicts import Verdict
 from clienthealth.recordings import read
 from clienthealth.settings import Settings
-from clienthealth.step import departures, readings, said
+from clienthealth.step import departures, process_log, readings
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Faults
 from clienthealth.windows.packed import TS, WHO, Chunk, Packer
@@ -52,12 +52,12 @@ class Recorded:
         state, grid = self.bucket.state, self.bucket.grid
         who = state.whos[self.number]
         slide, length = int(grid.slide[self.number]), int(grid.length[self.number])
-        heard = said.heard(state).get(who.process)
+        heard = process_log.heard(state).get(who.process)
         times = [
             *(reading.ts_ms for reading in self.readings),
             *(thing.ts_ms for thing in (heard.things if heard else ())),
         ]
-        start = np.array(sorted(said.starts(times, slide, length)), np.int64)
+        start = np.array(sorted(process_log.starts(times, slide, length)), np.int64)
         lo, hi = self.bucket.span(np.full(len(start), self.number), start, start + length)
         found = []
         for begin, first, end in zip(start.tolist(), lo.tolist(), hi.tolist(), strict=True):

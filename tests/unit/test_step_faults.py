@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clienthealth.model.readings import Source
-from clienthealth.step import readings, said
+from clienthealth.step import process_log, readings
 from clienthealth.windows.packed import WHO
 from tests.support.stepped import Stepped, snapshot, told
 
@@ -48,14 +48,14 @@ def test_a_client_whose_readings_cannot_be_entered_costs_no_other(
 
 @pytest.mark.parametrize("where", ["_sample", "_remember"])
 def test_a_process_whose_lines_cannot_be_entered_costs_no_other(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = getattr(said, where)
+    honest = getattr(process_log, where)
 
     def broken(*given: Any) -> Any:
         if given[-1].place == "bad":
             raise ValueError("absurd line")
         return honest(*given)
 
-    monkeypatch.setattr(said, where, broken)
+    monkeypatch.setattr(process_log, where, broken)
     monitor = Stepped()
     lines = [told(n, client_id="p") for n in range(5)]
     for line in lines[3:]:
@@ -74,7 +74,7 @@ def test_lines_that_cannot_be_looked_at_do_not_keep_a_client_from_being_judged(m
             raise RuntimeError("absurd window")
         return (), ()
 
-    monkeypatch.setattr(said.Heard, "about", about)
+    monkeypatch.setattr(process_log.Heard, "about", about)
     monitor = Stepped()
     line = told(2)
     line.place = "bad"

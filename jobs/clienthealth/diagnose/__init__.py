@@ -27,8 +27,7 @@ from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
 from clienthealth.recordings import RawRecord as Recorded
 from clienthealth.settings import Settings
-from clienthealth.step import departures, judgement, readings
-from clienthealth.step import said as speech
+from clienthealth.step import departures, judgement, process_log, readings
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Faults
 from clienthealth.step.state import FIRST, BucketState
@@ -116,7 +115,7 @@ def bucket_of(packer: Packer, settings: Settings) -> Bucket:
     """All that was packed as one bucket."""
     state, chunks = BucketState(), list(packer.chunks().values())
     readings.take(state, chunks, settings.monitor)
-    speech.take(state, [said for chunk in chunks for said in chunk.said], settings.monitor)
+    process_log.take(state, [said for chunk in chunks for said in chunk.said], settings.monitor)
     readings.renew_clients(state)
     return Bucket(state, settings, readings.grid_of(state, settings.monitor), Faults(state, client_of))
 

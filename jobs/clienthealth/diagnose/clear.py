@@ -18,7 +18,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import FEW, MIN_READINGS, modes
-from clienthealth.step import said as speech
+from clienthealth.step import process_log
 from clienthealth.step.bucket import Bucket
 from clienthealth.windows.packed import TOPIC, WHO, Who
 
@@ -38,7 +38,7 @@ Found = dict[str, tuple[Client, list[Verdict]]]
 
 def honest(bucket: Bucket, found: Found, inputs: Sequence[Input]) -> Found:
     """The verdicts without those `ok` that nothing speaks for."""
-    heard = speech.heard(bucket.state)
+    heard = process_log.heard(bucket.state)
     readings = {who.identity: int(np.sum(bucket.state.rows[:, WHO] == n)) for n, who in enumerate(bucket.state.whos)}
     unclocked = _read_at_no_time(bucket, inputs)
     told: Found = {}
@@ -89,7 +89,7 @@ def _who(client: Client) -> Who:
     return Who(client.service, client.host, client.instance, client.client_id, client.kind or "")
 
 
-def _said(heard: speech.Heard | None, client: Client) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
+def _said(heard: process_log.Heard | None, client: Client) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
     """What was said of the client, dumps that came line by line joined again."""
     if heard is None or not heard.things:
         return (), ()

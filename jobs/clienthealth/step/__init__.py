@@ -13,7 +13,7 @@ import numpy as np
 
 from clienthealth.incidents import Transition
 from clienthealth.settings import Settings
-from clienthealth.step import departures, groups, intake, judgement, minutes, readings, recovery, said, skew
+from clienthealth.step import departures, groups, intake, judgement, minutes, process_log, readings, recovery, skew
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Fault, Faults
 from clienthealth.step.judgement import Record
@@ -75,7 +75,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     found.records += of_groups
     found.minutes += rows
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
-    said.evict(state, settings.monitor, longest)
+    process_log.evict(state, settings.monitor, longest)
     readings.evict(state, settings.monitor, grid)
     readings.forget(state, [*gone.tolist(), *bucket.faults.numbers])
     found.faults = bucket.faults.all
@@ -88,14 +88,14 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
 def _name(state: BucketState, found: Published) -> None:
     """Give incidents of a nameless process to its client, where that is known by now: same incident, not a second."""
     nameless = [incident for incident in state.incidents.all if not incident.client.client_id]
-    heard = said.heard(state) if nameless else {}
+    heard = process_log.heard(state) if nameless else {}
     known: dict[tuple[str, str], list[Who]] = defaultdict(list)
     for who in state.whos if nameless else ():
         known[who.process].append(who)
     for incident in nameless:
         client = incident.client
         process = client.service, client.host or client.instance
-        told = heard.get(process) or said.Heard(process, (), known[process])
+        told = heard.get(process) or process_log.Heard(process, (), known[process])
         only = told.only(client.kind, client.instance) if client.kind else None
         if only is not None:
             found.changes += state.incidents.moved(incident, client_of(only))

@@ -15,8 +15,8 @@ from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import ClientWindow, LogEvent, Reading, Source, ThreadDump, TopicReading
 from clienthealth.settings import Settings
 from clienthealth.step.faults import Faults
+from clienthealth.step.process_log import logged_options
 from clienthealth.step.readings import SHIFT, Grid, Ints, keys, totals_added_up
-from clienthealth.step.said import logged_options
 from clienthealth.step.state import OPTIONS, BucketState
 from clienthealth.windows.packed import (
     HEAD,
@@ -119,7 +119,7 @@ class Bucket:
             options = int(self.state.clients[number, OPTIONS])
             reported = self.state.configs[options] if options >= 0 else {}
             who = self.state.whos[number]
-            logged = logged_options(self.state, who, self.alone(who)) if self.state.farewells else {}
+            logged = logged_options(self.state, who, self.alone(who)) if self.state.lifecycle else {}
             found = self._configs[number] = {**logged, **reported} if logged else reported
         return found
 

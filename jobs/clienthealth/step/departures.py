@@ -20,8 +20,7 @@ from clienthealth.model.readings import ClientWindow, Reading
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
 from clienthealth.settings import Settings
-from clienthealth.step import recovery
-from clienthealth.step import said as speech
+from clienthealth.step import process_log, recovery
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.judgement import Record, with_incidents
 from clienthealth.step.readings import Ints
@@ -96,7 +95,7 @@ def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Tran
     if suffers and recovery.still_speaks(state, who.process, departed_ms + OVERDUE * state.clients[number, EVERY]):
         # It reports no metrics any more, but its process lives: what that says goes on to be of this client.
         state.former = [other for other in state.former if other.identity != who.identity] + [who]
-        state.incidents.heard(key, speech.newest(state, who.process), offset)
+        state.incidents.heard(key, process_log.newest(state, who.process), offset)
     else:
         for mode in suffers:
             changes += state.incidents.ended(key, mode, departed_ms)
@@ -158,7 +157,11 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
         end_ms=int(row[LAST] + gap),
         readings=readings,
         # What an earlier client of the same name said of its end is not of this one.
-        logs=tuple(line for line in speech.farewells(state, who, bucket.alone(who)) if line.ts_ms >= row[FIRST] - gap),
+        logs=tuple(
+            line
+            for line in process_log.lifecycle_events(state, who, bucket.alone(who))
+            if line.ts_ms >= row[FIRST] - gap
+        ),
         config=bucket.config(number),
         departed_ms=int(row[LAST]),
     )

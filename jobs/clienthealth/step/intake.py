@@ -12,7 +12,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.readings import Source
 from clienthealth.settings import MonitorSettings
-from clienthealth.step import limits, readings, said
+from clienthealth.step import limits, process_log, readings
 from clienthealth.step.faults import Faults
 from clienthealth.step.state import BucketState
 from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, Chunk, Said, Who
@@ -85,12 +85,12 @@ def _said(
     state: BucketState, told: Sequence[Said], settings: MonitorSettings, faults: Faults
 ) -> tuple[list[Said], int]:
     """Enter what was said; where that fails, process by process."""
-    before, farewells = list(state.said), {key: list(lines) for key, lines in state.farewells.items()}
+    before, lifecycle = list(state.said), {key: list(lines) for key, lines in state.lifecycle.items()}
     try:
-        return said.take(state, told, settings)
+        return process_log.take(state, told, settings)
     except Exception as mistake:  # noqa: BLE001 - as above
-        state.said, state.farewells = before, farewells
-        by_process: dict[said.Process, list[Said]] = defaultdict(list)
+        state.said, state.lifecycle = before, lifecycle
+        by_process: dict[process_log.Process, list[Said]] = defaultdict(list)
         for thing in told:
             by_process[thing.process].append(thing)
         if len(by_process) == 1:

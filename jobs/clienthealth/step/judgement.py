@@ -24,8 +24,7 @@ from clienthealth.model.health_record import Written, verdicts_json, worst
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import LiveMode, Mode
-from clienthealth.step import recovery, skew
-from clienthealth.step import said as speech
+from clienthealth.step import process_log, recovery, skew
 from clienthealth.step.bucket import Attended, Bucket, Card, card, client_of
 from clienthealth.step.readings import SHIFT, Ints
 from clienthealth.step.state import HEARD, LAST
@@ -43,7 +42,7 @@ Record = tuple[str, bytes | None]
 
 
 @lru_cache(maxsize=10_000)
-def _quiet(live: tuple[str, ...], reasons: tuple[str, ...]) -> tuple[msgspec.Raw, str]:
+def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...]) -> tuple[msgspec.Raw, str]:
     """The verdicts of a client that no gate suspects, as JSON, and the worst status among them."""
     verdicts = [
         Verdict(mode, "unknown", reason=reason) if reason else Verdict(mode, "ok")
@@ -98,7 +97,7 @@ class Asked:
     newest: Sequence[int]
     samples: Sequence[int]
     seen: Sequence[int]
-    loud: Sequence[bool]
+    suspected: Sequence[bool]
     measured: Sequence[Mapping[str, object]]
 
 
@@ -125,11 +124,11 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew.seconds(self.state, now_ms).tolist()
-        self._numbers: dict[speech.Process, list[int]] = defaultdict(list)
+        self._numbers: dict[process_log.Process, list[int]] = defaultdict(list)
 
     def of(self, new: Sequence[Said], horizon: Floats) -> tuple[list[Record], list[Transition]]:
-        said = speech.heard(self.state)
-        fresh: dict[speech.Process, list[Said]] = defaultdict(list)
+        said = process_log.heard(self.state)
+        fresh: dict[process_log.Process, list[Said]] = defaultdict(list)
         for thing in new:
             fresh[thing.process].append(thing)
         if said:
@@ -155,11 +154,11 @@ class _Judgement:
                 self.bucket.faults.of_process(things, mistake)
         return self.records, self.changes
 
-    def _needs_steps(self, key: str, loud: bool) -> bool:
+    def _needs_steps(self, key: str, suspected: bool) -> bool:
         """Must the client's windows be judged step by step, or do the gates say all?"""
-        return loud or bool(self.incidents.of(key))
+        return suspected or bool(self.incidents.of(key))
 
-    def _touched(self, fresh: Mapping[speech.Process, list[Said]], horizon: Floats) -> tuple[Ints, Ints]:
+    def _touched(self, fresh: Mapping[process_log.Process, list[Said]], horizon: Floats) -> tuple[Ints, Ints]:
         """Windows, sorted by client and begin, that a new reading or something newly said belongs to."""
         rows, grid = self.state.rows, self.bucket.grid
         back = self.settings.monitor.window_seconds // self.settings.monitor.slide_seconds
@@ -170,7 +169,7 @@ class _Judgement:
         for process, things in fresh.items():
             times = [thing.ts_ms for thing in things]
             for number in self._numbers.get(process, ()):
-                begins = speech.starts(times, int(grid.slide[number]), int(grid.length[number]))
+                begins = process_log.starts(times, int(grid.slide[number]), int(grid.length[number]))
                 found.append(np.array([(number << SHIFT) | max(begin, 0) for begin in begins], np.int64))
         keys = np.unique(np.concatenate(found))
         client, start = keys >> SHIFT, keys & ((1 << SHIFT) - 1)
@@ -180,15 +179,15 @@ class _Judgement:
         return client[still_open], start[still_open]
 
     def _attended(
-        self, said: Mapping[speech.Process, speech.Heard], client: Ints, start: Ints, end: Ints
+        self, said: Mapping[process_log.Process, process_log.Heard], client: Ints, start: Ints, end: Ints
     ) -> dict[int, Attended]:
         """What was said of clients in their windows, by the window's position."""
         if not said:
             return {}
         found: dict[int, Attended] = {}
-        inside: dict[tuple[speech.Process, int, int], speech.Heard] = {}
+        inside: dict[tuple[process_log.Process, int, int], process_log.Heard] = {}
         speaking = {number for process in said for number in self._numbers.get(process, ())}
-        faulty: set[speech.Process] = set()
+        faulty: set[process_log.Process] = set()
         windows = zip(client.tolist(), start.tolist(), end.tolist(), strict=True)
         for position, (number, begin, until) in enumerate(windows):
             if number not in speaking or (who := self.state.whos[number]).process in faulty:
@@ -254,10 +253,10 @@ class _Judgement:
     def _client(self, asked: Asked, ids: tuple[str, ...], at: int, number: int) -> None:
         """Judge the windows of a client, the `at`th that was asked about, and make its record. `ids`: of its modes."""
         of, newest, seen = card(self.state.whos[number]), asked.newest[at], asked.seen[at]
-        if self._needs_steps(of.key, asked.loud[at]):
+        if self._needs_steps(of.key, asked.suspected[at]):
             verdicts = _verdicts(self._judged(asked, at, number, seen))
         else:
-            verdicts = _quiet(ids, asked.reasons[newest])
+            verdicts = _unsuspected(ids, asked.reasons[newest])
         start, end = int(asked.touched.start[newest]), int(asked.touched.end[newest])
         self._publish(of, start, end, asked.samples[at], asked.measured[at], *verdicts, seen, self.skew[number])
 
@@ -340,11 +339,11 @@ class _Judgement:
             self.changes += recovery.without_explained(self.incidents, client.key, end)
         return with_incidents(verdicts, self.incidents, client.key)
 
-    def _spoken_of(self, heard: speech.Heard, new: Sequence[Said]) -> None:
+    def _spoken_of(self, heard: process_log.Heard, new: Sequence[Said]) -> None:
         """Clients that do not report but that the process spoke of: judged by what was said alone."""
         slide, length = 1000 * self.settings.monitor.slide_seconds, 1000 * self.settings.monitor.window_seconds
         windows: dict[Who, list[ClientWindow]] = defaultdict(list)
-        for start in sorted(speech.starts((thing.ts_ms for thing in new), slide, length)):
+        for start in sorted(process_log.starts((thing.ts_ms for thing in new), slide, length)):
             inside = heard.within(start, start + length)
             for who in inside.spoken_of():
                 window = self.bucket.window(who, None, start, start + length, 0, 0, inside.about(who))
@@ -376,7 +375,7 @@ class _Collected(_Judgement):
         super().__init__(bucket, now_ms)
         self.steps: list[tuple[Client, list[tuple[int, list[Verdict]]]]] = []
 
-    def _needs_steps(self, key: str, loud: bool) -> bool:
+    def _needs_steps(self, key: str, suspected: bool) -> bool:
         return True
 
     def _entered(

@@ -120,8 +120,8 @@ def events(state: BucketState, settings: MonitorSettings, left_out: Counter[str]
     if dropped:
         state.said = sorted(kept, key=lambda said: said.ts_ms)
     most_of_ends = share(settings.max_clients, settings)
-    while len(state.farewells) > most_of_ends:
-        del state.farewells[next(iter(state.farewells))]
+    while len(state.lifecycle) > most_of_ends:
+        del state.lifecycle[next(iter(state.lifecycle))]
         left_out["events"] += 1
 
 

@@ -81,7 +81,7 @@ class BucketState:
     rows      readings, WHO being the position in `whos`, by client and time; `parts`: what they say of topics
     configs, names  texts that rows point to
     said      log events and dumps of processes, in order of time
-    farewells lines that speak of the beginning and the end of a client, by process and client id
+    lifecycle lines that speak of the beginning and the end of a client, by process and client id
     former    clients that report no more but have an open incident: their processes still speak
     incidents the open ones; `over`: those that were closed lately, for the minutes that are not written yet
     """
@@ -95,7 +95,7 @@ class BucketState:
     configs: list[dict[str, str]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     said: list[Said] = field(default_factory=list)
-    farewells: dict[tuple[str, str, str], list[LogEvent]] = field(default_factory=dict)
+    lifecycle: dict[tuple[str, str, str], list[LogEvent]] = field(default_factory=dict)
     incidents: Incidents = field(default_factory=Incidents)
     over: list[Transition] = field(default_factory=list)
     former: list[Who] = field(default_factory=list)
@@ -104,7 +104,7 @@ class BucketState:
     @property
     def empty(self) -> bool:
         """Is there nothing to remember?"""
-        return not (self.whos or self.said or self.groups or self.farewells or self.over or any(self.incidents.all))
+        return not (self.whos or self.said or self.groups or self.lifecycle or self.over or any(self.incidents.all))
 
 
 class _Saved(msgspec.Struct):
@@ -119,7 +119,7 @@ class _Saved(msgspec.Struct):
     whos: list[Who]
     clients: bytes
     readings: Chunk
-    farewells: list[tuple[str, str, str, list[LogEvent]]]
+    lifecycle: list[tuple[str, str, str, list[LogEvent]]] = msgspec.field(name="farewells")
     incidents: list[OpenIncident]
     over: list[Transition]
     groups: list[GroupState]
@@ -144,7 +144,7 @@ def save(state: BucketState, buckets: int) -> bytes:
         whos=state.whos,
         clients=state.clients.tobytes(),
         readings=Chunk([], [], state.configs, state.names, state.rows.tobytes(), state.parts.tobytes(), state.said),
-        farewells=[(*key, events) for key, events in state.farewells.items()],
+        lifecycle=[(*key, events) for key, events in state.lifecycle.items()],
         incidents=list(state.incidents.all),
         over=state.over,
         groups=state.groups,
@@ -178,7 +178,7 @@ def load(data: bytes, buckets: int) -> BucketState:
         configs=saved.readings.configs,
         names=saved.readings.names,
         said=saved.readings.said,
-        farewells={(service, place, client): events for service, place, client, events in saved.farewells},
+        lifecycle={(service, place, client): events for service, place, client, events in saved.lifecycle},
         incidents=Incidents(saved.incidents),
         over=saved.over,
         groups=saved.groups,

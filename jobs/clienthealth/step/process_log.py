@@ -22,7 +22,7 @@ from clienthealth.windows.packed import Said, Who
 Process = tuple[str, str]
 
 #: Lines that speak of a client's beginning and end are kept while its process is heard of, and so long after them.
-FAREWELL_MS = 900_000
+LIFECYCLE_MS = 900_000
 
 
 @cache
@@ -31,7 +31,7 @@ def _kinds() -> Mapping[str, Kind]:
 
 
 @cache
-def _farewells() -> frozenset[str]:
+def _lifecycle_lines() -> frozenset[str]:
     absent = {mode.id for mode in modes().values() if mode.absence}
     return frozenset(s.id for s in SIGNATURES if s.mode in absent) | {*CONFIG_LOGGED}
 
@@ -77,10 +77,10 @@ def _remember(state: BucketState, said: Said) -> None:
     Lines that name no client are kept under no name.
     """
     event = said.event
-    if event is None or event.signature not in _farewells():
+    if event is None or event.signature not in _lifecycle_lines():
         return
     client_id = event.client_id or event.captures.get("client", "")
-    kept = state.farewells.setdefault((*said.process, client_id), [])
+    kept = state.lifecycle.setdefault((*said.process, client_id), [])
     same = [position for position, other in enumerate(kept) if other.signature == event.signature]
     if len(same) > 1:
         del kept[same[-1]]
@@ -115,19 +115,19 @@ def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> None
         kept += [said for said in things if said.ts_ms + length_ms > closed]
     state.said = sorted(kept, key=lambda said: said.ts_ms)
     living = {who.process for who in state.whos} | {said.process for said in kept}
-    for key, events in list(state.farewells.items()):
-        if key[:2] not in living and state.time_ms - events[-1].ts_ms > FAREWELL_MS:
-            del state.farewells[key]
+    for key, events in list(state.lifecycle.items()):
+        if key[:2] not in living and state.time_ms - events[-1].ts_ms > LIFECYCLE_MS:
+            del state.lifecycle[key]
 
 
-def farewells(state: BucketState, who: Who, alone: bool) -> list[LogEvent]:
+def lifecycle_events(state: BucketState, who: Who, alone: bool) -> list[LogEvent]:
     """The kept lines that speak of a client's beginning and end, in order of time.
 
     What names no client is of the only one of its kind in the process (`alone`), or of all where it speaks of the
     process.
     """
-    mine = state.farewells.get((*who.process, who.client_id), []) if who.client_id else []
-    nameless = state.farewells.get((*who.process, ""), [])
+    mine = state.lifecycle.get((*who.process, who.client_id), []) if who.client_id else []
+    nameless = state.lifecycle.get((*who.process, ""), [])
     if nameless:
         mine = [*mine, *(e for e in nameless if (alone and _is_of(e, who)) or e.signature in _of_processes())]
     return sorted(mine, key=lambda event: event.ts_ms)
@@ -140,7 +140,7 @@ def _is_of(event: LogEvent, who: Who) -> bool:
 def logged_options(state: BucketState, who: Who, alone: bool) -> dict[str, str]:
     """The options that a client logged when it was started last."""
     told: dict[str, str] = {}
-    for event in farewells(state, who, alone):
+    for event in lifecycle_events(state, who, alone):
         if event.signature in CONFIG_LOGGED:
             told |= options_logged(event.captures)
     return {name: told[name] for name in CONFIG_OPTIONS if name in told}
@@ -274,7 +274,7 @@ def heard(state: BucketState) -> dict[Process, Heard]:
             if who.process in things:
                 reporting[who.process].append(who)
     remembered: dict[Process, list[tuple[str, LogEvent]]] = defaultdict(list)
-    for (service, place, client_id), events in state.farewells.items() if things else ():
+    for (service, place, client_id), events in state.lifecycle.items() if things else ():
         remembered[service, place] += [(client_id, event) for event in events]
     former: dict[Process, list[Who]] = defaultdict(list)
     for who in state.former:
