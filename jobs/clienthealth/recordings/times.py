@@ -1,7 +1,8 @@
 """The times in a record of any format, read and moved without decoding it: for replays.
 
-A record's own time stands in a field that is named for it, or at the beginning of a line. Times are epoch numbers (10
-digits for seconds, 13, 16 or 19 for milliseconds to nanoseconds) and dates as people and ISO 8601 write them.
+A record's own time stands in a field that is named for it, at the beginning of a line, or at the end of a sample in
+line protocol or Prometheus's text. Times are epoch numbers (10 digits for seconds, 13, 16 or 19 for milliseconds to
+nanoseconds) and dates as people and ISO 8601 write them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ OWN = tuple(
     for name in (b"ts_ms", b"timeUnixNano", b"epochSecond", b"@timestamp", b"timestamp", b"time", b"asctime", b"ts")
 )
 LINE = re.compile(rb"(?:\[|%%\d\|)?(?P<time>%s|%s)" % (DATE, EPOCH))
+#: `name{labels} value time`, `name,tag=value… field=value… time`.
+SAMPLE = re.compile(rb"^[A-Za-z_:][\w:]*(?:(?:\{[^\n]*\})? \S+|,[^\n]*=[^\n]*) (?P<time>%s)\s*$" % EPOCH, re.MULTILINE)
 PARTS = re.compile(rb"(\d{4}-\d{2}-\d{2})([T ])(\d{2}:\d{2}:\d{2})([.,]?)(\d*)(.*)")
 #: Only times so near to the record's own are moved with it: what else looks like a time may be a count.
 NEAR_MS = 86_400_000
@@ -26,7 +29,7 @@ NEAR_MS = 86_400_000
 
 def time_of(value: bytes) -> int | None:
     """The record's own time as epoch ms; None where it tells none. A date without a zone is taken as UTC."""
-    found = LINE.match(value) or next((match for field in OWN if (match := field.search(value))), None)
+    found = LINE.match(value) or next((match for place in (*OWN, SAMPLE) if (match := place.search(value))), None)
     return None if found is None else _millis(found["time"])
 
 

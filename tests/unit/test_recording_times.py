@@ -40,6 +40,16 @@ TIMES: dict[str, tuple[str, int, str]] = {
         '{"timestamp":"2026-11-22T00:00:00.623456789+01:00"}',
     ),
     "seconds with a fraction": ('{"@timestamp": 1795200030.25}', 1795200030250, '{"@timestamp": 1795286431.75}'),
+    "line protocol": (
+        'kafka,host=h used=7.5,state="ok, up" 1795200030123000000\n',
+        1795200030123,
+        'kafka,host=h used=7.5,state="ok, up" 1795286431623000000\n',
+    ),
+    "Prometheus's text": (
+        '# TYPE up gauge\nup 1 1795200030123\nlag{topic="a b"} 3 1795200030123\n',
+        1795200030123,
+        '# TYPE up gauge\nup 1 1795286431623\nlag{topic="a b"} 3 1795286431623\n',
+    ),
     "a line": ("2026-11-20 18:40:30,123 INFO x", 1795200030123, "2026-11-21 18:40:31,623 INFO x"),
     "a line in brackets": ("[2026-11-20 18:40:30] x", 1795200030000, "[2026-11-21 18:40:32] x"),
     "librdkafka's line": ("%4|1795200030.123|MAXPOLL|x", 1795200030123, "%4|1795286431.623|MAXPOLL|x"),
