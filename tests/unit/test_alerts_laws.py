@@ -22,6 +22,7 @@ from tests.support.promql import compares, metrics, surviving
 ALERTS = alerts()
 RUNBOOKS = ROOT / "alerts/runbooks"
 SECTIONS = (
+    "Do this now",
     "Meaning",
     "Impact",
     "Diagnosis",
@@ -122,6 +123,50 @@ def test_runbook_has_all_sections_and_an_alert(path: Path) -> None:
     assert any(rule.annotations["runbook_url"].endswith(f"/{path.stem}") for rule in ALERTS)
     for linked in re.findall(r"\]\(([a-z-]+)\)", text):
         assert (RUNBOOKS / f"{linked}.md").is_file(), linked
+
+
+each_runbook = pytest.mark.parametrize("path", sorted(RUNBOOKS.glob("*.md")), ids=lambda path: path.stem)
+#: What ends a process, moves offsets or shortens what is kept.
+DANGEROUS = re.compile(
+    r"\bkill |kubectl (delete|rollout|patch|set )|systemctl restart kafka|--execute|--delete\b|--alter|truncate|\brm "
+)
+
+
+@each_runbook
+def test_a_runbook_begins_with_what_to_do(path: Path) -> None:
+    """At three in the morning: keep the proof, decide, restart or not, send again or not; on one screen."""
+    title, first = path.read_text("utf-8").split("\n\n", 1)
+    assert title.startswith("# ") and first.startswith("## Do this now\n")
+    now = re.split(r"^#{2,3} |^<!--", first, flags=re.MULTILINE)[1]
+    assert len(now.splitlines()) <= 50
+    for step in (
+        r"\bdump|\bkeep",
+        r"\bdecide",
+        r"\brestart|\broll back|\bkill",
+        r"\bsend\b.*again|\bloses?\b|\blost\b",
+    ):
+        assert re.search(step, now, re.IGNORECASE | re.DOTALL), step
+
+
+@each_runbook
+def test_what_can_lose_data_says_so_in_its_own_line(path: Path) -> None:
+    blocks = re.findall(r"^ *```sh\n(.*?)^ *```$", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    lines = [line for block in blocks for line in block.splitlines()]
+    for line in lines:
+        command, _, comment = line.partition(" # ")
+        assert not DANGEROUS.search(command) or "loses" in comment, line
+        for kept in re.findall(r"(?:retention|lag)\.(?:ms|bytes)=([^,\s]+)", command):
+            assert kept in ("-1", "OLD_MS", "OLD_BYTES"), "a number can be less than what is set, and deletes"
+    prose = re.sub(r"^ *```.*?^ *```$", "", path.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for sentence in re.split(r"\n\n|\n- |\n\d\. ", prose):
+        assert not re.search(r"`[^`]*(kill -9 PID|--execute|--delete |truncate -)", sentence) or "lost" in sentence
+
+
+@each_runbook
+def test_queries_of_runbooks_read_known_metrics(path: Path) -> None:
+    blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    for line in "".join(blocks).splitlines():
+        assert metrics(line.partition(" # ")[0]) <= known_labels().keys() | {"up"}, line
 
 
 def test_every_alert_is_tested_firing_and_silent() -> None:
