@@ -28,7 +28,18 @@ PROVEN = {
     **dict.fromkeys(
         (
             *("kafka-topics.sh", "kafka-acls.sh", "kafka-configs.sh", "kafka-consumer-groups.sh"),
-            *("kafka-console-consumer.sh", "jcmd", "jstat", "kill", "for i in 1 2 3; do jcmd", "grep", "curl", "tail"),
+            *(
+                "kafka-console-consumer.sh",
+                "kafka-metadata-quorum.sh",
+                "kafka-get-offsets.sh",
+                "jcmd",
+                "jstat",
+                "kill",
+                "for i in 1 2 3; do jcmd",
+                "grep",
+                "curl",
+                "tail",
+            ),
             *("truncate", "timeout", "getent"),
         ),
         "tests/kafka/test_runbooks.py",

@@ -87,6 +87,13 @@ def test_dashboard_link(rule: Rule) -> None:
         assert variable == f"var-{label}"
 
 
+def test_what_to_do_about_the_exporter_is_not_only_on_the_exporter() -> None:
+    """By default it serves the runbooks itself, and then the link of this alert leads nowhere."""
+    (down,) = [rule for rule in ALERTS if rule.name == "KafkaClientHealthExporterDown"]
+    for step in ("systemctl restart", "kubectl rollout restart", "log says why", "alerts/runbooks/monitor-health.md"):
+        assert step in down.annotations["description"]
+
+
 def test_dashboards_have_the_uids_and_variables_that_alerts_link_to() -> None:
     files = sorted((ROOT / "dashboards/out").glob("*.json"))
     if not files:
