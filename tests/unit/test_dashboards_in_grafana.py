@@ -1,0 +1,94 @@
+"""The tables of the dashboards as Grafana's own code makes them: @grafana/data in node, on frames of their queries."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clienthealth.platform import jars
+from clienthealth.reference.sources import ROOT
+
+HERE = ROOT / "tests/support/grafana"
+NODE, NPM = shutil.which("node"), shutil.which("npm")
+#: What each of three rows of a query says; the second query lacks the last of them.
+LABELS = {"service": ["a", "b", "c"], "__name__": ["m", "m", "m"], "job": ["j", "j", "j"]}
+NOW_MS = 1_795_208_640_000
+
+
+def tables() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every panel that has transformations, by dashboard and title."""
+    for path in sorted((ROOT / "dashboards/out").glob("*.json")):
+        for panel in json.loads(path.read_text("utf-8"))["panels"]:
+            for one in (panel, *panel.get("panels", ())):
+                if one.get("transformations"):
+                    yield f"{path.stem}: {one['title']}", one
+
+
+@cache
+def modules() -> Path:
+    """Grafana's packages as our lock file has them, installed once into our own cache; no script of theirs runs."""
+    if not (NODE and NPM):
+        pytest.skip("needs node and npm")
+    folder = jars.cache() / "npm-grafana"
+    lock = (HERE / "package-lock.json").read_text("utf-8")
+    done = folder / "installed-lock.json"
+    if not done.is_file() or done.read_text("utf-8") != lock:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("package.json", "package-lock.json"):
+            shutil.copyfile(HERE / name, folder / name)
+        command = [NPM, "ci", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund"]
+        installed = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        if installed.returncode:
+            pytest.skip(f"npm could not install @grafana/data: {installed.stderr.strip()[-300:]}")
+        done.write_text(lock, "utf-8")
+    return folder / "node_modules"
+
+
+def frame(ref: str, alone: bool, rows: int) -> dict[str, Any]:
+    """What Grafana's Prometheus data source gives for an instant query in the format of a table."""
+    value = "Value" if alone else f"Value #{ref}"
+    fields = [{"name": "Time", "type": "time", "values": [NOW_MS] * rows}]
+    fields += [{"name": name, "type": "string", "values": values[:rows]} for name, values in LABELS.items()]
+    fields.append({"name": value, "type": "number", "values": [ord(ref) * 10 + row for row in range(rows)]})
+    return {"refId": ref, "fields": fields}
+
+
+@cache
+def transformed() -> dict[str, list[dict[str, list[Any]]]]:
+    asked = []
+    for _, panel in tables():
+        refs = [target["refId"] for target in panel["targets"]]
+        frames = [frame(ref, len(refs) == 1, 2 if ref == "B" else 3) for ref in refs]
+        asked.append({"frames": frames, "transformations": panel["transformations"]})
+    command = [str(NODE), str(HERE / "transform.mjs"), str(modules())]
+    done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return dict(zip((name for name, _ in tables()), json.loads(done.stdout), strict=True))
+
+
+@pytest.mark.parametrize(("name", "panel"), [pytest.param(*found, id=found[0]) for found in tables()])
+def test_a_table_has_a_row_per_client_and_a_column_per_query(name: str, panel: dict[str, Any]) -> None:
+    (made,) = transformed()[name]
+    headings = [target["legendFormat"] for target in panel["targets"]]
+    assert list(made) == ["service", *headings], "no Time, no job, no `Value #A`"
+    assert made["service"] == ["a", "b", "c"]
+    for target, heading in zip(panel["targets"], headings, strict=True):
+        expected: list[float | None] = [ord(target["refId"]) * 10 + row for row in range(3)]
+        shown = made[heading]
+        assert shown == (expected if target["refId"] != "B" else [*expected[:2], None]), heading
+
+
+@pytest.mark.parametrize(("name", "panel"), [pytest.param(*found, id=found[0]) for found in tables()])
+def test_every_override_finds_its_column(name: str, panel: dict[str, Any]) -> None:
+    (made,) = transformed()[name]
+    known = {*made, *LABELS, "mode", "status", "state", "kind"}
+    for override in panel["fieldConfig"]["overrides"]:
+        if override["matcher"]["id"] == "byName":
+            assert override["matcher"]["options"] in known
