@@ -226,6 +226,8 @@ def test_no_command_shows_a_secret(
     assert shown and PLANTED not in shown and "Traceback" not in shown
 
 
-def test_headers_forbid_scripts() -> None:
-    assert "script-src" not in SECURITY_HEADERS["Content-Security-Policy"]
-    assert SECURITY_HEADERS["Content-Security-Policy"].startswith("default-src 'none'")
+def test_headers_forbid_all_scripts_but_our_own_file() -> None:
+    policy = dict(
+        part.strip().split(" ", 1) for part in SECURITY_HEADERS["Content-Security-Policy"].split(";") if part.strip()
+    )
+    assert (policy["default-src"], policy["script-src"], policy["connect-src"]) == ("'none'", "'self'", "'self'")
