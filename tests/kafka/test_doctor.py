@@ -60,7 +60,7 @@ def test_topics_that_are_missing_are_named_with_the_command_that_makes_them(brok
         "topic none-health",
         "topic none-rejects",
     ]
-    assert "--topic none-health --config cleanup.policy=compact,delete" in failed[2].text
+    assert "--topic none-health --partitions 6 --config cleanup.policy=compact,delete" in failed[2].text
 
 
 def test_policies_and_retention_that_lose_data_are_failures(broker: Broker) -> None:
