@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clienthealth.decode import Decoded, decode_metrics
+from clienthealth.decode import Decoded, decode_logs, decode_metrics
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.settings import Settings
 from tests.support.fake_registry import Registry, serving
@@ -69,10 +69,46 @@ def test_telegraf(name: str, fmt: str) -> None:
             for topic in snapshot.topics:
                 assert topic.topic == "orders_v2"
                 topics |= topic.metrics
-    assert found == {
-        "buffer-available-bytes": 33550000.0,
-        "buffer-total-bytes": 33554432.0,
-        "select-total": 713.0,
-        "waiting-threads": 0.0,
-    }
-    assert topics == {"record-send-total": 138.0}
+    # It had sent 106 records when it was asked.
+    expected = {"buffer-total-bytes": 33554432.0, "waiting-threads": 0.0}
+    assert 0 < found["buffer-available-bytes"] <= 33554432.0
+    assert found.items() >= {**expected, "record-send-total": 106.0}.items()
+    assert found["select-total"] > 106
+    assert topics == {"record-send-total": 106.0, "record-error-total": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "fmt", "sent"),
+    [
+        ("otel-collector/metrics.proto", "otlp_metrics_protobuf", 194.0),
+        ("otel-collector/metrics.json", "otlp_metrics", 194.0),
+        ("otel-javaagent/metrics.gzip", "otlp_metrics_protobuf", 194.0),
+    ],
+)
+def test_the_opentelemetry_collector_and_agent_of_a_producer(name: str, fmt: str, sent: float) -> None:
+    found = metrics(name)
+    snapshot = only(found)
+    assert found.format == fmt
+    who = snapshot.client
+    assert (who.client_id, who.kind, who.service, who.host) == ("shop-producer", "producer", "shop", "shop-1")
+    assert (snapshot.metrics["buffer-total-bytes"], snapshot.metrics["waiting-threads"]) == (33554432.0, 0.0)
+    (topic,) = snapshot.topics
+    assert topic.topic == "orders_v2"
+    assert topic.metrics == {"record-error-total": 0.0, "record-send-total": sent}
+
+
+@pytest.mark.parametrize(
+    ("name", "fmt"),
+    [
+        ("otel-collector/logs.proto", "otlp_logs_protobuf"),
+        ("otel-collector/logs.json", "otlp_logs"),
+        ("otel-javaagent/logs.gzip", "otlp_logs_protobuf"),
+    ],
+)
+def test_the_opentelemetry_collector_and_agent_of_its_log(name: str, fmt: str) -> None:
+    found = decode_logs(Raw(name, (CAPTURES / name).read_bytes()).record, Settings(), NOW_MS)
+    assert (found.format, found.errors) == (fmt, [])
+    messages = [line.message for line in found.lines]
+    assert messages[0] is not None and messages[0].startswith("ProducerConfig values")
+    assert "[Producer clientId=shop-producer] Instantiated an idempotent producer." in messages
+    assert {(line.client.service, line.client.host, line.level) for line in found.lines} == {("shop", "shop-1", "INFO")}

@@ -132,7 +132,9 @@ class _Pile:
 
     def __init__(self, of: Jvm, file_ms: int) -> None:
         self.of, self.file_ms = of, file_ms
-        self.names = metric_names.spellings(metric_names.micrometer, metric_names.jmx_exporter)
+        self.names = metric_names.spellings(
+            metric_names.micrometer, metric_names.jmx_exporter, metric_names.jmx_exporter_1
+        )
         self.layouts = Layouts.all()
         self.ts_ms: int | None = None
         self.heading = ""

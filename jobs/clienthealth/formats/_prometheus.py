@@ -14,7 +14,7 @@ from clienthealth.formats._samples import Process
 from clienthealth.model import metric_names
 from clienthealth.model.values import integer, place, present
 
-_NAMES = metric_names.spellings(metric_names.micrometer, metric_names.jmx_exporter)
+_NAMES = metric_names.spellings(metric_names.micrometer, metric_names.jmx_exporter, metric_names.jmx_exporter_1)
 _KINDS = {"kafka_producer_": "producer", "kafka_consumer_": "consumer"}
 _PORT = re.compile(r":\d+$")
 

@@ -158,6 +158,11 @@ def jmx_exporter(group: str, name: str) -> str:
     return f"kafka_{_kind(group)}_{group}_{name}".replace("-", "_")
 
 
+def jmx_exporter_1(group: str, name: str) -> str:
+    """The JMX exporter since 1.0: `_total` is kept for counters, and it cannot know that an attribute is one."""
+    return jmx_exporter(group, name).removesuffix("_total")
+
+
 def attribute(group: str, name: str) -> str:
     """The MBean attribute as it is: Jolokia, Telegraf, jmxtrans, kafka-python."""
     return name
@@ -172,6 +177,7 @@ RULES: Mapping[str, Rule] = {
     "OpenTelemetry Java agent (OTLP)": otel_agent,
     "Micrometer (Prometheus)": micrometer,
     "JMX exporter (Prometheus)": jmx_exporter,
+    "JMX exporter since 1.0": jmx_exporter_1,
 }
 
 
