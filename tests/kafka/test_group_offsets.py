@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.errors import RebalanceInProgressError
 from kafka.structs import OffsetAndMetadata
 
 from clienthealth.errors import ServiceError
@@ -95,7 +96,17 @@ class Lab:
         return consumer
 
     def commit(self, consumer: KafkaConsumer, offset: int) -> None:
-        consumer.commit({TopicPartition(self.topic, 0): OffsetAndMetadata(offset, "", -1)})
+        """As soon as no rebalance is under way, which refuses commits."""
+
+        def committed() -> bool:
+            try:
+                consumer.commit({TopicPartition(self.topic, 0): OffsetAndMetadata(offset, "", -1)})
+            except RebalanceInProgressError:
+                consumer.poll(100)
+                return False
+            return True
+
+        eventually(committed)
 
     def read(self, group: str) -> dict[str, Any]:
         """One more reading, 10 s after the last; what is known of the group then."""
