@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import cast
 
 import pytest
+from kafka import KafkaAdminClient
+from kafka.errors import CoordinatorLoadInProgressError
 
 from clienthealth.cli import main
 from clienthealth.doctor import Finding, checks, codecs
-from clienthealth.doctor.brokers import kafka_works
+from clienthealth.doctor.brokers import groups_readable, kafka_works
 from clienthealth.doctor.servers import servers
 from clienthealth.doctor.stores import stores_writable
 from clienthealth.platform.kafka import producer
@@ -61,6 +64,22 @@ def test_topics_that_are_missing_are_named_with_the_command_that_makes_them(brok
         "topic none-rejects",
     ]
     assert "--topic none-health --partitions 6 --config cleanup.policy=compact,delete" in failed[2].text
+
+
+class LoadingBrokers:
+    """An admin client of brokers that have just made the topic of offsets and still load it."""
+
+    def describe_groups(self, names: list[str]) -> dict[str, dict[str, object]]:
+        return {name: {"error": None, "authorized_operations": ["READ"]} for name in names}
+
+    def list_groups(self) -> list[dict[str, object]]:
+        raise CoordinatorLoadInProgressError
+
+
+def test_brokers_that_still_load_their_groups_are_no_failure() -> None:
+    findings = list(groups_readable(cast("KafkaAdminClient", LoadingBrokers())))
+    assert [(finding.about, finding.state) for finding in findings] == [("groups", "ok"), ("groups", "skipped")]
+    assert "ask again in a minute" in findings[1].text
 
 
 def test_policies_and_retention_that_lose_data_are_failures(broker: Broker) -> None:

@@ -7,7 +7,13 @@ from typing import Any
 
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import AuthorizationError, CoordinatorNotAvailableError, GroupAuthorizationFailedError, KafkaError
+from kafka.errors import (
+    AuthorizationError,
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    GroupAuthorizationFailedError,
+    KafkaError,
+)
 
 from clienthealth.doctor import Finding, clocks, codecs
 from clienthealth.doctor.newest import TIMEOUT_MS, newest
@@ -43,7 +49,7 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
         brokers = cluster["brokers"]
         yield Finding("kafka", "ok", f"Kafka at {servers} answers; the cluster has {len(brokers)} broker(s).")
         yield from _topics(settings, client)
-        yield from _groups(client)
+        yield from groups_readable(client)
     except KafkaError as error:
         yield Finding("kafka", "failed", f"Kafka at {servers} answered, then failed: {type(error).__name__}: {error}.")
     finally:
@@ -105,7 +111,7 @@ def _rights(about: str, topic: Mapping[str, Any], wanted: set[str]) -> Iterator[
         yield Finding(about, "ok", f"This user may {' and '.join(sorted(wanted)).lower()}.")
 
 
-def _groups(client: KafkaAdminClient) -> Iterator[Finding]:
+def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
     """May the monitor read as a group, and may the groups exporter see the groups of others."""
     about = "groups"
     name = f"{READERS}doctor"
@@ -114,7 +120,7 @@ def _groups(client: KafkaAdminClient) -> Iterator[Finding]:
         error, allowed = group["error"] or "", group.get("authorized_operations")
     except AuthorizationError as refused:
         error, allowed = type(refused).__name__, None
-    except CoordinatorNotAvailableError:
+    except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError):
         yield Finding(about, "skipped", "No group has been in this cluster yet; ask again when one has.")
         return
     except KafkaError as failed:
@@ -135,6 +141,12 @@ def _groups(client: KafkaAdminClient) -> Iterator[Finding]:
         seen = client.list_groups()
     except AuthorizationError as error:
         yield Finding(about, "failed", f"This user may not list consumer groups: {type(error).__name__}. {DESCRIBE}")
+        return
+    except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError):
+        yield Finding(about, "skipped", "The brokers still load their consumer groups; ask again in a minute.")
+        return
+    except KafkaError as failed:
+        yield Finding(about, "warning", f"Groups could not be listed: {type(failed).__name__}: {failed}.")
         return
     if seen:
         yield Finding(about, "ok", f"This user sees {len(seen)} consumer group(s), whose lag can be told.")
