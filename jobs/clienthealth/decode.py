@@ -143,7 +143,7 @@ def _readable(raw: RawRecord, settings: Settings) -> Record | str:
     record = Record(
         text="",
         key=_key_text(raw.key),
-        headers=_told(raw.headers) if raw.headers else {},
+        headers=_header_values(raw.headers) if raw.headers else {},
         ts_ms=raw.ts_ms,
         identity=settings.identity,
     )
@@ -175,8 +175,8 @@ def _filled(record: Record, data: bytes | memoryview) -> Record | str:
 
 def _unframed(record: Record, number: int, data: memoryview, settings: Settings) -> Record | str:
     """The record with a payload that is framed with the schema of this number. JSON says what it is without it."""
-    if data[0] in b"{[" and not isinstance(found := _filled(record, data), str) and found.document is not None:
-        return found
+    if data[0] in b"{[" and not isinstance(filled := _filled(record, data), str) and filled.document is not None:
+        return filled
     if not settings.registry.url:
         return f"binary: framed with schema {number}, and no registry is set ([registry] url)"
     try:
@@ -191,10 +191,10 @@ def _unframed(record: Record, number: int, data: memoryview, settings: Settings)
         document = by.read(data)
     except ValueError as error:
         return f"binary: not of schema {number}: {error}"
-    return _told_by_schema(record, document)
+    return _decoded_by_schema(record, document)
 
 
-def _told_by_schema(record: Record, document: Any) -> Record | str:
+def _decoded_by_schema(record: Record, document: Any) -> Record | str:
     """The record with a value that was made by a schema, as JSON would say it."""
     try:
         record.text = document if isinstance(document, str) else msgspec.json.encode(document).decode()
@@ -220,7 +220,7 @@ def _out_of_envelope(record: Record) -> Record | str:
     if isinstance(inner, str):
         record.document = None
         return _filled(record, inner.encode("utf-8", "replace"))
-    return _told_by_schema(record, inner)
+    return _decoded_by_schema(record, inner)
 
 
 def _document(text: str) -> Any:
@@ -233,7 +233,9 @@ def _document(text: str) -> Any:
 
 def _lenient_document(text: str) -> Any:
     """The same where it has what some write all the same: NaN and Infinity, numbers of any size, half a surrogate."""
-    whole = _SURROGATES.sub(lambda found: "\\ufffd" if found[1] else found[0], text) if "\\u" in text else text
+    whole = (
+        _SURROGATES.sub(lambda surrogate: "\\ufffd" if surrogate[1] else surrogate[0], text) if "\\u" in text else text
+    )
     try:
         return json.loads(whole, parse_int=_int)
     except (ValueError, RecursionError):
@@ -253,19 +255,19 @@ def _key_text(key: bytes | None) -> str | None:
         return None
 
 
-def _told(headers: Mapping[str, bytes]) -> dict[str, str]:
+def _header_values(headers: Mapping[str, bytes]) -> dict[str, str]:
     """Those of HEADERS that say something."""
-    found = {}
+    values = {}
     for name in HEADERS:
         value = headers.get(name)
         if value is not None:
             try:
-                said = present(str(value, "utf-8"))
+                text = present(str(value, "utf-8"))
             except UnicodeDecodeError:
                 continue
-            if said:
-                found[name] = said
-    return found
+            if text:
+                values[name] = text
+    return values
 
 
 @lru_cache(maxsize=4096)
@@ -294,11 +296,11 @@ def _by_name(stream: Stream) -> Mapping[str, Format]:
 
 def _format(record: Record, stream: Stream) -> Format | None:
     """As the header says, else the first that recognises the record, else None."""
-    known = _by_name(stream)
-    named = known.get(record.headers.get("format", ""))
+    by_name = _by_name(stream)
+    named = by_name.get(record.headers.get("format", ""))
     if named is not None and _could_be(record, named):
         return named
-    for fmt in known.values():
+    for fmt in by_name.values():
         try:
             if _could_be(record, fmt) and fmt.recognise(record):
                 return fmt
@@ -318,14 +320,14 @@ def _decoded(record: Record, fmt: Format | None) -> tuple[list[Any], list[str]]:
     if fmt is None:
         return [], [_unreadable(record) or "unknown-format"]
     try:
-        found = fmt.decode(record)
+        results = fmt.decode(record)
     except DependencyError as missing:
         return [], [f"binary: {missing}"]
     except Exception as mistake:  # noqa: BLE001 - a mistake in a format costs the record, not the job
         return [], [f"wrong-types: {type(mistake).__name__}: {mistake}"]
-    if found is None:
+    if results is None:
         return [], [_unreadable(record) or "wrong-types"]
-    return found, [] if found else ["no-metrics" if fmt.stream == "metrics" else "empty"]
+    return results, [] if results else ["no-metrics" if fmt.stream == "metrics" else "empty"]
 
 
 def _unreadable(record: Record) -> str | None:
@@ -341,9 +343,9 @@ def _unreadable(record: Record) -> str | None:
 
 
 def _metrics(record: Record, fmt: Format | None, latest: int) -> Decoded:
-    found, errors = _decoded(record, fmt)
+    snapshots, errors = _decoded(record, fmt)
     result = Decoded(format=fmt.name if fmt else None, errors=errors)
-    for snapshot in found:
+    for snapshot in snapshots:
         error = snapshot.error
         if error is None:
             snapshot.client = client = _identified(snapshot.client, record)
@@ -359,9 +361,9 @@ def _metrics(record: Record, fmt: Format | None, latest: int) -> Decoded:
 
 
 def _logs(record: Record, fmt: Format | None, latest: int) -> Decoded:
-    found, errors = _decoded(record, fmt)
+    log_lines, errors = _decoded(record, fmt)
     result = Decoded(format=fmt.name if fmt else None, errors=errors)
-    for shipped in found:
+    for shipped in log_lines:
         try:
             line = opened(shipped)
         except Exception as mistake:  # noqa: BLE001 - as in `_decoded`
@@ -383,23 +385,23 @@ def _identified(client: Identity, record: Record) -> Identity:
 
     A kind that we do not know is None.
     """
-    told = record.headers.get
-    service = present(client.service) or told("service")
-    instance = present(client.instance) or told("instance")
-    client_id = present(client.client_id) or told("client_id")
+    header = record.headers.get
+    service = present(client.service) or header("service")
+    instance = present(client.instance) or header("instance")
+    client_id = present(client.client_id) or header("client_id")
     if record.key and not (service and instance and client_id) and (parts := key_parts(record.key)):
         service = service or present(parts[0])
         instance = instance or present(parts[1])
         client_id = client_id or present(parts[2])
-    kind = client.kind if client.kind in CLIENT_METRICS else (present(client.kind) or told("kind") or "").lower()
+    kind = client.kind if client.kind in CLIENT_METRICS else (present(client.kind) or header("kind") or "").lower()
     return Identity(
         service=service,
-        host=present(client.host) or told("host"),
+        host=present(client.host) or header("host"),
         instance=instance,
         client_id=client_id,
         kind=kind if kind in CLIENT_METRICS else None,
-        library=present(client.library) or told("library"),
-        version=present(client.version) or told("version"),
+        library=present(client.library) or header("library"),
+        version=present(client.version) or header("version"),
         group=present(client.group),
     )
 

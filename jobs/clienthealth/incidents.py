@@ -17,7 +17,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
 
-#: `moved`: what a nameless process was found to suffer from is a client's, which takes the incident over.
+#: `moved`: an incident of a process without a client's name turns out to be a client's, which takes it over.
 Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 
 
@@ -107,21 +107,21 @@ class Incidents:
         """
         changes = []
         for verdict in verdicts:
-            known = self.of(client.key).get(verdict.mode)
+            incident = self.of(client.key).get(verdict.mode)
             if verdict.unhealthy:
-                changes += self._found(client, verdict, known, end_ms, offset_ms)
-            elif known and verdict.status == "ok" and _is_over(known, end_ms, recovered):
-                changes.append(self._close(known, "closed", end_ms))
+                changes += self._enter(client, verdict, incident, end_ms, offset_ms)
+            elif incident and verdict.status == "ok" and _is_over(incident, end_ms, recovered):
+                changes.append(self._close(incident, "closed", end_ms))
         return changes
 
-    def _found(
-        self, client: Client, verdict: Verdict, known: OpenIncident | None, end_ms: int, offset_ms: int
+    def _enter(
+        self, client: Client, verdict: Verdict, incident: OpenIncident | None, end_ms: int, offset_ms: int
     ) -> list[Transition]:
         of_client = self._open.setdefault(client.key, {})
-        if known is None:
+        if incident is None:
             of_client[verdict.mode] = OpenIncident(client, verdict, end_ms, offset_ms)
             return [Transition(client, verdict, "ok", "opened", verdict.since_ms or end_ms)]
-        before = known.verdict
+        before = incident.verdict
         escalates = before.status == "suspected" and verdict.status == "confirmed"
         newest = verdict if escalates or verdict.status == before.status else before
         onsets = [v.since_ms for v in (before, verdict) if v.since_ms is not None]
@@ -132,32 +132,32 @@ class Incidents:
             evidence=evidence_of((*before.evidence, *verdict.evidence)),
         )
         of_client[verdict.mode] = dataclasses.replace(
-            known, client=client, verdict=now, seen_ms=max(known.seen_ms, end_ms), offset_ms=offset_ms
+            incident, client=client, verdict=now, seen_ms=max(incident.seen_ms, end_ms), offset_ms=offset_ms
         )
         return [Transition(client, now, before.status, "escalated", end_ms)] if escalates else []
 
     def returned(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
         """A client that was thought gone reported again at `ts_ms`: what its absence seemed to say is withdrawn."""
-        known = self.of(key).get(mode)
-        return [self._close(known, "withdrawn", ts_ms)] if known and ts_ms > known.seen_ms else []
+        incident = self.of(key).get(mode)
+        return [self._close(incident, "withdrawn", ts_ms)] if incident and ts_ms > incident.seen_ms else []
 
     def ended(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
         """A client has gone: what it suffered from is over."""
-        known = self.of(key).get(mode)
-        return [self._close(known, "closed", ts_ms)] if known else []
+        incident = self.of(key).get(mode)
+        return [self._close(incident, "closed", ts_ms)] if incident else []
 
     def explained(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
         """Another fault of the client explains an incident: a mere suspicion was none of its own."""
-        known = self.of(key).get(mode)
-        if known is None:
+        incident = self.of(key).get(mode)
+        if incident is None:
             return []
-        return [self._close(known, "withdrawn" if known.verdict.status == "suspected" else "closed", ts_ms)]
+        return [self._close(incident, "withdrawn" if incident.verdict.status == "suspected" else "closed", ts_ms)]
 
     def moved(self, incident: OpenIncident, client: Client) -> list[Transition]:
         """An incident of a nameless process turns out to be of a client; what is known of both becomes one."""
         return [
             self._close(incident, "moved", incident.seen_ms),
-            *self._found(
+            *self._enter(
                 client,
                 incident.verdict,
                 self.of(client.key).get(incident.verdict.mode),
@@ -168,19 +168,19 @@ class Incidents:
 
     def seen(self, key: str, mode: str, ts_ms: int) -> None:
         """A symptom of an open incident showed at `ts_ms`, whatever it proves."""
-        known = self.of(key).get(mode)
-        if known and ts_ms > known.seen_ms:
-            self._open[key][mode] = dataclasses.replace(known, seen_ms=ts_ms)
+        incident = self.of(key).get(mode)
+        if incident and ts_ms > incident.seen_ms:
+            self._open[key][mode] = dataclasses.replace(incident, seen_ms=ts_ms)
 
     def heard(self, key: str, ts_ms: int, offset_ms: int) -> None:
         """A client that reports no metrics, or its process, was heard of at `ts_ms`; see OpenIncident."""
-        for mode, known in self.of(key).items():
-            if ts_ms > known.heard_ms:
-                self._open[key][mode] = dataclasses.replace(known, heard_ms=ts_ms, offset_ms=offset_ms)
+        for mode, incident in self.of(key).items():
+            if ts_ms > incident.heard_ms:
+                self._open[key][mode] = dataclasses.replace(incident, heard_ms=ts_ms, offset_ms=offset_ms)
 
     def forgive(self, silent_ms: int) -> None:
         """Nothing was heard of anybody for so long: it does not count as silence of those that have incidents."""
-        self.reopen([dataclasses.replace(known, offset_ms=known.offset_ms + silent_ms) for known in self.all])
+        self.reopen([dataclasses.replace(incident, offset_ms=incident.offset_ms + silent_ms) for incident in self.all])
 
     def expired(
         self, is_over: Callable[[OpenIncident], bool], ended_ms: Callable[[OpenIncident], int]
@@ -198,7 +198,7 @@ class Incidents:
         return Transition(incident.client, over, incident.verdict.status, change, ts_ms)
 
 
-def _is_over(known: OpenIncident, end_ms: int, recovered: Callable[[str], bool] | None) -> bool:
+def _is_over(incident: OpenIncident, end_ms: int, recovered: Callable[[str], bool] | None) -> bool:
     if recovered is None:
-        return end_ms > known.seen_ms
-    return end_ms >= known.seen_ms and recovered(known.verdict.mode)
+        return end_ms > incident.seen_ms
+    return end_ms >= incident.seen_ms and recovered(incident.verdict.mode)

@@ -64,29 +64,28 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     worst = max(verdicts, key=lambda v: STATUS_ORDER.index(v.status))
     if worst.status in ("ok", "unknown"):
         return next((v for v in reversed(verdicts) if v.status == "ok" or v.evidence), verdicts[-1])
-    found = [v for v in verdicts if v.unhealthy]
-    latest = [v for v in found if v.status == worst.status][-1]
-    onsets = [v.since_ms for v in found if v.since_ms is not None]
+    unhealthy = [v for v in verdicts if v.unhealthy]
+    latest = [v for v in unhealthy if v.status == worst.status][-1]
+    onsets = [v.since_ms for v in unhealthy if v.since_ms is not None]
     return dataclasses.replace(
         latest,
         since_ms=min(onsets) if onsets else None,
-        detail=_detail(found, latest),
-        evidence=evidence_of(e for v in found for e in v.evidence),
+        detail=_detail(unhealthy, latest),
+        evidence=evidence_of(e for v in unhealthy for e in v.evidence),
     )
 
 
-def explained(verdicts: Sequence[Verdict], found: Mapping[str, Status] | None = None) -> list[Verdict]:
-    """Verdicts of one moment, without those that another mode explains (`FailureMode.explains`): one failure, one word.
+def explained(verdicts: Sequence[Verdict], statuses: Mapping[str, Status] | None = None) -> list[Verdict]:
+    """The verdicts of one moment without those that another mode explains: one failure, one verdict.
 
-    What is surer than its explanation stays. `found`: the status of modes that are known to be there, whatever this
-    moment shows.
+    A verdict that is surer than its explanation stays. `statuses`: the status, by mode, of the client's open incidents.
     """
-    there = dict(found or {})
-    there |= {v.mode: v.status for v in verdicts if v.unhealthy and there.get(v.mode) != "confirmed"}
-    by = {other: mode for mode in sorted(there) for other in modes()[mode].explains}
+    present = dict(statuses or {})
+    present |= {v.mode: v.status for v in verdicts if v.unhealthy and present.get(v.mode) != "confirmed"}
+    by = {other: mode for mode in sorted(present) for other in modes()[mode].explains}
     return [
         Verdict(v.mode, "unknown", reason=f"what it shows is explained by {by[v.mode]}")
-        if v.mode in by and v.status != "unknown" and _as_sure(there[by[v.mode]], v.status)
+        if v.mode in by and v.status != "unknown" and _as_sure(present[by[v.mode]], v.status)
         else v
         for v in verdicts
     ]
@@ -96,10 +95,10 @@ def _as_sure(status: Status, other: Status) -> bool:
     return STATUS_ORDER.index(status) >= STATUS_ORDER.index(other)
 
 
-def _detail(found: Sequence[Verdict], latest: Verdict) -> dict[str, Any]:
-    """What is known of the fault, the newest word of each thing, from all that name the same cause or none."""
-    cause = latest.detail.get("cause") or next((c for v in reversed(found) if (c := v.detail.get("cause"))), None)
-    same = [v for v in found if v.detail.get("cause") in (None, cause)]
+def _detail(unhealthy: Sequence[Verdict], latest: Verdict) -> dict[str, Any]:
+    """The details of the fault, each as its newest verdict has it, from all verdicts with the same cause or none."""
+    cause = latest.detail.get("cause") or next((c for v in reversed(unhealthy) if (c := v.detail.get("cause"))), None)
+    same = [v for v in unhealthy if v.detail.get("cause") in (None, cause)]
     return {name: value for v in (*same, latest) for name, value in v.detail.items()}
 
 

@@ -20,7 +20,7 @@ from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.recordings import read
 from clienthealth.settings import Settings
-from clienthealth.windows.packed import Said
+from clienthealth.windows.packed import LogEntry
 from tests.support.recorded import RECORDINGS
 from tests.support.stepped import START
 
@@ -88,7 +88,7 @@ class Failure:
                 offset = (snapshot.ts_ms or 0) - onset_ms + round_ * length
                 yield offset, msgspec.structs.replace(snapshot, metrics=metrics, topics=topics)
 
-    def said(self, begin: float, seconds: float, thinned: bool = True) -> Iterator[Said]:
+    def said(self, begin: float, seconds: float, thinned: bool = True) -> Iterator[LogEntry]:
         """Its log lines. `thinned`: the first twenty lines of each second alone, as a rate limit lets them through."""
         told = _read(self.recording)
         lines = [s for s in told.said if s.event is not None and _fails(s.event)]
@@ -100,7 +100,7 @@ class Failure:
             seconds,
         )
 
-    def dumps(self, begin: float, seconds: float) -> Iterator[Said]:
+    def dumps(self, begin: float, seconds: float) -> Iterator[LogEntry]:
         """Its thread dumps."""
         told = _read(self.recording)
         yield from _repeated(
@@ -123,7 +123,7 @@ NOT_CLOSED = Failure("not-closed-3.9", "producer-not-closed", "order-publisher",
 @dataclass(frozen=True)
 class _Told:
     snapshots: Sequence[Snapshot]
-    said: Sequence[Said]
+    said: Sequence[LogEntry]
     onset_ms: int
 
 
@@ -132,7 +132,7 @@ def _read(recording: str) -> _Told:
     folder = RECORDINGS / recording
     onset_ms = json.loads((folder / "truth.json").read_text(encoding="utf-8"))["onset_ms"]
     snapshots: list[Snapshot] = []
-    said: list[Said] = []
+    said: list[LogEntry] = []
     for record in read([folder]):
         raw = raw_record(record)
         decoded = _DECODERS[record.stream](raw, _SETTINGS, FAR_MS)
@@ -140,8 +140,8 @@ def _read(recording: str) -> _Told:
         for line in decoded.lines:
             of = line.client.service or "", line.client.host or line.client.instance or "", line.client.instance
             lines, dumps = events.said(line, raw.source)
-            said += [Said(*of, event=event) for event in lines]
-            said += [Said(*of, dump=dump) for dump in dumps]
+            said += [LogEntry(*of, event=event) for event in lines]
+            said += [LogEntry(*of, dump=dump) for dump in dumps]
     snapshots.sort(key=lambda s: s.ts_ms or 0)
     said.sort(key=lambda s: s.ts_ms)
     return _Told(snapshots, said, onset_ms)
@@ -162,8 +162,8 @@ def _fails(event: LogEvent) -> bool:
     return event.signature not in ("producer-closing", "producer-unregistered", "producer-closed")
 
 
-def _thinned(lines: Sequence[Said], limit: int = 20) -> list[Said]:
-    kept: list[Said] = []
+def _thinned(lines: Sequence[LogEntry], limit: int = 20) -> list[LogEntry]:
+    kept: list[LogEntry] = []
     second, count = -1, 0
     for line in lines:
         if line.ts_ms // 1000 != second:
@@ -174,7 +174,9 @@ def _thinned(lines: Sequence[Said], limit: int = 20) -> list[Said]:
     return kept
 
 
-def _repeated(things: Sequence[Said], onset_ms: int, settled: float, begin: float, seconds: float) -> Iterator[Said]:
+def _repeated(
+    things: Sequence[LogEntry], onset_ms: int, settled: float, begin: float, seconds: float
+) -> Iterator[LogEntry]:
     stretch = [s for s in things if s.ts_ms - onset_ms >= 1000 * settled]
     shift = round(START + 1000 * begin) - onset_ms
     until = START + 1000 * (begin + seconds)
@@ -194,7 +196,7 @@ def _repeated(things: Sequence[Said], onset_ms: int, settled: float, begin: floa
             yield _moved(thing, shift + round_ * length, round_, used)
 
 
-def _cpu(stretch: Sequence[Said]) -> dict[str, float]:
+def _cpu(stretch: Sequence[LogEntry]) -> dict[str, float]:
     """CPU time that each thread used over the stretch."""
     dumps = [s.dump for s in stretch if s.dump is not None]
     if len(dumps) < 2:
@@ -204,13 +206,17 @@ def _cpu(stretch: Sequence[Said]) -> dict[str, float]:
     return {n: cpu - (before.get(n) or cpu) for n, cpu in after.items() if cpu is not None}
 
 
-def _moved(thing: Said, shift: int, round_: int, used: dict[str, float]) -> Said:
-    if thing.event is not None:
-        return Said(thing.service, thing.place, thing.instance, replace(thing.event, ts_ms=thing.ts_ms + shift), None)
-    assert thing.dump is not None
+def _moved(entry: LogEntry, shift: int, round_: int, used: dict[str, float]) -> LogEntry:
+    if entry.event is not None:
+        return LogEntry(
+            entry.service, entry.host, entry.instance, replace(entry.event, ts_ms=entry.ts_ms + shift), None
+        )
+    assert entry.dump is not None
     threads = tuple(
         replace(t, cpu_ms=None if t.cpu_ms is None else t.cpu_ms + round_ * used.get(t.name, 0.0))
-        for t in thing.dump.threads
+        for t in entry.dump.threads
     )
-    source = None if thing.dump.source is None else replace(thing.dump.source, offset=round_)
-    return Said(thing.service, thing.place, thing.instance, None, ThreadDump(thing.dump.ts_ms + shift, threads, source))
+    source = None if entry.dump.source is None else replace(entry.dump.source, offset=round_)
+    return LogEntry(
+        entry.service, entry.host, entry.instance, None, ThreadDump(entry.dump.ts_ms + shift, threads, source)
+    )

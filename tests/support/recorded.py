@@ -52,10 +52,10 @@ class Recorded:
         state, grid = self.bucket.state, self.bucket.grid
         who = state.whos[self.number]
         slide, length = int(grid.slide[self.number]), int(grid.length[self.number])
-        heard = process_log.heard(state).get(who.process)
+        heard = process_log.process_logs(state).get(who.process)
         times = [
             *(reading.ts_ms for reading in self.readings),
-            *(thing.ts_ms for thing in (heard.things if heard else ())),
+            *(thing.ts_ms for thing in (heard.entries if heard else ())),
         ]
         start = np.array(sorted(process_log.starts(times, slide, length)), np.int64)
         lo, hi = self.bucket.span(np.full(len(start), self.number), start, start + length)

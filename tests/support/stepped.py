@@ -15,7 +15,7 @@ from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Faults
 from clienthealth.step.readings import grid_of
 from clienthealth.step.state import BucketState, load, save
-from clienthealth.windows.packed import Chunk, Packer, Said, decode, encode
+from clienthealth.windows.packed import Chunk, LogEntry, Packer, decode, encode
 from tests.support.recorded import Recorded
 
 __all__ = ["START", "Stepped", "pack", "snapshot", "told"]
@@ -57,14 +57,14 @@ def told(
     thread: str | None = None,
     dump: ThreadDump | None = None,
     **captures: str,
-) -> Said:
+) -> LogEntry:
     """What a process says so many seconds after START."""
     ts_ms = START + int(1000 * second)
     source = Source("client-logs", 0, int(1000 * second))
     if dump is not None:
-        return Said(service, "h", instance, dump=dump)
+        return LogEntry(service, "h", instance, dump=dump)
     event = LogEvent(ts_ms, signature, "x", client_id, thread=thread, captures=captures, source=source)
-    return Said(service, "h", instance, event)
+    return LogEntry(service, "h", instance, event)
 
 
 class Stepped:
@@ -76,21 +76,21 @@ class Stepped:
         self.published: list[Published] = []
         self._offset = 0
 
-    def chunk(self, things: Iterable[Snapshot | Said]) -> Chunk:
+    def chunk(self, things: Iterable[Snapshot | LogEntry]) -> Chunk:
         """One decoding task."""
         packer = Packer(1)
-        for thing in things:
-            if isinstance(thing, Said):
-                packer.say(thing.service, thing.place, thing.instance, thing.event, thing.dump)
+        for item in things:
+            if isinstance(item, LogEntry):
+                packer.log_entry(item.service, item.host, item.instance, item.event, item.dump)
             else:
-                packer.snapshot(thing, who_of(thing.client), Source("client-metrics", 0, self._offset))
+                packer.snapshot(item, who_of(item.client), Source("client-metrics", 0, self._offset))
                 self._offset += 1
         chunks = packer.chunks()
         chunk = chunks.get(0, Chunk())
         chunk.clocks = [packer.clock] if packer.clock else []
         return decode(encode(chunk))
 
-    def batch(self, things: Iterable[Snapshot | Said], second: float = 10_000_000) -> Published:
+    def batch(self, things: Iterable[Snapshot | LogEntry], second: float = 10_000_000) -> Published:
         """One batch; this machine's clock is so many seconds after START."""
         if self.saved:
             self.state = load(save(self.state, 1), 1)
@@ -98,9 +98,9 @@ class Stepped:
         self.published.append(found)
         return found
 
-    def batches(self, things: Iterable[Snapshot | Said], seconds: float) -> list[Published]:
+    def batches(self, things: Iterable[Snapshot | LogEntry], seconds: float) -> list[Published]:
         """All in order of time in batches of so many seconds."""
-        by_batch: dict[int, list[Snapshot | Said]] = {}
+        by_batch: dict[int, list[Snapshot | LogEntry]] = {}
         for thing in sorted(things, key=lambda thing: thing.ts_ms or 0):
             by_batch.setdefault(int(((thing.ts_ms or 0) - START) / 1000 // seconds), []).append(thing)
         last = max(by_batch)

@@ -63,7 +63,7 @@ def told(parts: Sequence[load.Slice], cuts: int, settings: Settings) -> tuple[di
             offset += end - begin
             for bucket in range(settings.monitor.buckets):
                 given = found.get(bucket, [])
-                if not states[bucket].empty or any(chunk.whos or chunk.said or chunk.groups for chunk in given):
+                if not states[bucket].empty or any(chunk.whos or chunk.log_entries or chunk.groups for chunk in given):
                     published = step(states[bucket], given, settings, NOW_MS)
                     minutes += published.minutes
                     changes += published.changes

@@ -8,7 +8,7 @@ import pytest
 
 from clienthealth.incidents import Transition
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.windows.packed import Said
+from clienthealth.windows.packed import LogEntry
 from tests.support.chronic import FAILURES, NOT_CLOSED, Failure
 from tests.support.stepped import START, Stepped, snapshot
 
@@ -61,7 +61,7 @@ def test_a_day_of_a_failure_is_one_incident(failure: Failure) -> None:
     in which nothing arrives from anybody, and a restart of the monitor."""
     end = BEGIN + DAY
     out, back = 6 * 3600, 6 * 3600 + 600
-    things: list[Snapshot | Said] = [*failure.snapshots(BEGIN, DAY, every=60)]
+    things: list[Snapshot | LogEntry] = [*failure.snapshots(BEGIN, DAY, every=60)]
     if failure.mode not in BY_METRICS:
         things += failure.said(BEGIN, DAY)
     else:
@@ -74,9 +74,9 @@ def test_a_day_of_a_failure_is_one_incident(failure: Failure) -> None:
     check(monitor, failure, end)
 
 
-def in_batches(monitor: Stepped, things: Iterable[Snapshot | Said], restart: float) -> None:
+def in_batches(monitor: Stepped, things: Iterable[Snapshot | LogEntry], restart: float) -> None:
     """Batches of ten seconds in the first minutes and in the last ones, of five minutes in between."""
-    by_batch: dict[float, list[Snapshot | Said]] = {}
+    by_batch: dict[float, list[Snapshot | LogEntry]] = {}
     for thing in sorted(things, key=lambda thing: thing.ts_ms or 0):
         second = ((thing.ts_ms or 0) - START) / 1000
         length = 10.0 if second < 600 or second > DAY - 300 else 300.0

@@ -128,7 +128,7 @@ def test_a_fault_with_what_a_silent_process_said_is_told_and_forgotten(monkeypat
         monitor.batch([snapshot(0, {"select-total": 1}, service="other"), told(3)])
     (fault,) = monitor.published[-1].faults
     assert (fault.client.key, fault.source) == ("shop|h|", Source("client-logs", 0, 3000))
-    assert monitor.state.said == []
+    assert monitor.state.log_entries == []
     assert list(monitor.records) == ["other|h:1|p"]
 
 

@@ -51,7 +51,7 @@ def test_a_process_whose_lines_cannot_be_entered_costs_no_other(where: str, monk
     honest = getattr(process_log, where)
 
     def broken(*given: Any) -> Any:
-        if given[-1].place == "bad":
+        if given[-1].host == "bad":
             raise ValueError("absurd line")
         return honest(*given)
 
@@ -59,12 +59,12 @@ def test_a_process_whose_lines_cannot_be_entered_costs_no_other(where: str, monk
     monitor = Stepped()
     lines = [told(n, client_id="p") for n in range(5)]
     for line in lines[3:]:
-        line.place = "bad"
+        line.host = "bad"
     found = monitor.batch([snapshot(0, {"select-total": 1}), *lines], 10)
     assert [(fault.client.host, fault.reason) for fault in found.faults] == [
         ("bad", "step-failed: ValueError: absurd line")
     ]
-    assert [thing.place for thing in monitor.state.said] == ["h"] * 3
+    assert [thing.host for thing in monitor.state.log_entries] == ["h"] * 3
     assert list(monitor.records) == ["shop|h:1|p"]
 
 
@@ -74,10 +74,10 @@ def test_lines_that_cannot_be_looked_at_do_not_keep_a_client_from_being_judged(m
             raise RuntimeError("absurd window")
         return (), ()
 
-    monkeypatch.setattr(process_log.Heard, "about", about)
+    monkeypatch.setattr(process_log.ProcessLog, "about", about)
     monitor = Stepped()
     line = told(2)
-    line.place = "bad"
+    line.host = "bad"
     both = [
         snapshot(s, {"select-total": s}, f"on-{host}", instance=f"{host}:1", host=host)
         for s in (0, 10)
@@ -88,4 +88,4 @@ def test_lines_that_cannot_be_looked_at_do_not_keep_a_client_from_being_judged(m
         ("bad", "step-failed: RuntimeError: absurd window")
     ]
     assert sorted(monitor.records) == ["shop|bad:1|on-bad", "shop|h:1|on-h"]
-    assert [thing.place for thing in monitor.state.said] == ["h"]
+    assert [thing.host for thing in monitor.state.log_entries] == ["h"]

@@ -7,7 +7,7 @@ import resource
 
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.settings import MonitorSettings, Settings
-from clienthealth.windows.packed import Said
+from clienthealth.windows.packed import LogEntry
 from tests.support.stepped import START, Stepped, snapshot, told
 
 
@@ -82,16 +82,16 @@ def test_of_the_readings_of_a_second_the_newest_are_kept() -> None:
 def test_a_storm_of_thread_names_is_capped_and_drives_out_nothing_rare() -> None:
     monitor = Stepped(limited(max_events_per_process=100))
     rare = told(1, "producer-close-begins", "p")
-    storm: list[Snapshot | Said] = [
+    storm: list[Snapshot | LogEntry] = [
         told(2 + n / 1000, "consumer-metadata-fetch-failed", thread=f"pool-{n}") for n in range(5000)
     ]
     found = monitor.batch([rare, *storm, snapshot(8, {"select-total": 1})], 10)
-    assert len(monitor.state.said) == 100
+    assert len(monitor.state.log_entries) == 100
     assert found.left_out["events-per-process"] == 4901
-    signatures = [said.event.signature for said in monitor.state.said if said.event]
+    signatures = [said.event.signature for said in monitor.state.log_entries if said.event]
     assert signatures.count("producer-close-begins") == 1
-    newest = max(said.ts_ms for said in monitor.state.said)
-    oldest = min(said.ts_ms for said in monitor.state.said if said is not rare and said.ts_ms > START + 1500)
+    newest = max(said.ts_ms for said in monitor.state.log_entries)
+    oldest = min(said.ts_ms for said in monitor.state.log_entries if said is not rare and said.ts_ms > START + 1500)
     assert (newest - START, oldest - START) == (6999, 6901)
 
 
@@ -104,13 +104,13 @@ def test_events_of_all_processes_are_bounded_and_the_loud_pay_first() -> None:
     quiet = [dataclasses_said(told(2 + n / 1000, "buffer-exhausted"), f"quiet{n}") for n in range(100)]
     found = monitor.batch([*loud, *quiet], 10)
     assert found.left_out["events"] == 800
-    places = [said.place for said in monitor.state.said]
+    places = [said.host for said in monitor.state.log_entries]
     assert (places.count("loud"), len(set(places) - {"loud"})) == (200, 100)
 
 
-def dataclasses_said(said: Said, place: str) -> Said:
+def dataclasses_said(said: LogEntry, place: str) -> LogEntry:
     """The same, said by a process at this place."""
-    return Said(said.service, place, said.instance, said.event)
+    return LogEntry(said.service, place, said.instance, said.event)
 
 
 def test_memory_is_bounded_under_a_flood_of_ids() -> None:

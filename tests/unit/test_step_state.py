@@ -59,7 +59,7 @@ def contents(state: BucketState) -> dict[str, Any]:
 
 def test_what_is_loaded_is_what_was_saved() -> None:
     state = monitor().state
-    assert state.incidents.of("shop|h:1|p") and state.groups and state.said and len(state.parts)
+    assert state.incidents.of("shop|h:1|p") and state.groups and state.log_entries and len(state.parts)
     assert contents(load(save(state, 32), 32)) == contents(state)
 
 
@@ -141,7 +141,7 @@ def test_a_storm_of_100_000_lines_keeps_the_state_bounded(threads: int) -> None:
         found.batch([snapshot(second, {"select-total": second}), *storm], second + 10)
         sizes.append(len(save(found.state, 1)))
     # Of a second of it ten lines of each thread, for the three minutes in which a window can still be judged.
-    assert len(found.state.said) <= 10 * threads * 19
+    assert len(found.state.log_entries) <= 10 * threads * 19
     assert sizes[-1] <= 1.1 * sizes[len(sizes) // 2] < 1_000_000
 
 

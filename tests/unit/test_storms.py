@@ -15,7 +15,7 @@ from clienthealth import decode
 from clienthealth.logs.events import LITERALS
 from clienthealth.settings import Settings
 from clienthealth.streaming.decoding import COUNTS, RAW, REJECTS, Count, _Task, decompressed
-from clienthealth.windows.packed import Said
+from clienthealth.windows.packed import LogEntry
 from clienthealth.windows.packed import decode as unpacked
 
 START = 1_795_208_640_000
@@ -49,14 +49,14 @@ class Decoded:
         batch = pa.RecordBatch.from_arrays([columns[name] for name in RAW], names=list(RAW))
         task = _Task(Settings(), LITERALS)
         (found,) = task.run([batch])
-        self.said: list[Said] = []
+        self.said: list[LogEntry] = []
         self.counts: list[Count] = []
         self.rejects = 0
         for bucket, data in zip(*(column.to_pylist() for column in found.columns), strict=True):
             if bucket == COUNTS:
                 self.counts = _counts(data)
             elif bucket > REJECTS:
-                self.said += unpacked(decompressed(data)).said
+                self.said += unpacked(decompressed(data)).log_entries
             else:
                 self.rejects += 1
 
@@ -65,7 +65,7 @@ class Decoded:
         """How many lines each process is known to have said."""
         found: Counter[str] = Counter()
         for said in self.said:
-            found[said.place] += said.repeats
+            found[said.host] += said.repeats
         return found
 
 

@@ -12,7 +12,7 @@ from clienthealth.indicators.client import client_indicators
 from clienthealth.model.readings import ClientWindow, Thread, ThreadDump
 from clienthealth.model.telemetry import Snapshot, TopicMetrics
 from clienthealth.settings import LagSettings
-from clienthealth.windows.packed import Said
+from clienthealth.windows.packed import LogEntry
 from clienthealth.windows.view import Windows
 from tests.support.stepped import START, Stepped, snapshot, told
 
@@ -29,7 +29,7 @@ def selector(*values: float) -> dict[str, float]:
     return dict(zip(SELECTOR, values, strict=True))
 
 
-def windows(things: Iterable[Snapshot | Said]) -> dict[tuple[str, int], ClientWindow]:
+def windows(things: Iterable[Snapshot | LogEntry]) -> dict[tuple[str, int], ClientWindow]:
     """Client id and the window's first second → the window."""
     monitor = Stepped()
     monitor.batch(things)
@@ -164,4 +164,4 @@ def storm() -> Stepped:
 
 
 def test_a_storm_of_one_line_costs_ten_events_a_second() -> None:
-    assert len(storm().state.said) == 100
+    assert len(storm().state.log_entries) == 100

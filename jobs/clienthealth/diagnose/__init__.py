@@ -91,9 +91,9 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1) -> 
         process = client.service or "", client.host or client.instance or "", client.instance
         events, dumps = said(line, source)
         for event in events:
-            packer.say(*process, event=dataclasses.replace(event, repeats=repeats) if repeats > 1 else event)
+            packer.log_entry(*process, event=dataclasses.replace(event, repeats=repeats) if repeats > 1 else event)
         for dump in dumps:
-            packer.say(*process, dump=dump)
+            packer.log_entry(*process, dump=dump)
 
 
 def who_of(identity: Identity) -> Who:
@@ -115,7 +115,7 @@ def bucket_of(packer: Packer, settings: Settings) -> Bucket:
     """All that was packed as one bucket."""
     state, chunks = BucketState(), list(packer.chunks().values())
     readings.take(state, chunks, settings.monitor)
-    process_log.take(state, [said for chunk in chunks for said in chunk.said], settings.monitor)
+    process_log.take(state, [said for chunk in chunks for said in chunk.log_entries], settings.monitor)
     readings.renew_clients(state)
     return Bucket(state, settings, readings.grid_of(state, settings.monitor), Faults(state, client_of))
 
@@ -123,7 +123,7 @@ def bucket_of(packer: Packer, settings: Settings) -> Bucket:
 def judged(bucket: Bucket) -> dict[str, tuple[Client, list[Verdict]]]:
     """By key each client with its verdicts, of each mode the worst over all windows."""
     found: dict[str, tuple[Client, list[Verdict]]] = {}
-    for client, steps in judgement.steps_of_all(bucket, 0):
+    for client, steps in judgement.verdicts_over_time(bucket, 0):
         by_mode: dict[str, list[Verdict]] = {}
         for verdict in (verdict for _, verdicts in steps for verdict in verdicts):
             by_mode.setdefault(verdict.mode, []).append(verdict)

@@ -38,13 +38,13 @@ Found = dict[str, tuple[Client, list[Verdict]]]
 
 def honest(bucket: Bucket, found: Found, inputs: Sequence[Input]) -> Found:
     """The verdicts without those `ok` that nothing speaks for."""
-    heard = process_log.heard(bucket.state)
+    logs = process_log.process_logs(bucket.state)
     readings = {who.identity: int(np.sum(bucket.state.rows[:, WHO] == n)) for n, who in enumerate(bucket.state.whos)}
     unclocked = _read_at_no_time(bucket, inputs)
     told: Found = {}
     for key, (client, verdicts) in found.items():
         process = client.service, client.host
-        events, dumps = _said(heard.get(process), client)
+        events, dumps = _log_of(logs.get(process), client)
         untimed = _untimed(dumps, inputs)
         known = readings.get(_who(client).identity, 0)
         doubt = _Doubt(known >= MIN_READINGS, events, dumps, untimed, client)
@@ -89,12 +89,12 @@ def _who(client: Client) -> Who:
     return Who(client.service, client.host, client.instance, client.client_id, client.kind or "")
 
 
-def _said(heard: process_log.Heard | None, client: Client) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
-    """What was said of the client, dumps that came line by line joined again."""
-    if heard is None or not heard.things:
+def _log_of(log: process_log.ProcessLog | None, client: Client) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
+    """The log events that concern the client, and the dumps of its process, each joined again from its lines."""
+    if log is None or not log.entries:
         return (), ()
-    first, last = heard.things[0].ts_ms, heard.things[-1].ts_ms
-    return heard.within(first, last + 1).about(_who(client))
+    first, last = log.entries[0].ts_ms, log.entries[-1].ts_ms
+    return log.within(first, last + 1).about(_who(client))
 
 
 def _read_at_no_time(bucket: Bucket, inputs: Sequence[Input]) -> set[object]:

@@ -63,7 +63,7 @@ def callback_source(w: Windows) -> NDArray[np.object_]:
     """Where the average comes from: measured, derived or unknown."""
     found = np.full(len(w), "unknown", np.object_)
     found[~np.isnan(_busy(w).per_record)] = "derived"
-    found[w.known("callback-time-avg")] = "measured"
+    found[w.reported("callback-time-avg")] = "measured"
     return found
 
 
@@ -72,7 +72,7 @@ def _busy(w: Windows) -> Busy:
 
 
 def _worked_out(w: Windows) -> Busy:
-    if not w.known("select-total").any():
+    if not w.reported("select-total").any():
         return Busy(np.full(len(w), np.nan), np.full(len(w), np.nan))
     stretches = w.once_for_rows("stretches", lambda: _stretches(w))
     elapsed_ms, selector_ns, records = (w.total(of, skip_first=True) for of in stretches[:3])

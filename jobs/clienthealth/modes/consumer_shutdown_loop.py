@@ -386,7 +386,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
     if w.kind != "consumer":
         return first_reason(len(w), (BLIND, ~w.rose("fetch-requests-total")))
     ago = polls_ago(w)
-    goes_on = w.rose("records-consumed-total") | w.rose("fetch-total") | w.known("time-between-poll-max")
+    goes_on = w.rose("records-consumed-total") | w.rose("fetch-total") | w.reported("time-between-poll-max")
     polls = np.where(np.isnan(ago), goes_on, ago < thresholds.silent_poll_seconds)
     return first_reason(len(w), (BLIND_POLLS, ~polls))
 

@@ -194,7 +194,9 @@ BLIND_POLLS = "the consumer does not tell when it polls (Java clients do from 2.
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """No time of the polls."""
-    return first_reason(len(w), (BLIND_POLLS, ~w.known("last-poll-seconds-ago") & ~w.known("time-between-poll-max")))
+    return first_reason(
+        len(w), (BLIND_POLLS, ~w.reported("last-poll-seconds-ago") & ~w.reported("time-between-poll-max"))
+    )
 
 
 GATE = Gate(blind, suspects)

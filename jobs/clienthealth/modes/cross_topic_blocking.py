@@ -180,7 +180,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """No queue per topic, and no time of the polls."""
     if w.kind == "legacy-consumer":
         return first_reason(len(w), (BLIND_QUEUES, ~w.has_topics))
-    polls = w.known("last-poll-seconds-ago") | w.known("time-between-poll-max")
+    polls = w.reported("last-poll-seconds-ago") | w.reported("time-between-poll-max")
     return first_reason(len(w), (BLIND_POLLS, ~polls & ~w.last_knows("queue-records")))
 
 

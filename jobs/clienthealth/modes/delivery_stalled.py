@@ -185,7 +185,7 @@ def net(w: Windows) -> Floats:
     Of records that the brokers refuse until they expire, the last try looks delivered: it is not taken back. What
     failed without being sent makes this less than it was: a positive number is certain, another is not.
     """
-    acknowledged = w.known("record-ack-total")
+    acknowledged = w.reported("record-ack-total")
     grown: Floats = w.grown(delivered(w))
     failed = np.nan_to_num(w.grown("record-error-total"))
     return np.where(acknowledged, grown, grown - failed)
@@ -235,9 +235,12 @@ BLIND_FROZEN = "nothing is delivered, but the I/O thread stands still: see produ
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Nothing is counted, or the I/O thread itself stands still."""
-    load = w.known("buffer-available-bytes") | w.known("queue-records") | w.known("waiting-threads")
+    load = w.reported("buffer-available-bytes") | w.reported("queue-records") | w.reported("waiting-threads")
     return first_reason(
-        len(w), (BLIND_COUNTS, ~w.known(delivered(w))), (BLIND_WAITING, ~load), (BLIND_FROZEN, living(w, thresholds)[1])
+        len(w),
+        (BLIND_COUNTS, ~w.reported(delivered(w))),
+        (BLIND_WAITING, ~load),
+        (BLIND_FROZEN, living(w, thresholds)[1]),
     )
 
 

@@ -204,7 +204,7 @@ def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
 
     The rates look back: their ratios must be 0 too.
     """
-    uncounted = np.flatnonzero(~w.known("select-total"))
+    uncounted = np.flatnonzero(~w.reported("select-total"))
     runs = w.at(uncounted).still("select-rate")
     runs = dataclasses.replace(runs, window=uncounted[runs.window])
     stuck = w.once_for_rows("deadlock: stuck", lambda: Column(np.where(_no_rate(w), w.ts, np.nan)))
@@ -230,7 +230,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     """Any of these."""
     found = unserved(w, thresholds)
     found[frozen(w, thresholds).runs.window] = True
-    if not w.known("select-total").all():
+    if not w.reported("select-total").all():
         found[without_rate(w, thresholds)[0].window] = True
     return found
 
@@ -241,8 +241,8 @@ BLIND_BUFFER = "the client does not tell how full its buffer is"
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """No count of selects, or no word of the buffer."""
-    selector = w.known("select-total") | w.known("select-rate") | w.known("reply-queue")
-    load = w.known(used_ratios(w)) | w.known("waiting-threads")
+    selector = w.reported("select-total") | w.reported("select-rate") | w.reported("reply-queue")
+    load = w.reported(used_ratios(w)) | w.reported("waiting-threads")
     return first_reason(len(w), (BLIND_SELECTOR, ~selector), (BLIND_BUFFER, ~load))
 
 

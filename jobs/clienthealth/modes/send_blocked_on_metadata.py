@@ -322,7 +322,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
     silent = ~w.rose("record-send-total")
     age = w.once_for_rows("metadata known", lambda: _young(w.col("metadata-age")))
     return first_reason(
-        len(w), (BLIND_SENDS, silent & ~w.known("record-send-total")), (BLIND_METADATA, silent & ~w.known(age))
+        len(w), (BLIND_SENDS, silent & ~w.reported("record-send-total")), (BLIND_METADATA, silent & ~w.reported(age))
     )
 
 

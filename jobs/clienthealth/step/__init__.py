@@ -1,4 +1,4 @@
-"""One bucket of processes, one batch: what it remembers and what was decoded → what it says, and what it remembers.
+"""One bucket of processes, one batch: state and decoded chunks → records, changes of incidents, minutes; new state.
 
 Plain Python: the streaming query runs it with Spark's state, `diagnose` and `replay` without.
 """
@@ -45,61 +45,61 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
 
     `now_ms`: the clock of this machine (epoch ms). The clock of all, which measures silence, is never ahead of it.
     """
-    found = Published()
+    published = Published()
     closed = readings.horizons(state, settings.monitor)
     before_ms, state.time_ms = state.time_ms, clock(state, chunks, now_ms)
     departures.forgive(state, before_ms)
     faults = Faults(state, client_of)
     taken = intake.take(state, chunks, settings.monitor, faults)
-    new, chunks, found.late, found.left_out = taken.said, taken.chunks, taken.late, taken.left_out
+    new, chunks, published.late, published.left_out = taken.log_entries, taken.chunks, taken.late, taken.left_out
     readings.renew_clients(state)
     grid = readings.grid_of(state, settings.monitor)
     bucket = Bucket(state, settings, grid, faults)
-    _name(state, found)
+    _name(state, published)
     if new or (len(state.rows) and state.rows[:, FRESH].any()):
         records, changes = judgement.judge(bucket, new, closed, now_ms)
-        found.records += records
-        found.changes += changes
+        published.records += records
+        published.changes += changes
     gone = departures.departed(state, settings)
     records, changes = departures.judge(bucket, gone, now_ms)
-    found.records += records
-    found.changes += changes
+    published.records += records
+    published.changes += changes
     expired = state.incidents.expired(recovery.gone(state, settings), recovery.ended_ms(state))
-    found.records += [(change.client.key, None) for change in expired]
-    found.changes += expired
-    found.records += departures.reminders(state, before_ms, settings)
-    minutes.remember(state, found.changes)
-    found.minutes = minutes.finished(bucket, gone, now_ms)
+    published.records += [(change.client.key, None) for change in expired]
+    published.changes += expired
+    published.records += departures.reminders(state, before_ms, settings)
+    minutes.remember(state, published.changes)
+    published.minutes = minutes.finished(bucket, gone, now_ms)
     minutes.forget(state)
     of_groups, rows = groups.take(state, chunks, settings, bucket.faults)
-    found.records += of_groups
-    found.minutes += rows
+    published.records += of_groups
+    published.minutes += rows
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
     process_log.evict(state, settings.monitor, longest)
     readings.evict(state, settings.monitor, grid)
     readings.forget(state, [*gone.tolist(), *bucket.faults.numbers])
-    found.faults = bucket.faults.all
-    found.skewed = int((skew.seconds(state, now_ms) != 0).sum())
+    published.faults = bucket.faults.all
+    published.skewed = int((skew.seconds(state, now_ms) != 0).sum())
     state.former = [who for who in state.former if state.incidents.of(client_of(who).key)]
     readings.compact(state)
-    return found
+    return published
 
 
-def _name(state: BucketState, found: Published) -> None:
-    """Give incidents of a nameless process to its client, where that is known by now: same incident, not a second."""
+def _name(state: BucketState, published: Published) -> None:
+    """Move incidents of a nameless process to its client, once it is known: the same incident, not a second."""
     nameless = [incident for incident in state.incidents.all if not incident.client.client_id]
-    heard = process_log.heard(state) if nameless else {}
-    known: dict[tuple[str, str], list[Who]] = defaultdict(list)
+    logs = process_log.process_logs(state) if nameless else {}
+    reporting: dict[tuple[str, str], list[Who]] = defaultdict(list)
     for who in state.whos if nameless else ():
-        known[who.process].append(who)
+        reporting[who.process].append(who)
     for incident in nameless:
         client = incident.client
         process = client.service, client.host or client.instance
-        told = heard.get(process) or process_log.Heard(process, (), known[process])
-        only = told.only(client.kind, client.instance) if client.kind else None
+        log = logs.get(process) or process_log.ProcessLog(process, (), reporting[process])
+        only = log.only(client.kind, client.instance) if client.kind else None
         if only is not None:
-            found.changes += state.incidents.moved(incident, client_of(only))
-            found.records.append((client.key, None))
+            published.changes += state.incidents.moved(incident, client_of(only))
+            published.records.append((client.key, None))
 
 
 def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
@@ -108,9 +108,9 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     Each task says how far it got (`Packer`); the median of the tasks by clients counts, so that a partition which
     holds only one client with a wrong clock moves nothing. It never goes back and is never ahead of `now_ms`.
     """
-    told = sorted(clock for chunk in chunks for clock in chunk.clocks)
-    if not told:
+    clocks = sorted(clock for chunk in chunks for clock in chunk.clocks)
+    if not clocks:
         return state.time_ms
-    weights = np.cumsum([max(1, clients) for _, clients in told])
-    middle = told[int(np.searchsorted(weights, weights[-1] / 2))][0]
+    weights = np.cumsum([max(1, clients) for _, clients in clocks])
+    middle = clocks[int(np.searchsorted(weights, weights[-1] / 2))][0]
     return max(state.time_ms, min(now_ms, middle))

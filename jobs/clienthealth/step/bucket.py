@@ -35,8 +35,8 @@ from clienthealth.windows.packed import (
 )
 from clienthealth.windows.view import Parts, Windows
 
-#: What was said of a client in a window.
-Attended = tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]
+#: The log events that concern a client in a window, and the thread dumps of its process.
+WindowLog = tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]
 
 
 class Card:
@@ -114,14 +114,14 @@ class Bucket:
 
     def config(self, number: int) -> Mapping[str, str]:
         """A client's options: as it reports them, else as it logged them when it started."""
-        found = self._configs.get(number)
-        if found is None:
+        config = self._configs.get(number)
+        if config is None:
             options = int(self.state.clients[number, OPTIONS])
             reported = self.state.configs[options] if options >= 0 else {}
             who = self.state.whos[number]
             logged = logged_options(self.state, who, self.alone(who)) if self.state.lifecycle else {}
-            found = self._configs[number] = {**logged, **reported} if logged else reported
-        return found
+            config = self._configs[number] = {**logged, **reported} if logged else reported
+        return config
 
     def alone(self, who: Who) -> bool:
         """Does no other client of the same kind of its process report?"""
@@ -135,20 +135,20 @@ class Bucket:
 
     def reading(self, row: int) -> Reading:
         """A row as a reading."""
-        found = self._readings.get(row)
-        if found is None:
-            found = self._readings[row] = self._reading(row)
-        return found
+        reading = self._readings.get(row)
+        if reading is None:
+            reading = self._readings[row] = self._reading(row)
+        return reading
 
     _readings: dict[int, Reading] = field(default_factory=dict)
 
     def _reading(self, row: int) -> Reading:
         state, values = self.state, self.rows[row]
         names = CLIENT_METRICS[state.whos[int(values[WHO])].kind]
-        known = {name: v for name, v in zip(names, values[HEAD:].tolist(), strict=False) if v == v}
+        metrics = {name: v for name, v in zip(names, values[HEAD:].tolist(), strict=False) if v == v}
         parts = state.parts[self.part_begin[row] : self.part_begin[row + 1]]
         source = Source(state.names[int(values[TOPIC])], int(values[PARTITION]), int(values[OFFSET]))
-        return Reading(int(values[TS]), known, tuple(map(self._part, parts.tolist())), source)
+        return Reading(int(values[TS]), metrics, tuple(map(self._part, parts.tolist())), source)
 
     def _part(self, values: list[float]) -> TopicReading:
         partition, thread = values[PART_PARTITION], int(values[PART_THREAD])
@@ -160,7 +160,7 @@ class Bucket:
         )
 
     def window(
-        self, who: Who, number: int | None, start: int, end: int, lo: int, hi: int, said: Attended
+        self, who: Who, number: int | None, start: int, end: int, lo: int, hi: int, log: WindowLog
     ) -> ClientWindow:
         """A window of a client as the judges see it. `number`: its number, None where it does not report."""
         return ClientWindow(
@@ -168,6 +168,6 @@ class Bucket:
             start,
             end,
             tuple(map(self.reading, range(lo, hi))),
-            *said,
+            *log,
             config=logged_options(self.state, who, self.alone(who)) if number is None else self.config(number),
         )

@@ -122,7 +122,7 @@ def _record(client: Client, verdicts: Sequence[Verdict], start_ms: int, departed
     return record.encode()
 
 
-#: What the end of a client left behind is told again so often: sooner than exporters forget a client that is silent.
+#: The verdict on a client's end is published again so often: sooner than exporters forget a silent client.
 REMINDED_MS = 300_000
 
 
@@ -131,13 +131,13 @@ def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Re
     if before_ms // REMINDED_MS == state.time_ms // REMINDED_MS:
         return []
     living = {client_of(who).key for who in state.whos}
-    found: dict[str, list[OpenIncident]] = {}
+    of_client: dict[str, list[OpenIncident]] = {}
     for incident in state.incidents.all:
         if modes()[incident.verdict.mode].absence and incident.client.key not in living:
-            found.setdefault(incident.client.key, []).append(incident)
+            of_client.setdefault(incident.client.key, []).append(incident)
     return [
-        (key, _record(of[0].client, [i.verdict for i in of], of[0].seen_ms, of[0].seen_ms, settings))
-        for key, of in sorted(found.items())
+        (key, _record(open_[0].client, [i.verdict for i in open_], open_[0].seen_ms, open_[0].seen_ms, settings))
+        for key, open_ in sorted(of_client.items())
     ]
 
 
@@ -156,7 +156,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
         start_ms=int(row[FIRST]),
         end_ms=int(row[LAST] + gap),
         readings=readings,
-        # What an earlier client of the same name said of its end is not of this one.
+        # Lines about the end of an earlier client of the same name do not concern this one.
         logs=tuple(
             line
             for line in process_log.lifecycle_events(state, who, bucket.alone(who))
@@ -168,15 +168,15 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 
 
 def _completed(readings: Sequence[Reading], left: list[float]) -> tuple[Reading, ...]:
-    """A producer's last readings, each with what it does not say of the undelivered, as it was said before."""
+    """A producer's last readings; what one does not report of UNDELIVERED is taken from the reading before it."""
     names = CLIENT_METRICS["producer"]
-    known: dict[str, float] = {}
-    found = []
+    newest: dict[str, float] = {}
+    completed = []
     for position, reading in enumerate(readings, 1):
         if position == len(readings):
-            known = {name: value for name, value in zip(UNDELIVERED, left, strict=True) if value == value}
-        whole = {**known, **reading.metrics}
-        known = {name: whole[name] for name in UNDELIVERED if name in whole}
+            newest = {name: value for name, value in zip(UNDELIVERED, left, strict=True) if value == value}
+        whole = {**newest, **reading.metrics}
+        newest = {name: whole[name] for name in UNDELIVERED if name in whole}
         metrics = {name: whole[name] for name in names if name in whole}
-        found.append(Reading(reading.ts_ms, metrics, reading.topics, reading.source))
-    return tuple(found)
+        completed.append(Reading(reading.ts_ms, metrics, reading.topics, reading.source))
+    return tuple(completed)

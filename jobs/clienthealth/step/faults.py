@@ -1,4 +1,4 @@
-"""A fault in the step for one client: it is told, the client is forgotten, and its bucket goes on."""
+"""A fault in the step for one client: it is published, the client is forgotten, and its bucket goes on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.step.state import BucketState
-from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, WHO, Said, Who
+from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, WHO, LogEntry, Who
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -58,20 +58,20 @@ class Faults:
     def add(self, number: int, mistake: Exception) -> None:
         """Enter a client; the first mistake counts."""
         client = self._client_of(self._state.whos[number])
-        say(mistake)
+        log_once(mistake)
         self._by_number.setdefault(number, Fault(client, reason(mistake), self._newest(number)))
 
-    def of_process(self, things: Sequence[Said], mistake: Exception) -> None:
-        """Enter a process whose new lines or dumps nobody can judge, and forget all that it said."""
-        last = things[-1]
+    def of_process(self, entries: Sequence[LogEntry], mistake: Exception) -> None:
+        """Enter a process whose new lines or dumps cannot be judged, and forget all its log entries."""
+        last = entries[-1]
         source = (last.event or last.dump).source  # type: ignore[union-attr]
-        client = Client(last.service, last.place, last.instance or last.place, "", None)
+        client = Client(last.service, last.host, last.instance or last.host, "", None)
         self.other(client, mistake, source)
-        self._state.said = [said for said in self._state.said if said.process != last.process]
+        self._state.log_entries = [entry for entry in self._state.log_entries if entry.process != last.process]
 
     def other(self, client: Client, mistake: Exception, source: Source | None) -> None:
         """Enter one that has no number: a process, a consumer group."""
-        say(mistake)
+        log_once(mistake)
         self._others.append(Fault(client, reason(mistake), source))
 
     def apart(self, clients: Ints, work: Callable[[Ints], T]) -> Iterator[T]:
@@ -80,7 +80,7 @@ class Faults:
         `work` changes nothing that lasts.
         """
         try:
-            found = work(clients)
+            result = work(clients)
         except Exception as mistake:  # noqa: BLE001 - whatever it is, it costs the client and not the bucket
             if len(clients) == 1:
                 self.add(int(clients[0]), mistake)
@@ -89,7 +89,7 @@ class Faults:
             yield from self.apart(clients[:half], work)
             yield from self.apart(clients[half:], work)
             return
-        yield found
+        yield result
 
     def _newest(self, number: int) -> Source | None:
         rows = np.flatnonzero(self._state.rows[:, WHO] == number)
@@ -104,7 +104,7 @@ def _first(kind: str, file: str, line: int) -> list[bool]:
     return [True]
 
 
-def say(mistake: Exception) -> None:
+def log_once(mistake: Exception) -> None:
     """Log a fault with its traceback, once for each place that it comes from."""
     trace = mistake.__traceback__
     while trace is not None and trace.tb_next is not None:

@@ -33,11 +33,11 @@ def take(
     for chunk in chunks:
         for reading in chunk.groups:
             new[reading.who.identity].append(reading)
-    known = {group.who.identity: group for group in state.groups}
+    by_identity = {group.who.identity: group for group in state.groups}
     records: list[Record] = []
     minutes: list[Row] = []
     for identity, readings in new.items():
-        group = known.get(identity)
+        group = by_identity.get(identity)
         if group is None:
             group = GroupState(readings[0].who)
             state.groups.append(group)
@@ -62,18 +62,18 @@ def _silent(state: BucketState, settings: Settings) -> list[Row]:
 
 def _enter(group: GroupState, readings: Sequence[GroupReading]) -> None:
     """Add readings to the observations."""
-    at = {(topic, number): place for place, (topic, number, _) in enumerate(group.partitions)}
+    positions = {(topic, number): position for position, (topic, number, _) in enumerate(group.partitions)}
     rows = []
     for reading in sorted(readings, key=lambda r: r.ts_ms):
         for p in reading.partitions:
-            place = at.get((p.topic, p.partition))
-            if place is None:
-                place = at[p.topic, p.partition] = len(group.partitions)
+            position = positions.get((p.topic, p.partition))
+            if position is None:
+                position = positions[p.topic, p.partition] = len(group.partitions)
                 group.partitions.append((p.topic, p.partition, p.member))
             elif reading.ts_ms >= group.newest_ms:
-                group.partitions[place] = (p.topic, p.partition, p.member)
+                group.partitions[position] = (p.topic, p.partition, p.member)
             numbers = (p.committed, p.end, p.start, p.commit_ms)
-            rows.append((reading.ts_ms, place, *(-1 if n is None else n for n in numbers)))
+            rows.append((reading.ts_ms, position, *(-1 if n is None else n for n in numbers)))
         if reading.ts_ms >= group.newest_ms:
             group.newest_ms, group.members, group.who = reading.ts_ms, reading.members, reading.who
     data = np.concatenate([_observations(group), np.array(rows, np.int64).reshape(-1, COLUMNS)])
@@ -138,23 +138,25 @@ def _histories(
     present = np.unique(data[data[:, 0] == last_ms, 1]).tolist()
     data = data[np.argsort(data[:, 1], kind="stable")]
     begins, ends = (np.searchsorted(data[:, 1], present, side).tolist() for side in ("left", "right"))
-    by_place = {place: _observed(data[begin:end]) for place, begin, end in zip(present, begins, ends, strict=True)}
-    named = sorted((group.partitions[place][:2], place) for place in present)
+    by_position = {
+        position: _observed(data[begin:end]) for position, begin, end in zip(present, begins, ends, strict=True)
+    }
+    named = sorted((group.partitions[position][:2], position) for position in present)
     owners: dict[Partition, dict[str, Any] | None] = {}
-    for where, place in named:
-        member = group.partitions[place][2]
+    for where, position in named:
+        member = group.partitions[position][2]
         owners[where] = None if member is None else msgspec.structs.asdict(member)
-    return {where: by_place[place] for where, place in named}, owners
+    return {where: by_position[position] for where, position in named}, owners
 
 
 def _observed(data: Matrix) -> list[Observation]:
     """Rows of one partition, by columns: most of them know everything."""
     times, *offsets = (data[:, column] for column in (0, 2, 3, 4, 5))
-    known = [
+    columns = [
         [None if number < 0 else number for number in column.tolist()] if (column < 0).any() else column.tolist()
         for column in offsets
     ]
-    return list(zip(times.tolist(), *known, strict=True))
+    return list(zip(times.tolist(), *columns, strict=True))
 
 
 def _minute(who: Who, record: Written) -> Row:

@@ -15,36 +15,38 @@ from clienthealth.settings import MonitorSettings
 from clienthealth.step import limits, process_log, readings
 from clienthealth.step.faults import Faults
 from clienthealth.step.state import BucketState
-from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, Chunk, Said, Who
+from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, Chunk, LogEntry, Who
 
 
 @dataclass
 class Taken:
-    """What is new: what was said; how many readings and events came too late; what limits left out, by limit."""
+    """What is new: log entries; how many readings and events came too late; how many limits left out, by limit."""
 
     chunks: Sequence[Chunk]
-    said: list[Said] = field(default_factory=list)
+    log_entries: list[LogEntry] = field(default_factory=list)
     late: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, faults: Faults) -> Taken:
-    """Enter readings and what was said into the state. `chunks` of the answer: without clients that are left out."""
+    """Enter readings and log entries into the state. `chunks` of the result: without clients that are left out."""
     left_out = Counter[str]()
     if already := sum(chunk.left_out for chunk in chunks):
         left_out["events-per-process"] = already
     refused = limits.clients(state, chunks, settings, left_out)
-    found = Taken([limits.without(chunk, refused) for chunk in chunks], left_out=left_out)
+    taken = Taken([limits.without(chunk, refused) for chunk in chunks], left_out=left_out)
     readings.settle(state)
-    found.late = _readings(state, found.chunks, settings, faults)
+    taken.late = _readings(state, taken.chunks, settings, faults)
     limits.readings(state, settings, left_out)
-    found.said, late = _said(state, [said for chunk in chunks for said in chunk.said], settings, faults)
-    found.late += late
+    taken.log_entries, late = _log_entries(
+        state, [entry for chunk in chunks for entry in chunk.log_entries], settings, faults
+    )
+    taken.late += late
     limits.events(state, settings, left_out)
     if left_out["events-per-process"] or left_out["events"]:
-        kept = set(map(id, state.said))
-        found.said = [said for said in found.said if id(said) in kept]
-    return found
+        kept = set(map(id, state.log_entries))
+        taken.log_entries = [entry for entry in taken.log_entries if id(entry) in kept]
+    return taken
 
 
 def _readings(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, faults: Faults) -> int:
@@ -81,24 +83,24 @@ def _blamed(chunks: Sequence[Chunk], mistake: Exception) -> tuple[Client, Except
     return Client(who.service, who.host, who.instance, who.client_id, kind), mistake, source  # type: ignore[arg-type]
 
 
-def _said(
-    state: BucketState, told: Sequence[Said], settings: MonitorSettings, faults: Faults
-) -> tuple[list[Said], int]:
-    """Enter what was said; where that fails, process by process."""
-    before, lifecycle = list(state.said), {key: list(lines) for key, lines in state.lifecycle.items()}
+def _log_entries(
+    state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings, faults: Faults
+) -> tuple[list[LogEntry], int]:
+    """Enter log entries; where that fails, process by process."""
+    before, lifecycle = list(state.log_entries), {key: list(lines) for key, lines in state.lifecycle.items()}
     try:
-        return process_log.take(state, told, settings)
+        return process_log.take(state, entries, settings)
     except Exception as mistake:  # noqa: BLE001 - as above
-        state.said, state.lifecycle = before, lifecycle
-        by_process: dict[process_log.Process, list[Said]] = defaultdict(list)
-        for thing in told:
-            by_process[thing.process].append(thing)
+        state.log_entries, state.lifecycle = before, lifecycle
+        by_process: dict[process_log.Process, list[LogEntry]] = defaultdict(list)
+        for entry in entries:
+            by_process[entry.process].append(entry)
         if len(by_process) == 1:
-            faults.of_process(told, mistake)
+            faults.of_process(entries, mistake)
             return [], 0
-        new: list[Said] = []
+        new: list[LogEntry] = []
         late = 0
         for things in by_process.values():
-            mine, missed = _said(state, things, settings, faults)
+            mine, missed = _log_entries(state, things, settings, faults)
             new, late = new + mine, late + missed
         return new, late

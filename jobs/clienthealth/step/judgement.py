@@ -1,7 +1,7 @@
-"""The clients of a bucket of which something new is known: windows → gate → judge → incidents → records.
+"""The clients of a bucket that have new readings or log entries: windows → gate → judge → incidents → records.
 
-What the gates let pass is judged with numpy over all windows at once; only a window that a gate suspects, or that
-something was said in, is made of objects and goes to the judges.
+The gates look at all windows at once, with numpy. Only a window that a gate suspects, or that has log entries, is
+made of objects and goes to the judges.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import LiveMode, Mode
 from clienthealth.step import process_log, recovery, skew
-from clienthealth.step.bucket import Attended, Bucket, Card, card, client_of
+from clienthealth.step.bucket import Bucket, Card, WindowLog, card, client_of
 from clienthealth.step.readings import SHIFT, Ints
 from clienthealth.step.state import HEARD, LAST
 from clienthealth.windows.packed import (
     FRESH,
     TS,
     WHO,
-    Said,
+    LogEntry,
     Who,
 )
 from clienthealth.windows.view import MIN_READINGS, Floats, Windows
@@ -59,7 +59,7 @@ def _verdicts(verdicts: Sequence[Verdict]) -> tuple[msgspec.Raw, str]:
 class Touched:
     """The windows that something new belongs to, by client and begin, with their rows; all windows of one kind.
 
-    said: what was said in them, by position
+    logs: the log entries in them, by position of the window
     """
 
     client: Ints
@@ -67,20 +67,20 @@ class Touched:
     end: Ints
     lo: Ints
     hi: Ints
-    said: Mapping[int, Attended]
+    logs: Mapping[int, WindowLog]
 
     def at(self, chosen: Ints) -> Touched:
         """Some of them, in this order."""
-        places = enumerate(chosen.tolist()) if self.said else ()
-        said = {at: self.said[place] for at, place in places if place in self.said}
+        positions = enumerate(chosen.tolist()) if self.logs else ()
+        logs = {at: self.logs[position] for at, position in positions if position in self.logs}
         return Touched(
-            self.client[chosen], self.start[chosen], self.end[chosen], self.lo[chosen], self.hi[chosen], said
+            self.client[chosen], self.start[chosen], self.end[chosen], self.lo[chosen], self.hi[chosen], logs
         )
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the gates and the measurements say of windows of one kind.
+class Gated:
+    """The results of the gates and of the measurements on windows of one kind.
 
     gates    by mode that is judged: must a judge see the window, and why it is unknown; reasons: these by window
     And for each client: its number, its windows [begin, end), the newest of them with readings enough, when it was
@@ -101,19 +101,21 @@ class Asked:
     measured: Sequence[Mapping[str, object]]
 
 
-def judge(bucket: Bucket, new: Sequence[Said], horizon: Floats, now_ms: int) -> tuple[list[Record], list[Transition]]:
-    """The records of all clients of which something is new, and how incidents changed.
+def judge(
+    bucket: Bucket, new: Sequence[LogEntry], horizon: Floats, now_ms: int
+) -> tuple[list[Record], list[Transition]]:
+    """The records of all clients that have something new, and how incidents changed.
 
-    `new`: what was said newly. `horizon`: up to where the windows of each client were closed before (epoch ms).
+    `new`: the new log entries. `horizon`: up to where the windows of each client were closed before (epoch ms).
     """
     return _Judgement(bucket, now_ms).of(new, horizon)
 
 
-def steps_of_all(bucket: Bucket, now_ms: int) -> list[tuple[Client, list[tuple[int, list[Verdict]]]]]:
-    """All clients with their verdicts, step by step, also where all is well; nothing is entered into the book."""
+def verdicts_over_time(bucket: Bucket, now_ms: int) -> list[tuple[Client, list[tuple[int, list[Verdict]]]]]:
+    """All clients with their verdicts in order of time, also where all is well; no incident is opened or closed."""
     judgement = _Collected(bucket, now_ms)
-    judgement.of(bucket.state.said, np.empty(0))
-    return judgement.steps
+    judgement.of(bucket.state.log_entries, np.empty(0))
+    return judgement.verdicts
 
 
 class _Judgement:
@@ -126,67 +128,67 @@ class _Judgement:
         self.skew = skew.seconds(self.state, now_ms).tolist()
         self._numbers: dict[process_log.Process, list[int]] = defaultdict(list)
 
-    def of(self, new: Sequence[Said], horizon: Floats) -> tuple[list[Record], list[Transition]]:
-        said = process_log.heard(self.state)
-        fresh: dict[process_log.Process, list[Said]] = defaultdict(list)
-        for thing in new:
-            fresh[thing.process].append(thing)
-        if said:
+    def of(self, new: Sequence[LogEntry], horizon: Floats) -> tuple[list[Record], list[Transition]]:
+        logs = process_log.process_logs(self.state)
+        fresh: dict[process_log.Process, list[LogEntry]] = defaultdict(list)
+        for entry in new:
+            fresh[entry.process].append(entry)
+        if logs:
             for number, who in enumerate(self.state.whos):
                 self._numbers[who.process].append(number)
         client, start = self._touched(fresh, horizon)
         end = start + self.bucket.grid.length[client] if len(client) else start
         lo, hi = self.bucket.span(client, start, end)
-        attended = self._attended(said, client, start, end)
+        window_logs = self._window_logs(logs, client, start, end)
         some = hi > lo
-        some[list(attended)] = True
+        some[list(window_logs)] = True
         kinds = np.array([who.kind for who in self.state.whos])
         for kind in np.unique(kinds[client[some]]).tolist() if len(client) else ():
             mine = np.flatnonzero(some & (kinds[client] == kind))
-            self._kind(kind, Touched(client, start, end, lo, hi, attended).at(mine))
-        lost = {thing.process for thing in new} - {thing.process for thing in self.state.said}
-        for process, things in fresh.items():
+            self._kind(kind, Touched(client, start, end, lo, hi, window_logs).at(mine))
+        lost = {entry.process for entry in new} - {entry.process for entry in self.state.log_entries}
+        for process, entries in fresh.items():
             if process in lost:
                 continue
             try:
-                self._spoken_of(said[process], things)
-            except Exception as mistake:  # noqa: BLE001 - a fault for one process costs what it said, not the bucket
-                self.bucket.faults.of_process(things, mistake)
+                self._judge_unreporting(logs[process], entries)
+            except Exception as mistake:  # noqa: BLE001 - a fault for one process costs its log, not the bucket
+                self.bucket.faults.of_process(entries, mistake)
         return self.records, self.changes
 
-    def _needs_steps(self, key: str, suspected: bool) -> bool:
-        """Must the client's windows be judged step by step, or do the gates say all?"""
+    def _must_be_judged(self, key: str, suspected: bool) -> bool:
+        """Must the client's windows be judged one by one, or do the gates decide?"""
         return suspected or bool(self.incidents.of(key))
 
-    def _touched(self, fresh: Mapping[process_log.Process, list[Said]], horizon: Floats) -> tuple[Ints, Ints]:
-        """Windows, sorted by client and begin, that a new reading or something newly said belongs to."""
+    def _touched(self, fresh: Mapping[process_log.Process, list[LogEntry]], horizon: Floats) -> tuple[Ints, Ints]:
+        """Windows, sorted by client and begin, that hold a new reading or a new log entry."""
         rows, grid = self.state.rows, self.bucket.grid
         back = self.settings.monitor.window_seconds // self.settings.monitor.slide_seconds
         new = rows[rows[:, FRESH] > 0]
         client, ts = new[:, WHO].astype(np.int64), new[:, TS].astype(np.int64)
         slide = grid.slide[client]
-        found = [(client << SHIFT) | np.maximum(ts // slide * slide - n * slide, 0) for n in range(back)]
-        for process, things in fresh.items():
-            times = [thing.ts_ms for thing in things]
+        touched = [(client << SHIFT) | np.maximum(ts // slide * slide - n * slide, 0) for n in range(back)]
+        for process, entries in fresh.items():
+            times = [entry.ts_ms for entry in entries]
             for number in self._numbers.get(process, ()):
                 begins = process_log.starts(times, int(grid.slide[number]), int(grid.length[number]))
-                found.append(np.array([(number << SHIFT) | max(begin, 0) for begin in begins], np.int64))
-        keys = np.unique(np.concatenate(found))
+                touched.append(np.array([(number << SHIFT) | max(begin, 0) for begin in begins], np.int64))
+        keys = np.unique(np.concatenate(touched))
         client, start = keys >> SHIFT, keys & ((1 << SHIFT) - 1)
         closed = np.full(len(self.state.whos), -np.inf)
         closed[: len(horizon)] = horizon
         still_open = start + grid.length[client] > closed[client] if len(client) else np.zeros(0, bool)
         return client[still_open], start[still_open]
 
-    def _attended(
-        self, said: Mapping[process_log.Process, process_log.Heard], client: Ints, start: Ints, end: Ints
-    ) -> dict[int, Attended]:
-        """What was said of clients in their windows, by the window's position."""
-        if not said:
+    def _window_logs(
+        self, logs: Mapping[process_log.Process, process_log.ProcessLog], client: Ints, start: Ints, end: Ints
+    ) -> dict[int, WindowLog]:
+        """The log events and dumps that concern clients in their windows, by the window's position."""
+        if not logs:
             return {}
-        found: dict[int, Attended] = {}
-        inside: dict[tuple[process_log.Process, int, int], process_log.Heard] = {}
-        speaking = {number for process in said for number in self._numbers.get(process, ())}
+        window_logs: dict[int, WindowLog] = {}
+        inside: dict[tuple[process_log.Process, int, int], process_log.ProcessLog] = {}
+        speaking = {number for process in logs for number in self._numbers.get(process, ())}
         faulty: set[process_log.Process] = set()
         windows = zip(client.tolist(), start.tolist(), end.tolist(), strict=True)
         for position, (number, begin, until) in enumerate(windows):
@@ -195,39 +197,39 @@ class _Judgement:
             key = (who.process, begin, until)
             try:
                 if key not in inside:
-                    inside[key] = said[who.process].within(begin, until)
+                    inside[key] = logs[who.process].within(begin, until)
                 events, dumps = inside[key].about(who)
-            except Exception as mistake:  # noqa: BLE001 - what a process said is of no use; its clients are judged
-                self.bucket.faults.of_process(said[who.process].things, mistake)
+            except Exception as mistake:  # noqa: BLE001 - its log is of no use; its clients are judged without
+                self.bucket.faults.of_process(logs[who.process].entries, mistake)
                 faulty.add(who.process)
                 continue
             if events or dumps:
-                found[position] = events, dumps
-        return {at: told for at, told in found.items() if self.state.whos[int(client[at])].process not in faulty}
+                window_logs[position] = events, dumps
+        return {at: log for at, log in window_logs.items() if self.state.whos[int(client[at])].process not in faulty}
 
     def _kind(self, kind: str, touched: Touched) -> None:
         """Judge the windows of all clients of one kind, and make their records."""
         faults = self.bucket.faults
 
-        def asked(clients: Ints) -> Asked:
-            return self._asked(kind, touched.at(np.flatnonzero(np.isin(touched.client, clients))))
+        def of_clients(clients: Ints) -> Gated:
+            return self._gated(kind, touched.at(np.flatnonzero(np.isin(touched.client, clients))))
 
-        for found in faults.apart(np.unique(touched.client), asked):
-            ids = tuple(mode.id for mode in found.live)
-            for at, number in enumerate(found.number):
+        for gated in faults.apart(np.unique(touched.client), of_clients):
+            ids = tuple(mode.id for mode in gated.live)
+            for at, number in enumerate(gated.number):
                 try:
-                    self._client(found, ids, at, number)
+                    self._client(gated, ids, at, number)
                 except Exception as mistake:  # noqa: BLE001 - a fault for one client does not cost the bucket
                     faults.add(number, mistake)
 
-    def _asked(self, kind: str, touched: Touched) -> Asked:
+    def _gated(self, kind: str, touched: Touched) -> Gated:
         count, live = len(touched.client), live_modes(kind, self.settings.modes)
         w = self.bucket.windows(kind, touched.client, touched.lo, touched.hi)
         gates = [gate(mode, w) for mode in live]
         suspect = np.zeros(count, bool)
         for suspected, _ in gates:
             suspect |= suspected
-        suspect[list(touched.said)] = True
+        suspect[list(touched.logs)] = True
         end = np.flatnonzero(np.append(touched.client[1:] != touched.client[:-1], True)) + 1
         begin = np.append(0, end[:-1])
         number = touched.client[begin]
@@ -235,7 +237,7 @@ class _Judgement:
         newest = np.maximum.reduceat(rank, begin) & ((1 << 40) - 1)
         hi = touched.hi[end - 1]
         seen = np.where(hi > touched.lo[end - 1], self.bucket.rows[hi - 1, TS], self.state.clients[number, LAST])
-        return Asked(
+        return Gated(
             touched,
             live,
             gates,
@@ -250,15 +252,15 @@ class _Judgement:
             client_indicators(w.at(newest), self.settings.lag),
         )
 
-    def _client(self, asked: Asked, ids: tuple[str, ...], at: int, number: int) -> None:
+    def _client(self, gated: Gated, ids: tuple[str, ...], at: int, number: int) -> None:
         """Judge the windows of a client, the `at`th that was asked about, and make its record. `ids`: of its modes."""
-        of, newest, seen = card(self.state.whos[number]), asked.newest[at], asked.seen[at]
-        if self._needs_steps(of.key, asked.suspected[at]):
-            verdicts = _verdicts(self._judged(asked, at, number, seen))
+        of, newest, seen = card(self.state.whos[number]), gated.newest[at], gated.seen[at]
+        if self._must_be_judged(of.key, gated.suspected[at]):
+            verdicts = _verdicts(self._judged(gated, at, number, seen))
         else:
-            verdicts = _unsuspected(ids, asked.reasons[newest])
-        start, end = int(asked.touched.start[newest]), int(asked.touched.end[newest])
-        self._publish(of, start, end, asked.samples[at], asked.measured[at], *verdicts, seen, self.skew[number])
+            verdicts = _unsuspected(ids, gated.reasons[newest])
+        start, end = int(gated.touched.start[newest]), int(gated.touched.end[newest])
+        self._publish(of, start, end, gated.samples[at], gated.measured[at], *verdicts, seen, self.skew[number])
 
     def _publish(
         self,
@@ -287,19 +289,19 @@ class _Judgement:
         )
         self.records.append((client.key, record.encode()))
 
-    def _judged(self, asked: Asked, place: int, number: int, seen: int) -> list[Verdict]:
-        """The verdicts on a client's newest step, after all its steps have been entered into the book."""
-        who, touched = self.state.whos[number], asked.touched
+    def _judged(self, gated: Gated, position: int, number: int, seen: int) -> list[Verdict]:
+        """The newest verdicts on a client, after all verdicts on its windows have been entered into the incidents."""
+        who, touched = self.state.whos[number], gated.touched
         judged: list[tuple[int, list[Verdict]]] = []
-        for at in range(asked.begin[place], asked.end[place]):
+        for at in range(gated.begin[position], gated.end[position]):
             start, end = int(touched.start[at]), int(touched.end[at])
             window: ClientWindow | None = None
             verdicts = []
-            for mode, (suspected, reasons) in zip(asked.live, asked.gates, strict=True):
-                if at in touched.said or suspected[at]:
+            for mode, (suspected, reasons) in zip(gated.live, gated.gates, strict=True):
+                if at in touched.logs or suspected[at]:
                     if window is None:
                         lo, hi = int(touched.lo[at]), int(touched.hi[at])
-                        window = self.bucket.window(who, number, start, end, lo, hi, touched.said.get(at, ((), ())))
+                        window = self.bucket.window(who, number, start, end, lo, hi, touched.logs.get(at, ((), ())))
                     verdicts.append(verdict(mode, window))
                 elif reasons[at]:
                     verdicts.append(Verdict(mode.id, "unknown", reason=reasons[at]))
@@ -309,9 +311,9 @@ class _Judgement:
         offset = int(self.state.clients[number, HEARD] - self.state.clients[number, LAST])
 
         def window_at(step: int) -> ClientWindow:
-            at = asked.begin[place] + step
+            at = gated.begin[position] + step
             start, end, lo, hi = (int(column[at]) for column in (touched.start, touched.end, touched.lo, touched.hi))
-            return self.bucket.window(who, number, start, end, lo, hi, touched.said.get(at, ((), ())))
+            return self.bucket.window(who, number, start, end, lo, hi, touched.logs.get(at, ((), ())))
 
         return self._entered(client_of(who), judged, seen, offset, window_at)
 
@@ -323,15 +325,15 @@ class _Judgement:
         offset: int,
         window_at: Callable[[int], ClientWindow],
     ) -> list[Verdict]:
-        """Enter a client's steps into the book; what is to be shown of it. `window_at`: the window of a judgement."""
+        """Enter a client's verdicts into the incidents; the verdicts to show. `window_at`: the window of a verdict."""
         for mode in self.modes.values():
             if mode.absence:
                 self.changes += self.incidents.returned(client.key, mode.id, seen)
         verdicts: list[Verdict] = []
         first = min(1, len(judged) - 1)
-        for number, (end, verdicts) in enumerate(steps(judged), first):
-            known = {mode: incident.verdict.status for mode, incident in self.incidents.of(client.key).items()}
-            verdicts = explained(verdicts, known)
+        for number, (end, verdicts) in enumerate(overlapped(judged), first):
+            statuses = {mode: incident.verdict.status for mode, incident in self.incidents.of(client.key).items()}
+            verdicts = explained(verdicts, statuses)
             newest = cache(partial(window_at, number))
             recovery.refresh(self.incidents, client.key, verdicts, newest, end)
             over = recovery.is_over(self.incidents, client.key, newest, self.modes, end)
@@ -339,18 +341,18 @@ class _Judgement:
             self.changes += recovery.without_explained(self.incidents, client.key, end)
         return with_incidents(verdicts, self.incidents, client.key)
 
-    def _spoken_of(self, heard: process_log.Heard, new: Sequence[Said]) -> None:
-        """Clients that do not report but that the process spoke of: judged by what was said alone."""
+    def _judge_unreporting(self, log: process_log.ProcessLog, new: Sequence[LogEntry]) -> None:
+        """Clients that do not report but that the process logs about: judged by log entries alone."""
         slide, length = 1000 * self.settings.monitor.slide_seconds, 1000 * self.settings.monitor.window_seconds
         windows: dict[Who, list[ClientWindow]] = defaultdict(list)
-        for start in sorted(process_log.starts((thing.ts_ms for thing in new), slide, length)):
-            inside = heard.within(start, start + length)
-            for who in inside.spoken_of():
+        for start in sorted(process_log.starts((entry.ts_ms for entry in new), slide, length)):
+            inside = log.within(start, start + length)
+            for who in inside.unreporting_clients():
                 window = self.bucket.window(who, None, start, start + length, 0, 0, inside.about(who))
                 windows[who].append(window)
         for who, mine in windows.items():
             of_kind = [mode for mode in self.modes.values() if who.kind in mode.kinds]
-            judged = [(w.end_ms, [self._spoken(mode, w) for mode in of_kind]) for w in mine]
+            judged = [(w.end_ms, [self._verdict_by_log(mode, w) for mode in of_kind]) for w in mine]
             newest = mine[-1]
             last = max([*(event.ts_ms for event in newest.logs), *(dump.ts_ms for dump in newest.dumps)])
             offset = max(0, self.state.time_ms - last)
@@ -361,21 +363,21 @@ class _Judgement:
             (indicators,) = client_indicators(Windows.of(newest), self.settings.lag)
             self._publish(card(who), newest.start_ms, newest.end_ms, 0, indicators, *_verdicts(shown), last)
 
-    def _spoken(self, mode: Mode, window: ClientWindow) -> Verdict:
-        """The verdict by what was said alone: a client may well say that it has ended, if it reports nothing."""
+    def _verdict_by_log(self, mode: Mode, window: ClientWindow) -> Verdict:
+        """The verdict by log entries alone: a client that reports nothing may well log its own end."""
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
         return verdict(mode, window)
 
 
 class _Collected(_Judgement):
-    """Collects the steps of all clients instead of entering them into the book."""
+    """Collects the verdicts on all clients instead of entering them into the incidents."""
 
     def __init__(self, bucket: Bucket, now_ms: int) -> None:
         super().__init__(bucket, now_ms)
-        self.steps: list[tuple[Client, list[tuple[int, list[Verdict]]]]] = []
+        self.verdicts: list[tuple[Client, list[tuple[int, list[Verdict]]]]] = []
 
-    def _needs_steps(self, key: str, suspected: bool) -> bool:
+    def _must_be_judged(self, key: str, suspected: bool) -> bool:
         return True
 
     def _entered(
@@ -386,26 +388,26 @@ class _Collected(_Judgement):
         offset: int,
         window_at: Callable[[int], ClientWindow],
     ) -> list[Verdict]:
-        self.steps.append((client, list(steps(judged))))
-        return self.steps[-1][1][-1][1]
+        self.verdicts.append((client, list(overlapped(judged))))
+        return self.verdicts[-1][1][-1][1]
 
 
-def steps(judged: Sequence[tuple[int, list[Verdict]]]) -> Iterator[tuple[int, list[Verdict]]]:
-    """A client's verdicts by window → its verdicts in order of time.
+def overlapped(judged: Sequence[tuple[int, list[Verdict]]]) -> Iterator[tuple[int, list[Verdict]]]:
+    """A client's verdicts by window → its verdicts in order of time, each window's merged with those before it.
 
-    Windows overlap, so a step is a window and the one before it. Usually a batch holds just these two; one that works
-    off a backlog holds many, and what was over in the first of them must not weigh on the last.
+    Windows overlap, so a window is judged together with the one before it. Usually a batch holds just these two. One
+    that works off a backlog holds many, and what was over in the first of them must not weigh on the last.
     """
     for last in range(min(1, len(judged) - 1), len(judged)):
         by_mode: dict[str, list[Verdict]] = {}
         for _, verdicts in judged[max(0, last - 1) : last + 1]:
-            for found in verdicts:
-                by_mode.setdefault(found.mode, []).append(found)
+            for of_window in verdicts:
+                by_mode.setdefault(of_window.mode, []).append(of_window)
         yield judged[last][0], [merged(by_mode[mode]) for mode in sorted(by_mode)]
 
 
 def with_incidents(verdicts: Sequence[Verdict], incidents: Incidents, key: str) -> list[Verdict]:
-    """Verdicts, with what is known of an open incident (its onset, all its evidence) in place of the window's word."""
-    known = incidents.of(key)
-    shown = [known[v.mode].verdict if v.mode in known else v for v in verdicts]
-    return shown + [i.verdict for mode, i in known.items() if mode not in {v.mode for v in shown}]
+    """Verdicts, each replaced by that of its open incident, which has its onset and all its evidence."""
+    open_incidents = incidents.of(key)
+    shown = [open_incidents[v.mode].verdict if v.mode in open_incidents else v for v in verdicts]
+    return shown + [i.verdict for mode, i in open_incidents.items() if mode not in {v.mode for v in shown}]

@@ -15,7 +15,7 @@ import numpy as np
 from clienthealth.settings import MonitorSettings
 from clienthealth.step.readings import SHIFT, Ints, keep_rows
 from clienthealth.step.state import BucketState
-from clienthealth.windows.packed import TS, WHO, Chunk, Said, Who
+from clienthealth.windows.packed import TS, WHO, Chunk, LogEntry, Who
 
 T = TypeVar("T")
 
@@ -29,15 +29,15 @@ def clients(
     state: BucketState, chunks: Iterable[Chunk], settings: MonitorSettings, left_out: Counter[str]
 ) -> frozenset[tuple[str, str, str, str]]:
     """The identities of new clients, of groups too, for which there is no room."""
-    known = {who.identity for who in state.whos} | {group.who.identity for group in state.groups}
-    services = Counter(identity[0] for identity in known)
+    identities = {who.identity for who in state.whos} | {group.who.identity for group in state.groups}
+    services = Counter(identity[0] for identity in identities)
     new = dict.fromkeys(
         who.identity
         for chunk in chunks
         for who in (*chunk.whos, *(reading.who for reading in chunk.groups))
-        if who.identity not in known
+        if who.identity not in identities
     )
-    room = share(settings.max_clients, settings) - len(known)
+    room = share(settings.max_clients, settings) - len(identities)
     of_service = share(settings.max_clients_per_service, settings)
     refused = set()
     for identity in new:
@@ -54,21 +54,21 @@ def clients(
 
 
 def without(chunk: Chunk, refused: frozenset[tuple[str, str, str, str]]) -> Chunk:
-    """What a chunk says of all clients but these."""
+    """A chunk without these clients."""
     return only(chunk, lambda who: who.identity not in refused) if refused else chunk
 
 
 def only(chunk: Chunk, wanted: Callable[[Who], bool]) -> Chunk:
-    """What a chunk says of some clients and groups. What processes said is left as it is."""
+    """A chunk with only some of its clients and groups. Log entries stay as they are."""
     keep = np.array([wanted(who) for who in chunk.whos], bool)
     groups = [reading for reading in chunk.groups if wanted(reading.who)]
     if keep.all():
         return chunk if len(groups) == len(chunk.groups) else _with(chunk, groups=groups)
     rows, parts = chunk.readings, chunk.topic_parts
     stays = keep[rows[:, WHO].astype(np.int64)]
-    place = np.cumsum(stays) - 1
+    new_row = np.cumsum(stays) - 1
     parts = parts[stays[parts[:, 0].astype(np.int64)]].copy()
-    parts[:, 0] = place[parts[:, 0].astype(np.int64)]
+    parts[:, 0] = new_row[parts[:, 0].astype(np.int64)]
     rows = rows[stays].copy()
     rows[:, WHO] = (np.cumsum(keep) - 1)[rows[:, WHO].astype(np.int64)]
     return _with(
@@ -101,43 +101,43 @@ def readings(state: BucketState, settings: MonitorSettings, left_out: Counter[st
 
 
 def events(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
-    """Keep so much of what each process said, and of what all did. `state.said` is in order of time."""
+    """Keep the newest log entries of each process, and of all. `state.log_entries` is in order of time."""
     most, of_all = settings.max_events_per_process, share(settings.max_events, settings)
-    kept, dropped = state.said, 0
+    kept, dropped = state.log_entries, 0
     if len(kept) > most:
-        by_process: dict[Hashable, list[Said]] = defaultdict(list)
-        for said in kept:
-            by_process[said.process].append(said)
-        found: list[Said] = []
-        for things in by_process.values():
-            found += newest(things, most, _sort)
-        dropped, kept = len(kept) - len(found), found
+        by_process: dict[Hashable, list[LogEntry]] = defaultdict(list)
+        for entry in kept:
+            by_process[entry.process].append(entry)
+        remaining: list[LogEntry] = []
+        for entries in by_process.values():
+            remaining += newest(entries, most, _sort)
+        dropped, kept = len(kept) - len(remaining), remaining
         left_out["events-per-process"] += dropped
     if len(kept) > of_all:
-        fewer = newest(kept, of_all, lambda said: said.process)
+        fewer = newest(kept, of_all, lambda entry: entry.process)
         left_out["events"] += len(kept) - len(fewer)
         dropped, kept = dropped + len(kept) - len(fewer), fewer
     if dropped:
-        state.said = sorted(kept, key=lambda said: said.ts_ms)
+        state.log_entries = sorted(kept, key=lambda entry: entry.ts_ms)
     most_of_ends = share(settings.max_clients, settings)
     while len(state.lifecycle) > most_of_ends:
         del state.lifecycle[next(iter(state.lifecycle))]
         left_out["events"] += 1
 
 
-def _sort(said: Said) -> str:
-    return "" if said.event is None else said.event.signature
+def _sort(entry: LogEntry) -> str:
+    return "" if entry.event is None else entry.event.signature
 
 
-def newest(things: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
-    """So many of the things, which are in order of time: of each sort the newest; of rare sorts all."""
-    if len(things) <= most:
-        return list(things)
+def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
+    """At most `most` of the items, which are in order of time: the newest of each sort; of rare sorts all."""
+    if len(items) <= most:
+        return list(items)
     of_sort: dict[Hashable, list[T]] = defaultdict(list)
-    for thing in things:
-        of_sort[sort(thing)].append(thing)
-    each = _allowed({name: len(found) for name, found in of_sort.items()}, most)
-    return [thing for found in of_sort.values() for thing in found[max(0, len(found) - each) :]]
+    for item in items:
+        of_sort[sort(item)].append(item)
+    each = _allowed({name: len(members) for name, members in of_sort.items()}, most)
+    return [item for members in of_sort.values() for item in members[max(0, len(members) - each) :]]
 
 
 def _allowed(sizes: Mapping[Hashable, int], most: int) -> int:

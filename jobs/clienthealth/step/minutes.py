@@ -56,7 +56,7 @@ def _rows(bucket: Bucket, over: NDArray[np.float64], off: NDArray[np.float64]) -
     keys = np.unique((number[due] << SHIFT) | minute[due])
     client, begin = keys >> SHIFT, keys & ((1 << SHIFT) - 1)
     kinds = np.array([who.kind for who in state.whos])[client]
-    found: list[Row] = []
+    minute_rows: list[Row] = []
     closed: dict[str, list[Transition]] = defaultdict(list)
     for change in state.over:
         closed[change.client.key].append(change)
@@ -64,8 +64,8 @@ def _rows(bucket: Bucket, over: NDArray[np.float64], off: NDArray[np.float64]) -
     for kind in np.unique(kinds).tolist():
         mine = np.flatnonzero(kinds == kind)
         for rows in bucket.faults.apart(np.unique(client[mine]), partial(of_clients, kind, client, begin)):
-            found += rows
-    return found
+            minute_rows += rows
+    return minute_rows
 
 
 Closed = Mapping[str, Sequence[Transition]]
@@ -134,17 +134,17 @@ def lasting(
 
     `closed`: those of its incidents that ended lately.
     """
-    found: dict[str, Status] = {}
+    statuses: dict[str, Status] = {}
     live = {mode.id for mode in modes().values() if not mode.absence}
     for mode, incident in state.incidents.of(key).items():
         since = incident.verdict.since_ms
         if mode in live and since is not None and since < end_ms:
-            found[mode] = incident.verdict.status
+            statuses[mode] = incident.verdict.status
     for change in closed:
         since = change.verdict.since_ms
         if change.verdict.mode in live and since is not None and since < end_ms and change.ts_ms > start_ms:
-            found.setdefault(change.verdict.mode, change.previous)
-    return found
+            statuses.setdefault(change.verdict.mode, change.previous)
+    return statuses
 
 
 def remember(state: BucketState, changes: list[Transition]) -> None:

@@ -1,4 +1,4 @@
-"""Log events and thread dumps of a bucket: what is kept of them, whose they are, and which windows they touch."""
+"""Log events and thread dumps of a bucket: which are kept, which client they concern, and which windows they touch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.modes import modes
 from clienthealth.settings import MonitorSettings
 from clienthealth.step.state import BucketState
-from clienthealth.windows.packed import Said, Who
+from clienthealth.windows.packed import LogEntry, Who
 
 Process = tuple[str, str]
 
@@ -41,46 +41,46 @@ def _of_processes() -> frozenset[str]:
     return frozenset(s.id for s in SIGNATURES if s.process)
 
 
-def take(state: BucketState, told: Sequence[Said], settings: MonitorSettings) -> tuple[list[Said], int]:
+def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings) -> tuple[list[LogEntry], int]:
     """Enter events and dumps into the state, each sample of a storm once; what is new, and how many came too late."""
-    if not told:
+    if not entries:
         return [], 0
-    closed = horizons(state, {said.process for said in told}, settings)
+    closed = horizons(state, {entry.process for entry in entries}, settings)
     window, slide = 1000 * settings.window_seconds, 1000 * settings.slide_seconds
-    known = {_sample(said): said for said in state.said}
+    by_sample = {_sample(entry): entry for entry in state.log_entries}
     new, late = [], 0
-    for said in told:
-        sample = _sample(said)
-        if said.ts_ms // slide * slide + window <= closed[said.process]:
+    for entry in entries:
+        sample = _sample(entry)
+        if entry.ts_ms // slide * slide + window <= closed[entry.process]:
             late += 1
-        elif sample in known:
-            known[sample].repeats += said.repeats
+        elif sample in by_sample:
+            by_sample[sample].repeats += entry.repeats
         else:
-            known[sample] = said
-            new.append(said)
-    state.said = sorted([*state.said, *new], key=lambda said: said.ts_ms)
-    for said in new:
-        _remember(state, said)
+            by_sample[sample] = entry
+            new.append(entry)
+    state.log_entries = sorted([*state.log_entries, *new], key=lambda entry: entry.ts_ms)
+    for entry in new:
+        _remember(state, entry)
     return new, late
 
 
-def _sample(said: Said) -> tuple[object, ...]:
-    if said.event is not None:
-        return (*said.process, sample_key(said.event))
-    assert said.dump is not None
-    return (*said.process, said.dump.ts_ms, said.dump.source)
+def _sample(entry: LogEntry) -> tuple[object, ...]:
+    if entry.event is not None:
+        return (*entry.process, sample_key(entry.event))
+    assert entry.dump is not None
+    return (*entry.process, entry.dump.ts_ms, entry.dump.source)
 
 
-def _remember(state: BucketState, said: Said) -> None:
+def _remember(state: BucketState, entry: LogEntry) -> None:
     """Keep a line that speaks of the beginning or the end of a client: of each signature the first and the last.
 
     Lines that name no client are kept under no name.
     """
-    event = said.event
+    event = entry.event
     if event is None or event.signature not in _lifecycle_lines():
         return
     client_id = event.client_id or event.captures.get("client", "")
-    kept = state.lifecycle.setdefault((*said.process, client_id), [])
+    kept = state.lifecycle.setdefault((*entry.process, client_id), [])
     same = [position for position, other in enumerate(kept) if other.signature == event.signature]
     if len(same) > 1:
         del kept[same[-1]]
@@ -88,15 +88,15 @@ def _remember(state: BucketState, said: Said) -> None:
 
 
 def newest(state: BucketState, process: Process) -> int:
-    """The newest time that anything of a process has, by its own clock; 0 where nothing is known of it."""
-    return max((said.ts_ms for said in state.said if said.process == process), default=0)
+    """The time of a process's newest log entry, by its own clock; 0 where there is none."""
+    return max((entry.ts_ms for entry in state.log_entries if entry.process == process), default=0)
 
 
 def horizons(state: BucketState, processes: Iterable[Process], settings: MonitorSettings) -> Mapping[Process, float]:
-    """The time up to which the windows of what each process says are closed, by its own clock."""
+    """The time up to which the windows of each process's log are closed, by its own clock."""
     last: dict[Process, int] = {}
-    for said in state.said:
-        last[said.process] = said.ts_ms  # in order of time
+    for entry in state.log_entries:
+        last[entry.process] = entry.ts_ms  # in order of time
 
     def closed(newest: int) -> float:
         return min(newest, state.time_ms or newest) - 1000.0 * settings.watermark_seconds if newest else float("-inf")
@@ -106,15 +106,15 @@ def horizons(state: BucketState, processes: Iterable[Process], settings: Monitor
 
 def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> None:
     """Drop what no window needs any more. `length_ms`: of the longest window."""
-    by_process: dict[Process, list[Said]] = defaultdict(list)
-    for said in state.said:
-        by_process[said.process].append(said)
+    by_process: dict[Process, list[LogEntry]] = defaultdict(list)
+    for entry in state.log_entries:
+        by_process[entry.process].append(entry)
     kept = []
-    for things in by_process.values():
-        closed = _passed(state, things, settings)
-        kept += [said for said in things if said.ts_ms + length_ms > closed]
-    state.said = sorted(kept, key=lambda said: said.ts_ms)
-    living = {who.process for who in state.whos} | {said.process for said in kept}
+    for entries in by_process.values():
+        closed = _passed(state, entries, settings)
+        kept += [entry for entry in entries if entry.ts_ms + length_ms > closed]
+    state.log_entries = sorted(kept, key=lambda entry: entry.ts_ms)
+    living = {who.process for who in state.whos} | {entry.process for entry in kept}
     for key, events in list(state.lifecycle.items()):
         if key[:2] not in living and state.time_ms - events[-1].ts_ms > LIFECYCLE_MS:
             del state.lifecycle[key]
@@ -139,119 +139,122 @@ def _is_of(event: LogEvent, who: Who) -> bool:
 
 def logged_options(state: BucketState, who: Who, alone: bool) -> dict[str, str]:
     """The options that a client logged when it was started last."""
-    told: dict[str, str] = {}
+    options: dict[str, str] = {}
     for event in lifecycle_events(state, who, alone):
         if event.signature in CONFIG_LOGGED:
-            told |= options_logged(event.captures)
-    return {name: told[name] for name in CONFIG_OPTIONS if name in told}
+            options |= options_logged(event.captures)
+    return {name: options[name] for name in CONFIG_OPTIONS if name in options}
 
 
-def _passed(state: BucketState, things: Sequence[Said], settings: MonitorSettings) -> float:
+def _passed(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings) -> float:
     # A process that says nothing more still grows older by the clock of all.
-    last = max(said.ts_ms for said in things)
+    last = max(entry.ts_ms for entry in entries)
     silent = state.time_ms - last - 1000 * settings.watermark_seconds
     clock = state.time_ms if silent > 0 else min(last, state.time_ms or last)
     return clock - 1000.0 * settings.watermark_seconds
 
 
 @dataclass(frozen=True)
-class Heard:
-    """What a process said, in order of time, the clients of it that report, and those that did.
+class ProcessLog:
+    """The log entries of a process in order of time, and its clients.
 
-    former  clients with an open incident that report no more
-    named   the names, by kind, that all its lines and dumps give to clients, also to those that do not report
-    topics  of which clients, by their names, its lines say something about a topic
+    reporting  its clients that report metrics
+    former     its clients with an open incident that report no more
+    named      names of its clients, by kind, in all its lines and dumps, also of those that do not report
+    topics     by topic, the names of the clients in the lines about it
     """
 
     process: Process
-    things: Sequence[Said]
+    entries: Sequence[LogEntry]
     reporting: Sequence[Who]
     former: Sequence[Who] = ()
     named: Mapping[str, Set[str]] = field(default_factory=dict)
     topics: Mapping[str, Set[str]] = field(default_factory=dict)
 
-    def within(self, start_ms: int, end_ms: int) -> Heard:
-        """What it said in a window [start, end), dumps that came line by line joined again."""
-        inside = [said for said in self.things if start_ms <= said.ts_ms < end_ms]
-        lines = [said.event for said in inside if said.event is not None and said.event.signature == DUMP_LINE]
+    def within(self, start_ms: int, end_ms: int) -> ProcessLog:
+        """Its entries in a window [start, end); dumps that came line by line are joined again."""
+        inside = [entry for entry in self.entries if start_ms <= entry.ts_ms < end_ms]
+        lines = [entry.event for entry in inside if entry.event is not None and entry.event.signature == DUMP_LINE]
         if lines:
-            first = next(said for said in inside if said.event is lines[0])
-            inside = [said for said in inside if said.event is None or said.event.signature != DUMP_LINE]
-            inside += [Said(*self.process, first.instance, dump=dump) for dump in rejoin(lines)]
-        return replace(self, things=sorted(inside, key=lambda said: said.ts_ms))
+            first = next(entry for entry in inside if entry.event is lines[0])
+            inside = [entry for entry in inside if entry.event is None or entry.event.signature != DUMP_LINE]
+            inside += [LogEntry(*self.process, first.instance, dump=dump) for dump in rejoin(lines)]
+        return replace(self, entries=sorted(inside, key=lambda entry: entry.ts_ms))
 
     def about(self, who: Who) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
-        """Events that speak of a client, or of none by its name, and the dumps of its process."""
+        """The events that concern a client, by its name or without one, and the dumps of its process."""
         instances = {client.instance for client in self.reporting}
         events, dumps = [], []
-        for said in self.things:
-            if said.instance is not None and said.instance != who.instance and said.instance in instances:
+        for entry in self.entries:
+            if entry.instance is not None and entry.instance != who.instance and entry.instance in instances:
                 continue  # it is of another process at the same place
-            if said.dump is not None:
-                dumps.append(said.dump)
-            elif said.event is not None and self._speaks_of(said.event, who):
-                events.append(said.event if said.repeats == 1 else replace(said.event, repeats=said.repeats))
+            if entry.dump is not None:
+                dumps.append(entry.dump)
+            elif entry.event is not None and self._concerns(entry.event, who):
+                events.append(entry.event if entry.repeats == 1 else replace(entry.event, repeats=entry.repeats))
         return tuple(events), tuple(dumps)
 
-    def spoken_of(self) -> list[Who]:
-        """Clients that do not report but are spoken of; the process itself stands for one that nobody knows."""
-        found: dict[Who, None] = {}
-        for instance, client_id, kind in self.naming():
+    def unreporting_clients(self) -> list[Who]:
+        """Clients that are logged about but do not report; the process itself stands for one without a name."""
+        clients: dict[Who, None] = {}
+        for instance, client_id, kind in self.named_clients():
             if _named_by(client_id, kind, self.reporting):
                 continue
-            known = _named_by(client_id, kind, self.former)
-            found.update(dict.fromkeys(known))
-            if not known:
-                service, place = self.process
+            former = _named_by(client_id, kind, self.former)
+            clients.update(dict.fromkeys(former))
+            if not former:
+                service, host = self.process
                 name = client_id or self._only(kind) or ""
-                found[Who(service, place, instance or place, name, kind)] = None
-        return list(found)
+                clients[Who(service, host, instance or host, name, kind)] = None
+        return list(clients)
 
     def _only(self, kind: str) -> str | None:
-        """The name of the only client of a kind that the process speaks of."""
+        """The name of the process's only client of a kind."""
         names = self.named.get(kind, ())
         return next(iter(names)) if len(names) == 1 else None
 
     def only(self, kind: Kind, instance: str) -> Who | None:
         """The only client of a kind, as it reports or did; where it never did, as one of process `instance`."""
-        known = [who for who in (*self.reporting, *self.former) if who.kind == kind and who.client_id]
+        clients = [who for who in (*self.reporting, *self.former) if who.kind == kind and who.client_id]
         name = self._only(kind)
-        if known or not name:
-            return known[0] if len(known) == 1 else None
+        if clients or not name:
+            return clients[0] if len(clients) == 1 else None
         return Who(*self.process, instance, name, kind)
 
-    def _speaks_of(self, event: LogEvent, who: Who) -> bool:
+    def _concerns(self, event: LogEvent, who: Who) -> bool:
         """Does an event name the client, or no client and its kind?
 
         Of several clients that do not report, a line that names none is of none: no metrics would tell which it means.
         """
         if not _is_of(event, who) or event.client_id is not None:
             return _is_of(event, who) and event.client_id == who.client_id
-        concerned = self._concerned(event, who.kind)
-        if concerned:
-            return who.client_id in concerned
+        clients_of_topic = self._clients_of_topic(event, who.kind)
+        if clients_of_topic:
+            return who.client_id in clients_of_topic
         single = not who.client_id or self._only(who.kind) == who.client_id
         reports = any(who.identity == other.identity for other in self.reporting)
         return single or reports or event.signature in _of_processes()
 
-    def _concerned(self, event: LogEvent, kind: str) -> Set[str]:
-        """The clients of a kind that said something about the topic that an event speaks of."""
+    def _clients_of_topic(self, event: LogEvent, kind: str) -> Set[str]:
+        """The clients of a kind that the log names together with the event's topic."""
         return self.topics.get(event.captures.get("topic", ""), frozenset()) & self.named.get(kind, frozenset())
 
-    def naming(self) -> Iterator[tuple[str | None, str | None, Kind]]:
-        for said in self.things:
-            if said.event is not None:
-                kind = _kinds().get(said.event.signature) or _kind_told(said.event)
+    def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:
+        for entry in self.entries:
+            if entry.event is not None:
+                kind = _kinds().get(entry.event.signature) or _kind_named(entry.event)
                 if kind:
-                    nameless = said.event.client_id is None
-                    for client_id in (nameless and self._concerned(said.event, kind)) or (said.event.client_id,):
-                        yield said.instance, client_id, kind
-            elif said.dump is not None:
-                for client_id, of_kind in clients_of(said.dump):
-                    yield said.instance, client_id, of_kind
+                    nameless = entry.event.client_id is None
+                    for client_id in (nameless and self._clients_of_topic(entry.event, kind)) or (
+                        entry.event.client_id,
+                    ):
+                        yield entry.instance, client_id, kind
+            elif entry.dump is not None:
+                for client_id, of_kind in clients_of(entry.dump):
+                    yield entry.instance, client_id, of_kind
 
 
-def _kind_told(event: LogEvent) -> Kind | None:
+def _kind_named(event: LogEvent) -> Kind | None:
     """The kind of client that a line names which either kind can log."""
     if "[Producer clientId=" in event.text or (event.thread or "").startswith(PRODUCER_THREAD):
         return "producer"
@@ -263,44 +266,44 @@ def _named_by(client_id: str | None, kind: Kind, clients: Iterable[Who]) -> list
     return [client for client in clients if client_id in (None, client.client_id) and client.kind == kind]
 
 
-def heard(state: BucketState) -> dict[Process, Heard]:
-    """What each process of the bucket said."""
-    things: dict[Process, list[Said]] = defaultdict(list)
-    for said in state.said:
-        things[said.process].append(said)
+def process_logs(state: BucketState) -> dict[Process, ProcessLog]:
+    """The log of each process of the bucket."""
+    entries: dict[Process, list[LogEntry]] = defaultdict(list)
+    for entry in state.log_entries:
+        entries[entry.process].append(entry)
     reporting: dict[Process, list[Who]] = defaultdict(list)
-    if things:
+    if entries:
         for who in state.whos:
-            if who.process in things:
+            if who.process in entries:
                 reporting[who.process].append(who)
     remembered: dict[Process, list[tuple[str, LogEvent]]] = defaultdict(list)
-    for (service, place, client_id), events in state.lifecycle.items() if things else ():
-        remembered[service, place] += [(client_id, event) for event in events]
+    for (service, host, client_id), events in state.lifecycle.items() if entries else ():
+        remembered[service, host] += [(client_id, event) for event in events]
     former: dict[Process, list[Who]] = defaultdict(list)
     for who in state.former:
         former[who.process].append(who)
-    found = {}
-    for process, mine in things.items():
+    logs = {}
+    for process, mine in entries.items():
         topics: dict[str, set[str]] = defaultdict(set)
-        for event in (thing.event for thing in mine):
+        for event in (entry.event for entry in mine):
             if event is not None and event.client_id and "topic" in event.captures:
                 topics[event.captures["topic"]].add(event.client_id)
-        of_process = Heard(process, mine, reporting[process], former[process])
-        found[process] = replace(of_process, named=_names(of_process, remembered[process]), topics=topics)
-    return found
+        of_process = ProcessLog(process, mine, reporting[process], former[process])
+        logs[process] = replace(of_process, named=_names(of_process, remembered[process]), topics=topics)
+    return logs
 
 
-def _names(heard: Heard, remembered: Iterable[tuple[str, LogEvent]]) -> dict[str, set[str]]:
-    """By kind the names of the clients of a process: that report, and that it speaks or spoke of."""
+def _names(log: ProcessLog, remembered: Iterable[tuple[str, LogEvent]]) -> dict[str, set[str]]:
+    """By kind the names of a process's clients: those that report, and those in its log, also in earlier lines."""
     named: dict[str, set[str]] = defaultdict(set)
-    for who in (*heard.reporting, *heard.former):
+    for who in (*log.reporting, *log.former):
         named[who.kind].add(who.client_id)
-    for _, client_id, kind in heard.naming():
+    for _, client_id, kind in log.named_clients():
         if client_id:
             named[kind].add(client_id)
     for client_id, event in remembered:
-        if client_id and (spoken := _kinds().get(event.signature)):
-            named[spoken].add(client_id)
+        if client_id and (logged_kind := _kinds().get(event.signature)):
+            named[logged_kind].add(client_id)
     return named
 
 

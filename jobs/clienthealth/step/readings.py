@@ -87,7 +87,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
         new = chunk.readings
         if not len(new):
             continue
-        new, said = new.copy(), chunk.topic_parts.copy()
+        new, topic_parts = new.copy(), chunk.topic_parts.copy()
         numbered = _numbered(state, chunk.whos, numbers)
         np.maximum.at(state.clients[:, HEARD], numbered, chunk.heard)
         client = numbered[new[:, WHO].astype(np.int64)]
@@ -95,33 +95,33 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
         name_at = _entered(state.names, chunk.names, names)
         new[:, TOPIC] = name_at[new[:, TOPIC].astype(np.int64)]
         new[:, CONFIG] = _configured(state, chunk.configs, configs)[new[:, CONFIG].astype(np.int64)]
-        known = client < len(horizon)
-        number = np.where(known, client, 0)
+        existing = client < len(horizon)
+        number = np.where(existing, client, 0)
         if len(horizon):
             slide, length = grid.slide[number], grid.length[number]
-            closed = known & (new[:, TS] // slide * slide + length <= horizon[number])
+            closed = existing & (new[:, TS] // slide * slide + length <= horizon[number])
         else:
             closed = np.zeros(len(new), bool)
         late += int(closed.sum())
-        if len(said):
-            said[:, PART_TOPIC] = name_at[said[:, PART_TOPIC].astype(np.int64)]
-            thread = said[:, PART_THREAD].astype(np.int64)
-            said[:, PART_THREAD] = np.where(thread < 0, -1, name_at[np.maximum(thread, 0)])
-            said = said[~closed[said[:, ROW].astype(np.int64)]]
-            said[:, ROW] = (np.cumsum(~closed) - 1)[said[:, ROW].astype(np.int64)] + count
+        if len(topic_parts):
+            topic_parts[:, PART_TOPIC] = name_at[topic_parts[:, PART_TOPIC].astype(np.int64)]
+            thread = topic_parts[:, PART_THREAD].astype(np.int64)
+            topic_parts[:, PART_THREAD] = np.where(thread < 0, -1, name_at[np.maximum(thread, 0)])
+            topic_parts = topic_parts[~closed[topic_parts[:, ROW].astype(np.int64)]]
+            topic_parts[:, ROW] = (np.cumsum(~closed) - 1)[topic_parts[:, ROW].astype(np.int64)] + count
         new = new[~closed]
         metrics = new[:, HEAD:]
         metrics[~((metrics >= 0) & (metrics < np.inf))] = np.nan
         rows.append(new)
-        parts.append(said)
+        parts.append(topic_parts)
         count += len(new)
     state.rows, state.parts = _in_order(np.concatenate(rows), np.concatenate(parts), state.names)
     return late
 
 
 def _numbered(state: BucketState, whos: Sequence[Who], numbers: dict[tuple[str, str, str, str], int]) -> Ints:
-    """The number of each client in the state; new ones are added, and what is said of known ones is renewed."""
-    found = np.empty(len(whos), np.int64)
+    """The number of each client in the state; new clients are added, the names of known ones are renewed."""
+    numbered = np.empty(len(whos), np.int64)
     new = 0
     for position, who in enumerate(whos):
         number = numbers.get(who.identity)
@@ -131,10 +131,10 @@ def _numbered(state: BucketState, whos: Sequence[Who], numbers: dict[tuple[str, 
             new += 1
         elif state.whos[number] != who:
             state.whos[number] = who
-        found[position] = number
+        numbered[position] = number
     if new:
         state.clients = np.concatenate([state.clients, _blank(new)])
-    return found
+    return numbered
 
 
 def _blank(count: int) -> Matrix:
@@ -146,27 +146,27 @@ def _blank(count: int) -> Matrix:
     return rows
 
 
-def _entered(known: list[str], names: Sequence[str], positions: dict[str, int]) -> Ints:
-    found = np.empty(len(names) or 1, np.int64)
+def _entered(texts: list[str], names: Sequence[str], positions: dict[str, int]) -> Ints:
+    entered = np.empty(len(names) or 1, np.int64)
     for at, name in enumerate(names):
         position = positions.get(name)
         if position is None:
-            position = positions[name] = len(known)
-            known.append(name)
-        found[at] = position
-    return found
+            position = positions[name] = len(texts)
+            texts.append(name)
+        entered[at] = position
+    return entered
 
 
 def _configured(state: BucketState, configs: Sequence[dict[str, str]], seen: dict[int, int]) -> NDArray[np.float64]:
     """The position of each configuration; the last element, which position -1 means, is none."""
-    found = np.full(len(configs) + 1, -1.0)
+    configured = np.full(len(configs) + 1, -1.0)
     for at, config in enumerate(configs):
-        position = next((p for p, known in enumerate(state.configs) if known == config), None)
+        position = next((p for p, other in enumerate(state.configs) if other == config), None)
         if position is None:
             position = len(state.configs)
             state.configs.append(config)
-        found[at] = position
-    return found
+        configured[at] = position
+    return configured
 
 
 def keys(rows: Matrix) -> Ints:
@@ -181,31 +181,31 @@ def _in_order(rows: Matrix, parts: Matrix, names: Sequence[str]) -> tuple[Matrix
     """
     order = np.argsort(keys(rows), kind="stable")
     rows = rows[order]
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
+    new_row = np.empty(len(order), np.int64)
+    new_row[order] = np.arange(len(order))
     key = keys(rows)
     first = np.append(True, key[1:] != key[:-1])[: len(rows)]
     if not first.all():
-        place = (np.cumsum(first) - 1)[place]
+        new_row = (np.cumsum(first) - 1)[new_row]
         rows = _merged(rows, np.flatnonzero(first))
     if len(parts):
-        parts[:, ROW] = place[parts[:, ROW].astype(np.int64)]
+        parts[:, ROW] = new_row[parts[:, ROW].astype(np.int64)]
         parts = _parts_in_order(parts, names)
     return rows, parts
 
 
 def _merged(rows: Matrix, starts: Ints) -> Matrix:
-    found = rows[starts]
+    merged = rows[starts]
     ends = np.append(starts[1:], len(rows))
     for at in np.flatnonzero(ends - starts > 1).tolist():
-        row = found[at]
+        row = merged[at]
         for other in rows[starts[at] + 1 : ends[at]]:
             gaps = np.isnan(row[HEAD:])
             row[HEAD:][gaps] = other[HEAD:][gaps]
             row[FRESH] = max(row[FRESH], other[FRESH])
             if row[CONFIG] < 0:
                 row[CONFIG] = other[CONFIG]
-    return found
+    return merged
 
 
 def _parts_in_order(parts: Matrix, names: Sequence[str]) -> Matrix:
@@ -221,12 +221,12 @@ def _parts_in_order(parts: Matrix, names: Sequence[str]) -> Matrix:
         return parts
     starts = np.flatnonzero(first)
     ends = np.append(starts[1:], len(parts))
-    found = parts[starts]
+    merged = parts[starts]
     for at in np.flatnonzero(ends - starts > 1).tolist():
         for other in parts[starts[at] + 1 : ends[at]]:
-            gaps = np.isnan(found[at, PART_HEAD:])
-            found[at, PART_HEAD:][gaps] = other[PART_HEAD:][gaps]
-    return found
+            gaps = np.isnan(merged[at, PART_HEAD:])
+            merged[at, PART_HEAD:][gaps] = other[PART_HEAD:][gaps]
+    return merged
 
 
 def renew_clients(state: BucketState) -> None:
@@ -245,11 +245,11 @@ def renew_clients(state: BucketState) -> None:
     table[client[last], EVERY] = rows[last, INTERVAL]
     new = touched[table[touched, MINUTE] == 0]
     table[new, MINUTE] = table[new, FIRST] // 60_000 * 60_000
-    told = np.flatnonzero(rows[:, CONFIG] >= 0)
-    table[client[told], OPTIONS] = rows[told, CONFIG]
+    configured = np.flatnonzero(rows[:, CONFIG] >= 0)
+    table[client[configured], OPTIONS] = rows[configured, CONFIG]
     for position, column in enumerate(_LEFT_COLUMNS):
-        known = np.flatnonzero(~np.isnan(rows[:, column]))
-        table[client[known], LEFT + position] = rows[known, column]
+        reported = np.flatnonzero(~np.isnan(rows[:, column]))
+        table[client[reported], LEFT + position] = rows[reported, column]
 
 
 def intervals(state: BucketState) -> NDArray[np.float64]:
@@ -302,11 +302,11 @@ def keep_rows(state: BucketState, keep: NDArray[np.bool_]) -> None:
     """Keep these rows, and what they say of topics."""
     if keep.all():
         return
-    place = np.cumsum(keep) - 1
+    new_row = np.cumsum(keep) - 1
     if len(state.parts):
         row = state.parts[:, ROW].astype(np.int64)
         state.parts = state.parts[keep[row]]
-        state.parts[:, ROW] = place[row[keep[row]]]
+        state.parts[:, ROW] = new_row[row[keep[row]]]
     state.rows = state.rows[keep]
 
 
@@ -330,19 +330,19 @@ def compact(state: BucketState) -> None:
     )
     used = used[used >= 0]
     if len(used) < len(state.names):
-        place = np.full(len(state.names) + 1, -1, np.int64)
-        place[used] = np.arange(len(used))
+        new_position = np.full(len(state.names) + 1, -1, np.int64)
+        new_position[used] = np.arange(len(used))
         state.names = [state.names[at] for at in used.tolist()]
         for matrix, column in ((state.rows, TOPIC), (state.parts, PART_TOPIC), (state.parts, PART_THREAD)):
-            matrix[:, column] = place[matrix[:, column].astype(np.int64)]
-    told = np.unique(np.concatenate([state.rows[:, CONFIG], state.clients[:, OPTIONS]]).astype(np.int64))
-    told = told[told >= 0]
-    if len(told) < len(state.configs):
-        place = np.full(len(state.configs) + 1, -1, np.int64)
-        place[told] = np.arange(len(told))
-        state.configs = [state.configs[at] for at in told.tolist()]
-        state.rows[:, CONFIG] = place[state.rows[:, CONFIG].astype(np.int64)]
-        state.clients[:, OPTIONS] = place[state.clients[:, OPTIONS].astype(np.int64)]
+            matrix[:, column] = new_position[matrix[:, column].astype(np.int64)]
+    used_configs = np.unique(np.concatenate([state.rows[:, CONFIG], state.clients[:, OPTIONS]]).astype(np.int64))
+    used_configs = used_configs[used_configs >= 0]
+    if len(used_configs) < len(state.configs):
+        new_position = np.full(len(state.configs) + 1, -1, np.int64)
+        new_position[used_configs] = np.arange(len(used_configs))
+        state.configs = [state.configs[at] for at in used_configs.tolist()]
+        state.rows[:, CONFIG] = new_position[state.rows[:, CONFIG].astype(np.int64)]
+        state.clients[:, OPTIONS] = new_position[state.clients[:, OPTIONS].astype(np.int64)]
 
 
 def totals_added_up(rows: Matrix, whos: Sequence[Who]) -> Matrix:
@@ -351,11 +351,11 @@ def totals_added_up(rows: Matrix, whos: Sequence[Who]) -> Matrix:
     of_delta = np.unique(client[rows[:, DELTA] > 0]) if len(rows) else np.empty(0, np.int64)
     if not len(of_delta):
         return rows
-    found = rows.copy()
+    cumulative = rows.copy()
     for number in of_delta.tolist():
         mine = np.flatnonzero(client == number)
         for position, name in enumerate(CLIENT_METRICS[whos[number].kind]):
             if name.endswith("-total"):
                 values = rows[mine, HEAD + position]
-                found[mine, HEAD + position] = np.where(np.isnan(values), np.nan, np.nancumsum(values))
-    return found
+                cumulative[mine, HEAD + position] = np.where(np.isnan(values), np.nan, np.nancumsum(values))
+    return cumulative

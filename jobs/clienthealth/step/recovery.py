@@ -1,7 +1,7 @@
 """When an incident is over: on evidence of recovery, or because its process has gone; never for want of proof.
 
-A client that reports is asked (`LiveMode.recovered`). Of a client that does not, its process is: while that says
-anything at all, what it suffered from goes on.
+A client that reports is judged by `LiveMode.recovered`. Of a client that does not, the incident stays open while its
+process logs anything at all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clienthealth.settings import Settings
 from clienthealth.step.state import BucketState
 
 #: Where a mode cannot see recovery in what a client reports, being ok for so long without any symptom is one.
-QUIET_MS = 600_000
+NO_SYMPTOM_MS = 600_000
 #: A process that says nothing for so long, and of which no client reports, has gone.
 GONE_MS = 180_000
 
@@ -37,20 +37,20 @@ def shows(mode: Mode, window: ClientWindow) -> bool:
 
 
 def is_over(
-    incidents: Incidents, key: str, window: Callable[[], ClientWindow], known: Mapping[str, Mode], end_ms: int
+    incidents: Incidents, key: str, window: Callable[[], ClientWindow], in_force: Mapping[str, Mode], end_ms: int
 ) -> Callable[[str], bool]:
     """Whether an open incident of a client is over, by mode. `window`: the client's newest, which ends at `end_ms`.
 
-    `known`: the modes, with the thresholds in force.
+    `in_force`: the modes, with the thresholds in force.
     """
 
     def over(mode_id: str) -> bool:
-        mode, incident, newest = known[mode_id], incidents.of(key)[mode_id], window()
+        mode, incident, newest = in_force[mode_id], incidents.of(key)[mode_id], window()
         recovered = mode.recovered if isinstance(mode, LiveMode) else None
         if recovered is not None and recovered(newest, mode.thresholds):
             return True
         symptom = shows(mode, newest)
-        return not symptom and (recovered is None or end_ms - incident.seen_ms > QUIET_MS)
+        return not symptom and (recovered is None or end_ms - incident.seen_ms > NO_SYMPTOM_MS)
 
     return over
 
@@ -66,11 +66,11 @@ def refresh(
 
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
     """End the incidents of a client that another one, as sure as they are, explains: that is one failure."""
-    known = {mode: incident.verdict.status for mode, incident in incidents.of(key).items()}
+    statuses = {mode: incident.verdict.status for mode, incident in incidents.of(key).items()}
     changes = []
-    for mode, status in known.items():
-        for other in modes()[mode].explains & known.keys():
-            if STATUS_ORDER.index(status) >= STATUS_ORDER.index(known[other]):
+    for mode, status in statuses.items():
+        for other in modes()[mode].explains & statuses.keys():
+            if STATUS_ORDER.index(status) >= STATUS_ORDER.index(statuses[other]):
                 changes += incidents.explained(key, other, end_ms)
     return changes
 
@@ -101,5 +101,5 @@ def ended_ms(state: BucketState) -> Callable[[OpenIncident], int]:
 
 
 def still_speaks(state: BucketState, process: tuple[str, str], since_ms: float) -> bool:
-    """Did a process say anything after its client should have reported again? (Both by its own clock, epoch ms.)"""
-    return any(said.process == process and said.ts_ms > since_ms for said in state.said)
+    """Did a process log anything after its client should have reported again? (Both by its own clock, epoch ms.)"""
+    return any(entry.process == process and entry.ts_ms > since_ms for entry in state.log_entries)

@@ -2,7 +2,7 @@
 
 What is measured is a client's newest time against that of its neighbours on the topic (`windows.packed`), and against
 this machine's clock, which no reading can be ahead of. A client whose readings always come late looks as if its clock
-were behind, and is told so.
+were behind, and is reported as such.
 """
 
 from __future__ import annotations

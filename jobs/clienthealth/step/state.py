@@ -25,8 +25,8 @@ from clienthealth.windows.packed import (
     WHO,
     WIDTH,
     Chunk,
+    LogEntry,
     Matrix,
-    Said,
     Who,
 )
 
@@ -80,9 +80,9 @@ class BucketState:
     whos      the clients that report; `clients`: a row of CLIENT_WIDTH for each
     rows      readings, WHO being the position in `whos`, by client and time; `parts`: what they say of topics
     configs, names  texts that rows point to
-    said      log events and dumps of processes, in order of time
-    lifecycle lines that speak of the beginning and the end of a client, by process and client id
-    former    clients that report no more but have an open incident: their processes still speak
+    log_entries  log events and thread dumps of processes, in order of time
+    lifecycle lines about the beginning and the end of a client, by process and client id
+    former    clients that report no more but have an open incident: their processes still log
     incidents the open ones; `over`: those that were closed lately, for the minutes that are not written yet
     """
 
@@ -94,7 +94,7 @@ class BucketState:
     parts: Matrix = field(default_factory=lambda: np.empty((0, PART_WIDTH)))
     configs: list[dict[str, str]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    said: list[Said] = field(default_factory=list)
+    log_entries: list[LogEntry] = field(default_factory=list)
     lifecycle: dict[tuple[str, str, str], list[LogEvent]] = field(default_factory=dict)
     incidents: Incidents = field(default_factory=Incidents)
     over: list[Transition] = field(default_factory=list)
@@ -104,7 +104,9 @@ class BucketState:
     @property
     def empty(self) -> bool:
         """Is there nothing to remember?"""
-        return not (self.whos or self.said or self.groups or self.lifecycle or self.over or any(self.incidents.all))
+        return not (
+            self.whos or self.log_entries or self.groups or self.lifecycle or self.over or any(self.incidents.all)
+        )
 
 
 class _Saved(msgspec.Struct):
@@ -143,7 +145,9 @@ def save(state: BucketState, buckets: int) -> bytes:
         time_ms=state.time_ms,
         whos=state.whos,
         clients=state.clients.tobytes(),
-        readings=Chunk([], [], state.configs, state.names, state.rows.tobytes(), state.parts.tobytes(), state.said),
+        readings=Chunk(
+            [], [], state.configs, state.names, state.rows.tobytes(), state.parts.tobytes(), state.log_entries
+        ),
         lifecycle=[(*key, events) for key, events in state.lifecycle.items()],
         incidents=list(state.incidents.all),
         over=state.over,
@@ -177,8 +181,8 @@ def load(data: bytes, buckets: int) -> BucketState:
         parts=_parts(saved),
         configs=saved.readings.configs,
         names=saved.readings.names,
-        said=saved.readings.said,
-        lifecycle={(service, place, client): events for service, place, client, events in saved.lifecycle},
+        log_entries=saved.readings.log_entries,
+        lifecycle={(service, host, client): events for service, host, client, events in saved.lifecycle},
         incidents=Incidents(saved.incidents),
         over=saved.over,
         groups=saved.groups,
@@ -197,16 +201,16 @@ def _rows(saved: _Saved) -> Matrix:
     rows = _matrix(saved.readings.rows, width)
     if saved.vocabulary == _VOCABULARY and width == WIDTH:
         return rows
-    found = np.full((len(rows), WIDTH), np.nan)
-    found[:, :HEAD] = rows[:, :HEAD]
+    current = np.full((len(rows), WIDTH), np.nan)
+    current[:, :HEAD] = rows[:, :HEAD]
     kinds = np.array([who.kind for who in saved.whos])[rows[:, WHO].astype(np.int64)] if len(rows) else np.empty(0)
     for kind, names in _VOCABULARY.items():
         before = saved.vocabulary.get(kind, ())
         of_kind = np.flatnonzero(kinds == kind)
         for position, name in enumerate(names):
             if name in before:
-                found[of_kind, HEAD + position] = rows[of_kind, head + before.index(name)]
-    return found
+                current[of_kind, HEAD + position] = rows[of_kind, head + before.index(name)]
+    return current
 
 
 def _parts(saved: _Saved) -> Matrix:
@@ -214,10 +218,10 @@ def _parts(saved: _Saved) -> Matrix:
     parts = _matrix(saved.readings.parts, head + len(saved.topic_metrics))
     if saved.topic_metrics == tuple(TOPIC_METRICS):
         return parts
-    found = np.full((len(parts), PART_WIDTH), np.nan)
-    found[:, :PART_HEAD] = parts[:, :PART_HEAD]
-    _renamed(parts[:, head:], saved.topic_metrics, found[:, PART_HEAD:], tuple(TOPIC_METRICS))
-    return found
+    current = np.full((len(parts), PART_WIDTH), np.nan)
+    current[:, :PART_HEAD] = parts[:, :PART_HEAD]
+    _renamed(parts[:, head:], saved.topic_metrics, current[:, PART_HEAD:], tuple(TOPIC_METRICS))
+    return current
 
 
 def _clients(saved: _Saved) -> Matrix:
@@ -225,10 +229,10 @@ def _clients(saved: _Saved) -> Matrix:
     clients = _matrix(saved.clients, head + len(saved.undelivered))
     if saved.undelivered == UNDELIVERED:
         return clients
-    found = np.full((len(clients), CLIENT_WIDTH), np.nan)
-    found[:, :LEFT] = clients[:, :LEFT]
-    _renamed(clients[:, head:], saved.undelivered, found[:, LEFT:], UNDELIVERED)
-    return found
+    current = np.full((len(clients), CLIENT_WIDTH), np.nan)
+    current[:, :LEFT] = clients[:, :LEFT]
+    _renamed(clients[:, head:], saved.undelivered, current[:, LEFT:], UNDELIVERED)
+    return current
 
 
 def _renamed(values: Matrix, names: Sequence[str], into: Matrix, wanted: Sequence[str]) -> None:

@@ -203,9 +203,9 @@ class _Task:
                 service, place, instance = _process(line.client)
                 events, dumps = said(line, record.source)
                 for event in events:
-                    self.packer.say(service, place, instance, event=event, repeats=len(alike))
+                    self.packer.log_entry(service, place, instance, event=event, repeats=len(alike))
                 for dump in dumps:
-                    self.packer.say(service, place, instance, dump=dump)
+                    self.packer.log_entry(service, place, instance, dump=dump)
             self._take(decoded, read, at, times, reasons)
             if len(alike) > 1:
                 times[alike] = times[at]

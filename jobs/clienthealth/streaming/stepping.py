@@ -143,7 +143,7 @@ def _judged(
         mine = _unpack_opened(decompressed(opened[bucket])) if bucket in opened else ()
         before.incidents.reopen(dataclasses.replace(i, seen_ms=max(i.seen_ms, now_ms)) for i in mine)
     chunks = [decode(decompressed(item)) for item in data]
-    quiet = before.empty and not any(chunk.whos or chunk.said or chunk.groups for chunk in chunks)
+    quiet = before.empty and not any(chunk.whos or chunk.log_entries or chunk.groups for chunk in chunks)
     if quiet:
         return []
     known, then = len(before.whos), before.time_ms
@@ -165,7 +165,7 @@ SAVE_SECONDS = 30
 
 
 def _changed(published: Published, chunks: Sequence[Any]) -> bool:
-    heard = any(chunk.whos or chunk.said or chunk.groups for chunk in chunks)
+    heard = any(chunk.whos or chunk.log_entries or chunk.groups for chunk in chunks)
     return heard or bool(published.records or published.changes or published.minutes)
 
 

@@ -1,6 +1,6 @@
-"""A column of numbers over rows, and what is asked of many spans of its rows at once.
+"""A column of numbers over rows, and queries over many spans of its rows at once.
 
-Answers go by cumulative counts over the known values, so that overlapping spans cost no more than disjoint ones.
+Queries use cumulative counts over the known values. So overlapping spans cost no more than disjoint ones.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 
 class Column:
-    """One number for every row, NaN where it is not known, and what is asked of it over spans [lo, hi) of rows."""
+    """One number per row (NaN: unknown), and queries over spans [lo, hi) of rows."""
 
     def __init__(self, values: Floats, whole: bool | None = None) -> None:
-        """`whole`: whether every row knows it, where that has been found out already."""
+        """`whole`: whether every row has a value; None: not checked yet."""
         self._source, self._is_whole = values, whole
 
     @cached_property
@@ -30,13 +30,13 @@ class Column:
 
     @cached_property
     def whole(self) -> bool:
-        """Does every row know it?"""
+        """Has every row a value?"""
         return not self._unknown.any() if self._is_whole is None else self._is_whole
 
     @cached_property
-    def told(self) -> bool:
-        """Does any row know it?"""
-        return len(self._known) > 0
+    def reported(self) -> bool:
+        """Has any row a value?"""
+        return len(self._reported_values) > 0
 
     @cached_property
     def _unknown(self) -> Bools:
@@ -47,27 +47,27 @@ class Column:
         return self._source[rows]
 
     @cached_property
-    def known_rows(self) -> Ints:
-        """The rows that know it."""
+    def reported_rows(self) -> Ints:
+        """The rows that have a value."""
         return np.flatnonzero(~self._unknown)
 
     @cached_property
-    def _known(self) -> Floats:
-        return self.values if self.whole else self.values[self.known_rows]
+    def _reported_values(self) -> Floats:
+        return self.values if self.whole else self.values[self.reported_rows]
 
     @cached_property
     def _before(self) -> Ints:
-        """How many rows before each row know it, n + 1 numbers."""
+        """How many rows before each row have a value, n + 1 numbers."""
         return counted(~self._unknown)
 
     def bounds(self, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
         """Spans of rows as spans of the known values alone."""
-        if not self.told:
+        if not self.reported:
             return np.zeros_like(lo), np.zeros_like(hi)
         return (lo, hi) if self.whole else (self._before[lo], self._before[hi])
 
     def count(self, lo: Ints, hi: Ints) -> Ints:
-        """How many rows of the span know it."""
+        """How many rows of the span have a value."""
         a, b = self.bounds(lo, hi)
         return b - a
 
@@ -75,29 +75,37 @@ class Column:
         """The first known value of the span."""
         a, b = self.bounds(lo, hi)
         return (
-            np.where(a < b, self._known[np.minimum(a, len(self._known) - 1)], np.nan) if self.told else unknown(len(a))
+            np.where(a < b, self._reported_values[np.minimum(a, len(self._reported_values) - 1)], np.nan)
+            if self.reported
+            else unknown(len(a))
         )
 
     def last(self, lo: Ints, hi: Ints) -> Floats:
         """The last known value of the span."""
         a, b = self.bounds(lo, hi)
-        return np.where(a < b, self._known[b - 1], np.nan) if self.told else unknown(len(a))
+        return np.where(a < b, self._reported_values[b - 1], np.nan) if self.reported else unknown(len(a))
 
     def first_row(self, lo: Ints, hi: Ints) -> Ints:
-        """The first row of the span that knows it, -1 where none does."""
-        a, b = self.bounds(lo, hi)
-        return np.where(a < b, self.known_rows[np.minimum(a, len(self._known) - 1)], -1) if self.told else _none(len(a))
-
-    def last_row(self, lo: Ints, hi: Ints) -> Ints:
-        """The last row of the span that knows it, -1 where none does."""
-        a, b = self.bounds(lo, hi)
-        return np.where(a < b, self.known_rows[b - 1], -1) if self.told else _none(len(a))
-
-    def from_last(self, lo: Ints, hi: Ints, steps: int) -> Floats:
-        """The known value so many steps before the last one; NaN where the span does not reach so far."""
+        """The first row of the span that has a value, -1 where none has."""
         a, b = self.bounds(lo, hi)
         return (
-            np.where(b - a > steps, self._known[np.maximum(0, b - 1 - steps)], np.nan) if self.told else unknown(len(a))
+            np.where(a < b, self.reported_rows[np.minimum(a, len(self._reported_values) - 1)], -1)
+            if self.reported
+            else _none(len(a))
+        )
+
+    def last_row(self, lo: Ints, hi: Ints) -> Ints:
+        """The last row of the span that has a value, -1 where none has."""
+        a, b = self.bounds(lo, hi)
+        return np.where(a < b, self.reported_rows[b - 1], -1) if self.reported else _none(len(a))
+
+    def from_last(self, lo: Ints, hi: Ints, back: int) -> Floats:
+        """The known value `back` positions before the last one; NaN where the span does not reach so far."""
+        a, b = self.bounds(lo, hi)
+        return (
+            np.where(b - a > back, self._reported_values[np.maximum(0, b - 1 - back)], np.nan)
+            if self.reported
+            else unknown(len(a))
         )
 
     def rises(self, lo: Ints, hi: Ints) -> Ints:
@@ -110,17 +118,17 @@ class Column:
 
     def _changes(self, cumulative: Ints, lo: Ints, hi: Ints) -> Ints:
         a, b = self.bounds(lo, hi)
-        if not self.told:
+        if not self.reported:
             return np.zeros(len(a), np.int64)
         return np.where(a < b, cumulative[b - 1] - cumulative[np.minimum(a, len(cumulative) - 1)], 0)
 
     @cached_property
     def _risen(self) -> Ints:
-        return counted(self._known[1:] > self._known[:-1])
+        return counted(self._reported_values[1:] > self._reported_values[:-1])
 
     @cached_property
     def _fallen(self) -> Ints:
-        return counted(self._known[1:] < self._known[:-1])
+        return counted(self._reported_values[1:] < self._reported_values[:-1])
 
     @cached_property
     def still(self) -> tuple[Ints, Ints]:
@@ -128,8 +136,8 @@ class Column:
 
         A run can go on into the rows of the next client: who asks for a span cuts it there.
         """
-        same = np.zeros(len(self._known) + 1, np.bool_)
-        same[1:-1] = self._known[1:] == self._known[:-1]
+        same = np.zeros(len(self._reported_values) + 1, np.bool_)
+        same[1:-1] = self._reported_values[1:] == self._reported_values[:-1]
         change = np.flatnonzero(same[1:] != same[:-1])
         return change[0::2], change[1::2] + 1
 

@@ -60,18 +60,19 @@ class Who(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def process(self) -> tuple[str, str]:
-        """Service and place of the process that it is part of."""
+        """Service and host of its process."""
         return self.service, self.host
 
 
-class Said(msgspec.Struct, array_like=True, gc=False):
-    """A log event or a thread dump of a process. `instance`: as its record names it, None where it does not.
+class LogEntry(msgspec.Struct, array_like=True, gc=False):
+    """A log event or a thread dump of a process.
 
-    `repeats`: for how many events of its sample it stands (`logs/sampling.py`).
+    `host`: where the process runs, its instance where no host is known. `instance`: None where the record names none.
+    `repeats`: how many events of its sample it stands for (`logs/sampling.py`).
     """
 
     service: str
-    place: str
+    host: str
     instance: str | None
     event: LogEvent | None = None
     dump: ThreadDump | None = None
@@ -80,14 +81,14 @@ class Said(msgspec.Struct, array_like=True, gc=False):
     @property
     def ts_ms(self) -> int:
         """When it happened, epoch milliseconds."""
-        thing = self.event or self.dump
-        assert thing is not None
-        return thing.ts_ms
+        record = self.event or self.dump
+        assert record is not None
+        return record.ts_ms
 
     @property
     def process(self) -> tuple[str, str]:
-        """Service and place of the process that it is of."""
-        return self.service, self.place
+        """Service and host of its process."""
+        return self.service, self.host
 
 
 class GroupPartition(msgspec.Struct, array_like=True, gc=False):
@@ -126,7 +127,7 @@ class Chunk(msgspec.Struct, array_like=True):
     names: list[str] = []
     rows: bytes = b""
     parts: bytes = b""
-    said: list[Said] = []
+    log_entries: list[LogEntry] = []
     groups: list[GroupReading] = []
     clocks: list[tuple[int, int]] = []
     left_out: int = 0
@@ -166,13 +167,13 @@ def bucket_of(who: Who, buckets: int) -> int:
     return _spread(who.service, who.host, buckets)
 
 
-def bucket_of_process(service: str, place: str, buckets: int) -> int:
-    """The bucket of all that a process says."""
-    return _spread(service, place, buckets)
+def bucket_of_process(service: str, host: str, buckets: int) -> int:
+    """The bucket of a process's log entries."""
+    return _spread(service, host, buckets)
 
 
-def _spread(service: str, place: str, buckets: int) -> int:
-    return zlib.crc32(f"{service}\0{place}".encode("utf-8", "surrogatepass")) % buckets
+def _spread(service: str, host: str, buckets: int) -> int:
+    return zlib.crc32(f"{service}\0{host}".encode("utf-8", "surrogatepass")) % buckets
 
 
 class Slot:
@@ -205,16 +206,16 @@ class Packer:
         self._open: dict[int, _Open] = {}
         self._round = 0
         self._slots: dict[Who, Slot] = {}
-        self._samples: dict[tuple[object, ...], Said] = {}
+        self._samples: dict[tuple[object, ...], LogEntry] = {}
         self.log_times: dict[tuple[str, str], int] = {}
         self.clock: tuple[int, int] | None = None
 
     def slot(self, who: Who) -> Slot:
-        """The place of a client, to add readings to."""
-        found = self._slots.get(who)
-        if found is None:
-            found = self._slots[who] = Slot(who, self._buckets)
-        return found
+        """The slot of a client, to add readings to."""
+        slot = self._slots.get(who)
+        if slot is None:
+            slot = self._slots[who] = Slot(who, self._buckets)
+        return slot
 
     def reading(
         self,
@@ -261,8 +262,8 @@ class Packer:
         if who.kind == "group":
             self._group(snapshot, who, source)
             return
-        known = snapshot.metrics
-        values = [known.get(name, NAN) for name in _COLUMNS[who.kind]]
+        metrics = snapshot.metrics
+        values = [metrics.get(name, NAN) for name in _COLUMNS[who.kind]]
         where = source.topic, source.partition, source.offset
         every = snapshot.interval_ms or 10_000
         slot = self.slot(who)
@@ -293,59 +294,59 @@ class Packer:
         assert snapshot.ts_ms is not None
         chunk.groups.append(GroupReading(who, snapshot.ts_ms, snapshot.metrics.get("members"), partitions, source))
 
-    def say(
+    def log_entry(
         self,
         service: str,
-        place: str,
+        host: str,
         instance: str | None,
         event: LogEvent | None = None,
         dump: ThreadDump | None = None,
         repeats: int = 1,
     ) -> None:
-        """Add a log event or a dump of a process; of a storm only what `sample_key` tells apart.
+        """Add a log event or a dump of a process. Of a log storm only one entry per `sample_key` is kept.
 
-        `repeats`: for how many such records it stands.
+        `repeats`: how many such records it stands for.
         """
         repeats *= event.repeats if event is not None else 1
-        said = Said(service, place, instance, event, dump, repeats)
-        process = said.process
-        self.log_times[process] = max(said.ts_ms, self.log_times.get(process, 0))
+        entry = LogEntry(service, host, instance, event, dump, repeats)
+        process = entry.process
+        self.log_times[process] = max(entry.ts_ms, self.log_times.get(process, 0))
         if event is not None:
-            key = (service, place, *sample_key(event))
-            first = self._samples.setdefault(key, said)
-            if first is not said:
+            key = (service, host, *sample_key(event))
+            first = self._samples.setdefault(key, entry)
+            if first is not entry:
                 first.repeats += repeats
                 return
-        bucket = bucket_of_process(service, place, self._buckets)
+        bucket = bucket_of_process(service, host, self._buckets)
         chunk = self._open.get(bucket)
         if chunk is None:
             chunk = self._open[bucket] = _Open()
-        ring = self._events.setdefault((service, place, "" if event is None else event.signature), [0])
+        ring = self._events.setdefault((service, host, "" if event is None else event.signature), [0])
         if len(ring) <= self._max_events:
-            ring.append(len(chunk.said))
-            chunk.said.append(said)
+            ring.append(len(chunk.log_entries))
+            chunk.log_entries.append(entry)
         else:
-            chunk.said[ring[1 + ring[0] % self._max_events]] = said
+            chunk.log_entries[ring[1 + ring[0] % self._max_events]] = entry
             ring[0] += 1
             chunk.left_out += 1
 
     @property
     def held(self) -> int:
         """Readings and events in the chunks."""
-        return sum(len(chunk.rows) + len(chunk.said) for chunk in self._open.values())
+        return sum(len(chunk.rows) + len(chunk.log_entries) for chunk in self._open.values())
 
     def chunks(self) -> dict[int, Chunk]:
         """The chunks by bucket; the packer is empty again."""
-        found = {bucket: chunk.closed() for bucket, chunk in self._open.items()}
+        chunks = {bucket: chunk.closed() for bucket, chunk in self._open.items()}
         self._open.clear()
         self._samples.clear()
         self._events.clear()
         self._round += 1
-        self._time(found.values())
-        return found
+        self._time(chunks.values())
+        return chunks
 
     def _time(self, chunks: Iterable[Chunk]) -> None:
-        """Say in each chunk when its clients were heard of, and remember how far the task has read.
+        """Set in each chunk when its clients were last heard of, and remember how far the task has read.
 
         No client's own clock is trusted with this: records that stand side by side on a topic were written at about
         the same time. Each client of such a block votes with its newest time, and the median holds even where one of
@@ -406,7 +407,7 @@ _part = struct.Struct(f"={PART_WIDTH}d").pack
 class _Open:
     """A chunk while it is filled."""
 
-    __slots__ = ("_configs", "_names", "configs", "groups", "left_out", "names", "parts", "rows", "said", "whos")
+    __slots__ = ("_configs", "_names", "configs", "groups", "left_out", "log_entries", "names", "parts", "rows", "whos")
 
     def __init__(self) -> None:
         self.rows: list[bytes] = []
@@ -416,7 +417,7 @@ class _Open:
         self._configs: dict[int, int] = {}
         self.names: list[str] = []
         self._names: dict[str, int] = {}
-        self.said: list[Said] = []
+        self.log_entries: list[LogEntry] = []
         self.groups: list[GroupReading] = []
         self.left_out = 0
 
@@ -457,7 +458,7 @@ class _Open:
             self.names,
             b"".join(self.rows),
             b"".join(self.parts),
-            self.said,
+            self.log_entries,
             self.groups,
             left_out=self.left_out,
         )

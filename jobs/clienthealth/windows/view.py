@@ -118,12 +118,12 @@ class Windows:
 
     def at(self, windows: Ints | Bools) -> Windows:
         """Some of the windows, in this order."""
-        found = Windows(
+        selected = Windows(
             self.kind, self.ts, self.values, self.lo[windows], self.hi[windows], self.parts, self._config, self._group
         )
-        found._which = self._which[windows]
-        found._columns, found._of_rows = self._columns, self._of_rows
-        return found
+        selected._which = self._which[windows]
+        selected._columns, selected._of_rows = self._columns, self._of_rows
+        return selected
 
     @staticmethod
     def of(window: ClientWindow) -> Windows:
@@ -159,11 +159,11 @@ class Windows:
 
     def column(self, name: str) -> Column:
         """A metric of the kind's CLIENT_METRICS over all rows; unknown everywhere where the kind does not have it."""
-        found = self._columns.get(name)
-        if found is None:
+        column = self._columns.get(name)
+        if column is None:
             at = _POSITION.get(self.kind or "", {}).get(name)
-            found = self._columns[name] = Column(unknown(len(self.ts))) if at is None else self._metric(at)
-        return found
+            column = self._columns[name] = Column(unknown(len(self.ts))) if at is None else self._metric(at)
+        return column
 
     def _metric(self, at: int) -> Column:
         # A sum is NaN if any of its terms is: one look at all columns.
@@ -194,11 +194,11 @@ class Windows:
         """Each window's part of `values`, which lie as `rows` do, reduced by a ufunc; NaN for an empty window."""
         if not len(values):
             return unknown(len(self))
-        found = how.reduceat(values, self._starts)
-        if len(found) == len(self):
-            return cast(Floats, found)
+        reduced = how.reduceat(values, self._starts)
+        if len(reduced) == len(self):
+            return cast(Floats, reduced)
         whole = unknown(len(self))
-        whole[self.samples > 0] = found
+        whole[self.samples > 0] = reduced
         return whole
 
     def total(self, values: Floats, skip_first: bool = False) -> Floats:
@@ -229,9 +229,9 @@ class Windows:
         column = self._column(of)
         return column.at(self.last_row) if column.whole and self._none_empty else column.last(self.lo, self.hi)
 
-    def from_last(self, of: str | Column, steps: int) -> Floats:
-        """The known value so many steps before the last one."""
-        return self._column(of).from_last(self.lo, self.hi, steps)
+    def from_last(self, of: str | Column, back: int) -> Floats:
+        """The known value `back` positions before the last one."""
+        return self._column(of).from_last(self.lo, self.hi, back)
 
     def min(self, of: str | Column) -> Floats:
         """The least value."""
@@ -242,15 +242,15 @@ class Windows:
         return self._extreme(np.fmax, self._column(of))
 
     def _extreme(self, how: np.ufunc, column: Column) -> Floats:
-        return self.reduced(how, column.values[self.rows]) if column.told else unknown(len(self))
+        return self.reduced(how, column.values[self.rows]) if column.reported else unknown(len(self))
 
     def count(self, of: str | Column) -> Ints:
         """How many readings know it."""
         column = self._column(of)
         return self.samples if column.whole else column.count(self.lo, self.hi)
 
-    def known(self, of: str | Column) -> Bools:
-        """Does any reading know it?"""
+    def reported(self, of: str | Column) -> Bools:
+        """Does any reading of the window report it?"""
         return self.count(of) > 0
 
     def rises(self, of: str | Column) -> Ints:
@@ -277,7 +277,7 @@ class Windows:
         behind = np.where(b - a > 1, np.searchsorted(begin, b - 1, "left"), 0)
         at, window = spread(np.searchsorted(end, a + 1, "right"), behind)
         first, last = np.maximum(begin[at], a[window]), np.minimum(end[at], b[window]) - 1
-        rows = column.known_rows
+        rows = column.reported_rows
         first, last = rows[first], rows[last]
         return Runs(window, first, last, (self.ts[last] - self.ts[first]) / 1000)
 
@@ -318,9 +318,9 @@ class Windows:
 
     def apart(self) -> Windows:
         """Every reading of every window as a window of its own."""
-        found = self.at(self.window_of_row)
-        found.lo, found.hi = self.rows, self.rows + 1
-        return found
+        single_readings = self.at(self.window_of_row)
+        single_readings.lo, single_readings.hi = self.rows, self.rows + 1
+        return single_readings
 
 
 def number(text: str | None) -> float:
@@ -332,13 +332,13 @@ def number(text: str | None) -> float:
 
 
 def _matrix(rows: Sequence[Mapping[str, float]], positions: Mapping[str, int]) -> Floats:
-    found = np.full((len(rows), len(positions)), np.nan)
+    matrix = np.full((len(rows), len(positions)), np.nan)
     for number, row in enumerate(rows):
         for name, value in row.items():
             at = positions.get(name)
             if at is not None:
-                found[number, at] = value
-    return found
+                matrix[number, at] = value
+    return matrix
 
 
 def _parts(readings: Sequence[Reading]) -> Parts:
