@@ -139,7 +139,7 @@ def _read(recording: str) -> _Told:
         snapshots += decoded.snapshots
         for line in decoded.lines:
             of = line.client.service or "", line.client.host or line.client.instance or "", line.client.instance
-            lines, dumps = events.said(line, raw.source)
+            lines, dumps = events.events_and_dumps(line, raw.source)
             said += [LogEntry(*of, event=event) for event in lines]
             said += [LogEntry(*of, dump=dump) for dump in dumps]
     snapshots.sort(key=lambda s: s.ts_ms or 0)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from clienthealth.decode import decode_logs
 from clienthealth.logs.dumps import DUMP_LINE, rejoin
-from clienthealth.logs.events import LITERALS, said, worth_decoding
+from clienthealth.logs.events import LITERALS, events_and_dumps, worth_decoding
 from clienthealth.logs.sampling import SAMPLING_MS, sample_key
 from clienthealth.logs.signatures import SIGNATURES, Signature
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
@@ -32,7 +32,7 @@ def found_in(records: Sequence[RawRecord], signatures: Sequence[Signature] = SIG
         (line, thing)
         for record in worth
         for line in decode_logs(record, Settings(), ARRIVED_MS).lines
-        for things in said(line, record.source, signatures)
+        for things in events_and_dumps(line, record.source, signatures)
         for thing in things
     ]
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from clienthealth.decode import Decoded, decode_logs
 from clienthealth.formats import formats
-from clienthealth.logs.events import said
+from clienthealth.logs.events import events_and_dumps
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.settings import Settings
@@ -676,7 +676,7 @@ def test_no_input_raises_or_vanishes(seed: int) -> None:
         assert not any("Error" in error for error in found.errors), found.errors
         for line in found.lines:
             assert line.ts_ms is not None
-            said(line, record.source)
+            events_and_dumps(line, record.source)
 
 
 HOSTILE: dict[str, bytes] = {
@@ -711,5 +711,5 @@ def test_hostile_lines_are_read_in_no_time(name: str) -> None:
         found = decode(record)
         assert found.lines or found.errors
         for line in found.lines:
-            said(line, record.source)
+            events_and_dumps(line, record.source)
         assert time.process_time() - started < 5.0

@@ -19,7 +19,7 @@ from clienthealth.diagnose.clear import honest
 from clienthealth.diagnose.input import Input
 from clienthealth.diagnose.tally import Tally
 from clienthealth.judging import explained, judge_windows, merged
-from clienthealth.logs.events import said
+from clienthealth.logs.events import events_and_dumps
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Identity, RawRecord
@@ -63,21 +63,21 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
             result.recognised[decoded.format or ""] += 1
         result.rejected.update({error.partition(":")[0] for error in decoded.errors})
     bucket = bucket_of(packer, settings)
-    found = judged(bucket)
-    _add_ends(bucket, found)
+    by_key = judged(bucket)
+    _add_ends(bucket, by_key)
     result.rejected.update(fault.reason.partition(":")[0] for fault in bucket.faults.all)
     result.inputs.extend(tally.all())
-    found = honest(bucket, found, result.inputs)
-    clients = [(client, sorted(verdicts, key=lambda v: v.mode)) for client, verdicts in found.values()]
+    by_key = honest(bucket, by_key, result.inputs)
+    clients = [(client, sorted(verdicts, key=lambda v: v.mode)) for client, verdicts in by_key.values()]
     result.clients.extend(sorted(clients, key=lambda item: item[0].key))
     return result
 
 
 def raw_record(record: Recorded) -> RawRecord:
     """A record of a file as if it had been read from a topic, its process in the headers."""
-    place = record.instance.encode()
+    process = record.instance.encode()
     source = Source(f"{record.instance}/{record.file}", 0, record.offset)
-    headers = {"service": record.service.encode(), "host": place, "instance": place}
+    headers = {"service": record.service.encode(), "host": process, "instance": process}
     return RawRecord(record.value, source, record.ts_ms, None, headers)
 
 
@@ -89,7 +89,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1) -> 
     for line in decoded.lines:
         client = line.client
         process = client.service or "", client.host or client.instance or "", client.instance
-        events, dumps = said(line, source)
+        events, dumps = events_and_dumps(line, source)
         for event in events:
             packer.log_entry(*process, event=dataclasses.replace(event, repeats=repeats) if repeats > 1 else event)
         for dump in dumps:
@@ -115,27 +115,29 @@ def bucket_of(packer: Packer, settings: Settings) -> Bucket:
     """All that was packed as one bucket."""
     state, chunks = BucketState(), list(packer.chunks().values())
     readings.take(state, chunks, settings.monitor)
-    process_log.take(state, [said for chunk in chunks for said in chunk.log_entries], settings.monitor)
+    process_log.take(
+        state, [events_and_dumps for chunk in chunks for events_and_dumps in chunk.log_entries], settings.monitor
+    )
     readings.renew_clients(state)
     return Bucket(state, settings, readings.grid_of(state, settings.monitor), Faults(state, client_of))
 
 
 def judged(bucket: Bucket) -> dict[str, tuple[Client, list[Verdict]]]:
     """By key each client with its verdicts, of each mode the worst over all windows."""
-    found: dict[str, tuple[Client, list[Verdict]]] = {}
-    for client, steps in judgement.verdicts_over_time(bucket, 0):
+    by_key: dict[str, tuple[Client, list[Verdict]]] = {}
+    for client, over_time in judgement.verdicts_over_time(bucket, 0):
         by_mode: dict[str, list[Verdict]] = {}
-        for verdict in (verdict for _, verdicts in steps for verdict in verdicts):
+        for verdict in (verdict for _, verdicts in over_time for verdict in verdicts):
             by_mode.setdefault(verdict.mode, []).append(verdict)
         worst = [merged(verdicts) for _, verdicts in sorted(by_mode.items())]
-        found[_key(client)] = (
+        by_key[_key(client)] = (
             client,
             explained([_at_most_suspected(v) if modes()[v.mode].absence else v for v in worst]),
         )
-    return found
+    return by_key
 
 
-def _add_ends(bucket: Bucket, found: dict[str, tuple[Client, list[Verdict]]]) -> None:
+def _add_ends(bucket: Bucket, by_key: dict[str, tuple[Client, list[Verdict]]]) -> None:
     """What the end of each client says. One that came back had not departed: its last session counts."""
     state = bucket.state
     gaps = departures.gaps(state, bucket.settings)
@@ -146,8 +148,8 @@ def _add_ends(bucket: Bucket, found: dict[str, tuple[Client, list[Verdict]]]) ->
             state.clients[number, FIRST] = times[breaks[-1] + 1]
         window = departures.departure(bucket, number)
         ends = [_at_most_suspected(v) for v in judge_windows([window], bucket.settings.modes, absence=True)]
-        client, verdicts = found.get(_key(window.client), (window.client, []))
-        found[_key(client)] = (client, verdicts + ends)
+        client, verdicts = by_key.get(_key(window.client), (window.client, []))
+        by_key[_key(client)] = (client, verdicts + ends)
 
 
 def _key(client: Client) -> str:

@@ -60,8 +60,8 @@ class Unpacked:
             if not self._more():
                 return b""
         size = len(self._out) if size < 0 else size
-        found, self._out = self._out[:size], self._out[size:]
-        return found
+        data, self._out = self._out[:size], self._out[size:]
+        return data
 
     def _more(self) -> bool:
         if self._engine.eof:
@@ -89,14 +89,14 @@ class Unpacked:
     def _unpack(self, data: bytes) -> bytes:
         engine = self._engine
         if hasattr(engine, "unconsumed_tail"):
-            found: bytes = engine.decompress(data, 1 << 20)
+            unpacked: bytes = engine.decompress(data, 1 << 20)
             self._waiting = engine.unconsumed_tail
-            return found
+            return unpacked
         if hasattr(engine, "needs_input"):
-            found = engine.decompress(data, 1 << 20)
-            return found
-        found = engine.decompress(data)
-        return found
+            unpacked = engine.decompress(data, 1 << 20)
+            return unpacked
+        unpacked = engine.decompress(data)
+        return unpacked
 
 
 def _decompressor(packing: kinds.Packing) -> Callable[[], Any]:
@@ -141,14 +141,14 @@ class _Zstd:
     def decompress(self, data: bytes, most: int) -> bytes:
         """Raises ValueError where the data is damaged."""
         self._held += data
-        found: list[bytes] = []
+        pieces: list[bytes] = []
         try:
-            while self._held and not self.eof and sum(map(len, found)) < most:
+            while self._held and not self.eof and sum(map(len, pieces)) < most:
                 piece, self._held = self._held[: self.PIECE], self._held[self.PIECE :]
-                found.append(self._engine.decompress(piece))
+                pieces.append(self._engine.decompress(piece))
         except self._damage as error:
             raise ValueError(str(error)) from error
-        return b"".join(found)
+        return b"".join(pieces)
 
 
 def limit_of(size: int) -> int:
@@ -213,14 +213,14 @@ def _member(
     name: str, content: IO[bytes], folder: Path, left: int, written: float | None
 ) -> Generator[tuple[str, str, bool], None, int]:
     """Write a member to the folder; how many bytes it had."""
-    place = folder / safe(name)
+    path = folder / safe(name)
     size = 0
     head = content.read(CHUNK)
     if what := kinds.no_evidence(Path(name).name, head):
         yield name, what, False
         return 0
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with place.open("wb") as out:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as out:
         chunk = head
         while chunk:
             size += len(chunk)
@@ -229,7 +229,7 @@ def _member(
             out.write(chunk)
             chunk = content.read(CHUNK)
     if written is not None and written > 0:
-        os.utime(place, (written, written))
+        os.utime(path, (written, written))
     return size
 
 

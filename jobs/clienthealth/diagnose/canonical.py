@@ -28,8 +28,8 @@ def canonical(value: bytes, stamp: Stamp | None, ts_ms: int | None) -> bytes:
     first, newline, below = text.partition("\n")
     if first.startswith("{") and not below.strip() and parsed(first) is not None:
         return value
-    found = lines.entry(first)
-    if found.line.level is not None and "\t" not in first and not first.startswith("{"):
+    entry = lines.entry(first)
+    if entry.line.level is not None and "\t" not in first and not first.startswith("{"):
         return value
     rest = first
     lead = ""
@@ -37,14 +37,14 @@ def canonical(value: bytes, stamp: Stamp | None, ts_ms: int | None) -> bytes:
         raw = first.encode()
         rest = raw[stamp.end :].decode("utf-8", "replace").lstrip("])>}\"' \t|:,;-")
         lead = stamp.lead.decode("utf-8", "replace").strip("[(<\"' \t:|,-]")
-    told = _told(f"{lead} {rest}" if re.fullmatch(_LEVEL, lead) else rest)
-    if told is None and not first.startswith("{"):
+    levelled = _levelled_line(f"{lead} {rest}" if re.fullmatch(_LEVEL, lead) else rest)
+    if levelled is None and not first.startswith("{"):
         return value
     time = f"{datetime.fromtimestamp((ts_ms or 0) / 1000, UTC):%Y-%m-%dT%H:%M:%S}.{(ts_ms or 0) % 1000:03d}Z "
-    return f"{time if ts_ms else '- '}{told or rest}{newline}{below}".encode("utf-8", "replace")
+    return f"{time if ts_ms else '- '}{levelled or rest}{newline}{below}".encode("utf-8", "replace")
 
 
-def _told(rest: str) -> str | None:
+def _levelled_line(rest: str) -> str | None:
     """Level, thread, logger and message as `logs.lines` wants them; None where no level is found."""
     columns = _COLUMNS.split(rest)
     if len(columns) >= 3:

@@ -33,27 +33,27 @@ PASTED = ("metrics (", "log", "JSON document")
 LOOKED_AT = "records wait in its buffer, but nobody says that it ended: the metrics are of a moment at which it lived"
 NO_PAUSE = "the same line again and again, but without times nobody can say whether it paused in between"
 NO_CLOCK = "nobody says when its metrics were read"
-Found = dict[str, tuple[Client, list[Verdict]]]
+VerdictsByKey = dict[str, tuple[Client, list[Verdict]]]
 
 
-def honest(bucket: Bucket, found: Found, inputs: Sequence[Input]) -> Found:
+def honest(bucket: Bucket, verdicts_by_key: VerdictsByKey, inputs: Sequence[Input]) -> VerdictsByKey:
     """The verdicts without those `ok` that nothing speaks for."""
     logs = process_log.process_logs(bucket.state)
     readings = {who.identity: int(np.sum(bucket.state.rows[:, WHO] == n)) for n, who in enumerate(bucket.state.whos)}
     unclocked = _read_at_no_time(bucket, inputs)
-    told: Found = {}
-    for key, (client, verdicts) in found.items():
+    honest_verdicts: VerdictsByKey = {}
+    for key, (client, verdicts) in verdicts_by_key.items():
         process = client.service, client.host
         events, dumps = _log_of(logs.get(process), client)
         untimed = _untimed(dumps, inputs)
-        known = readings.get(_who(client).identity, 0)
-        doubt = _Doubt(known >= MIN_READINGS, events, dumps, untimed, client)
+        count = readings.get(_who(client).identity, 0)
+        doubt = _Doubt(count >= MIN_READINGS, events, dumps, untimed, client)
         unread = _unread(process, inputs) or (NO_CLOCK if _who(client).identity in unclocked else "")
-        told[key] = (
+        honest_verdicts[key] = (
             client,
-            [_doubted(_gone(_clocked(verdict, inputs), known, inputs), doubt, unread) for verdict in verdicts],
+            [_doubted(_gone(_clocked(verdict, inputs), count, inputs), doubt, unread) for verdict in verdicts],
         )
-    return told
+    return honest_verdicts
 
 
 def _clocked(verdict: Verdict, inputs: Sequence[Input]) -> Verdict:

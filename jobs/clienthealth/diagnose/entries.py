@@ -85,7 +85,7 @@ class _Open:
     stamp: Stamp | None
     ts_ms: int | None
     lines: list[bytes] = field(default_factory=list)
-    told: bool = False
+    relevant: bool = False
     dump: bool = False
     size: int = 0
 
@@ -149,8 +149,8 @@ class Splitter:
 
     def _repeated(self) -> Iterator[Entry]:
         """What stands for the entries that were left out since."""
-        for known in (self._storm, self._again):
-            for left_out in known.values():
+        for left_out_by_line in (self._storm, self._again):
+            for left_out in left_out_by_line.values():
                 if left_out.repeats:
                     yield replace(left_out)
                     left_out.repeats = 0
@@ -174,11 +174,11 @@ class Splitter:
         next_hit, at = bisect_left(hits, begin), begin
         for line in block[begin:end].removesuffix(b"\n").split(b"\n"):
             after = at + len(line) + 1
-            told = next_hit < len(hits) and hits[next_hit] < after
+            relevant = next_hit < len(hits) and hits[next_hit] < after
             while next_hit < len(hits) and hits[next_hit] < after:
                 next_hit += 1
             at = after
-            if told and line in self._again:
+            if relevant and line in self._again:
                 # The same line, time included: of a storm nearly all end here.
                 self.storms += 1
                 self._again[line].repeats += 1
@@ -187,12 +187,12 @@ class Splitter:
             stripped, key, time, part = self.prefixes.strip(line)
             before = self._parts.pop(key, None) if self._parts else None
             if before is not None:
-                stripped, time, told = before[0] + stripped, before[1], True
+                stripped, time, relevant = before[0] + stripped, before[1], True
             if part:
                 self._parts[key] = stripped[:MAX_PART], time
             else:
-                yield from self._line(stripped, key, time, number, told)
-                if told and self._stamped:
+                yield from self._line(stripped, key, time, number, relevant)
+                if relevant and self._stamped:
                     yield from self._remember(line, stripped, key, number)
             number += 1
 
@@ -204,10 +204,10 @@ class Splitter:
         if len(entry.lines) == 1:
             self._again[line] = self._entry(key, number, stripped, entry.stamp, entry.ts_ms, 0)
 
-    def _line(self, line: bytes, key: bytes, time: bytes, number: int, told: bool) -> Iterator[Entry]:
+    def _line(self, line: bytes, key: bytes, time: bytes, number: int, relevant: bool) -> Iterator[Entry]:
         stamp = self.layouts.stamp(line)
-        if line.startswith(b'{"') and not time and (said := _JSON_TIME.search(line)):
-            time = said[1]
+        if line.startswith(b'{"') and not time and (json_time := _JSON_TIME.search(line)):
+            time = json_time[1]
         self._stamped = stamp is not None
         entry = self._open.get(key)
         if entry is not None and _TITLE in line and not entry.dump:
@@ -224,13 +224,13 @@ class Splitter:
         assert entry is not None
         entry.lines.append(line)
         entry.size += len(line) + 1
-        if told:
-            entry.told = True
+        if relevant:
+            entry.relevant = True
             entry.dump = entry.dump or any(literal in line for literal in _DUMPS)
 
     def _closed(self, key: bytes) -> Iterator[Entry]:
         entry = self._open.pop(key)
-        if not entry.told:
+        if not entry.relevant:
             return
         first = entry.lines[0]
         if entry.dump:
@@ -243,13 +243,13 @@ class Splitter:
                 self.storms += 1
                 self._storm[same].repeats += 1
                 return
-        told = self._entry(key, entry.line, b"\n".join(entry.lines), entry.stamp, entry.ts_ms)
+        finished = self._entry(key, entry.line, b"\n".join(entry.lines), entry.stamp, entry.ts_ms)
         if same is not None:
             if len(self._storm) >= _STORM:
                 yield from self._repeated()
                 self._storm.clear()
-            self._storm[same] = replace(told, repeats=0)
-        yield told
+            self._storm[same] = replace(finished, repeats=0)
+        yield finished
 
     def _entry(
         self, key: bytes, line: int, value: bytes, stamp: Stamp | None, ts_ms: int | None, repeats: int = 1

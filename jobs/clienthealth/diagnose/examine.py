@@ -39,14 +39,14 @@ def examine(
             for stream in opener.streams(paths):
                 yield from Reader(stream, generous, now_ms, progress, undated).records()
 
-        found = diagnose(records(), generous, Tally(opener.inputs))
-    if not found.inputs:
+        diagnosis = diagnose(records(), generous, Tally(opener.inputs))
+    if not diagnosis.inputs:
         raise InputError(f"nothing to read in {', '.join(map(str, paths))}")
-    untimed = frozenset(topic for given in found.inputs if not given.timed for topic in given.topics)
+    untimed = frozenset(topic for given in diagnosis.inputs if not given.timed for topic in given.topics)
     clients = [
-        (client, [_without_time(verdict, untimed) for verdict in verdicts]) for client, verdicts in found.clients
+        (client, [_without_time(verdict, untimed) for verdict in verdicts]) for client, verdicts in diagnosis.clients
     ]
-    return dataclasses.replace(found, clients=clients)
+    return dataclasses.replace(diagnosis, clients=clients)
 
 
 def _without_time(verdict: Verdict, untimed: frozenset[str]) -> Verdict:

@@ -49,18 +49,18 @@ def _cells(table: Iterator[list[str]], message: int, time: int) -> Iterator[Row]
     clock, names = _Clock(), next(table)
     for cells in table:
         if len(cells) > max(message, time):
-            told = dict(zip(names, cells, strict=False)) | {"message": cells[message]}
-            yield Row(clock.ms(cells[time]), _text({name: cell for name, cell in told.items() if cell}) or "")
+            fields = dict(zip(names, cells, strict=False)) | {"message": cells[message]}
+            yield Row(clock.ms(cells[time]), _text({name: cell for name, cell in fields.items() if cell}) or "")
 
 
 def of_documents(documents: Iterable[Any]) -> list[Row]:
     """The rows in JSON documents of any nesting; [] where nothing in them looks like one."""
-    clock, found = _Clock(), list[Row]()
+    clock, rows = _Clock(), list[Row]()
     for document in documents:
-        found += _rows(document, None, clock, 0)
-        if len(found) > MAX_ROWS:
+        rows += _rows(document, None, clock, 0)
+        if len(rows) > MAX_ROWS:
             break
-    return found
+    return rows
 
 
 def lines(rows: Sequence[Row]) -> bytes:
@@ -98,14 +98,14 @@ def _rows(value: Any, above: int | None, clock: _Clock, depth: int) -> Iterator[
             if isinstance(pair, list) and len(pair) > 1 and isinstance(pair[1], str):
                 yield Row(clock.ms(str(pair[0])), pair[1])
         return
-    told = {name: _single(item) for name, item in value.items()}
-    times = (clock.ms(str(told[name])) for name in _TIMES if isinstance(told.get(name), str | int | float))
+    fields = {name: _single(item) for name, item in value.items()}
+    times = (clock.ms(str(fields[name])) for name in _TIMES if isinstance(fields.get(name), str | int | float))
     ts_ms = next((time for time in times if time is not None), above)
-    text = _text(told)
+    text = _text(fields)
     if text is not None:
         yield Row(ts_ms, text)
         return
-    for item in told.values():
+    for item in fields.values():
         if isinstance(item, dict | list):
             yield from _rows(item, ts_ms, clock, depth + 1)
 
@@ -123,18 +123,18 @@ def _single(value: Any) -> Any:
     return value[0] if isinstance(value, list) and len(value) == 1 and not isinstance(value[0], dict | list) else value
 
 
-def _text(told: Mapping[str, object]) -> str | None:
+def _text(fields: Mapping[str, object]) -> str | None:
     """The line that the application wrote, with what the row says of it besides in the usual order."""
-    said = next((text for name in _MESSAGES if isinstance(text := told.get(name), str)), None)
-    if said is None:
+    message = next((text for name in _MESSAGES if isinstance(text := fields.get(name), str)), None)
+    if message is None:
         return None
-    if said.startswith("{"):
-        return said
-    line = line_of({"message": said, **told}, any_layout())
-    stack = f"\n{line.stack}" if line.stack and line.stack not in said else ""
-    if line.level is None or line.logger is None or line.level in said[:80]:
-        return said + stack
-    return f"{line.level.upper()} [{line.thread or '-'}] {line.logger} - {said}{stack}"
+    if message.startswith("{"):
+        return message
+    line = line_of({"message": message, **fields}, any_layout())
+    stack = f"\n{line.stack}" if line.stack and line.stack not in message else ""
+    if line.level is None or line.logger is None or line.level in message[:80]:
+        return message + stack
+    return f"{line.level.upper()} [{line.thread or '-'}] {line.logger} - {message}{stack}"
 
 
 class _Clock:

@@ -36,9 +36,9 @@ def decisive(frames: Sequence[tuple[str, str]], fact: str = "") -> tuple[str, ..
     own = [f for f in frames if not f[0].startswith((*_PLATFORM, *_NOISE)) and "$anonfun" not in f[0]] or list(frames)
     own = [f for at, f in enumerate(own) if at == 0 or f[0] != own[at - 1][0]]
     shown = own[:MOST]
-    told = next((at for at, f in enumerate(own) if _short(f[0]).replace("$", "") in fact), 0)
-    if told >= MOST:
-        shown = [own[0], *own[told : told + MOST - 1]]
+    named = next((at for at, f in enumerate(own) if _short(f[0]).replace("$", "") in fact), 0)
+    if named >= MOST:
+        shown = [own[0], *own[named : named + MOST - 1]]
     application = next((f for f in own if not f[0].startswith(_KAFKA)), None)
     if application is not None and application not in shown:
         shown = [*shown[: MOST - 1], application]

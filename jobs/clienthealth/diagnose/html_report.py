@@ -28,10 +28,10 @@ def html_report(
     dumps: Mapping[Source, str] | None = None,
 ) -> str:
     """The page."""
-    told = stories(clients, inputs, dumps)
-    ill = sum(bool(story.findings) for story in told)
+    all_stories = stories(clients, inputs, dumps)
+    ill = sum(bool(story.findings) for story in all_stories)
     body = [_PRINT, "<header><h1>Kafka client diagnosis</h1></header>"]
-    body += [_client(story) for story in told] or [_nothing(inputs)]
+    body += [_client(story) for story in all_stories] or [_nothing(inputs)]
     body += ["<h2>What was read</h2>", _inputs(inputs)]
     body.append("<footer>Written by <code>kafka-health diagnose</code>. Times are UTC.</footer>")
     return page(f"({ill}) Kafka client diagnosis" if ill else "Kafka client diagnosis", "".join(body))
@@ -64,14 +64,14 @@ def _client(story: Story) -> str:
 def _finding(finding: Finding) -> str:
     facts = "".join(_fact(fact) for fact in finding.facts)
     alike = "".join(f"<li>{_text(other)}</li>" for other in finding.alike)
-    known = "; ".join(f"{name} {value}" for name, value in finding.detail)
+    details = "; ".join(f"{name} {value}" for name, value in finding.detail)
     parts = [
         f'<section class="verdict {finding.status}"><strong>{_text(finding.title)}</strong> '
         f'<span class="tag">{finding.status}</span> <span class="small muted">{_text(finding.mode)}, since '
         f"{_text(finding.since)}</span><p>{_text(finding.summary)}</p>",
         f"<p>{_text(finding.cause)}</p>" if finding.cause else "",
         f"<ol>{facts}</ol>",
-        f'<p class="small">{_text(known)}</p>' if known else "",
+        f'<p class="small">{_text(details)}</p>' if details else "",
         f'<p class="todo">{_text(finding.remedy)}</p>',
         f'<p class="small muted">What would refute it:</p><ul class="small">{alike}</ul></section>',
     ]

@@ -49,7 +49,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Parent:
     """Where a file belongs: its process, and what stands before its name."""
 
     service: str
@@ -82,21 +82,23 @@ class Opener:
             if str(path) == STDIN:
                 yield from self._standard_input()
             elif path.is_dir():
-                yield from self._folder(path, _Place(path.resolve().name, path.resolve().name, f"{path.name or path}/"))
+                yield from self._folder(
+                    path, _Parent(path.resolve().name, path.resolve().name, f"{path.name or path}/")
+                )
             else:
                 loose.setdefault(path.resolve().parent, []).append(path)
         for folder, files in loose.items():
             if len(files) == 1:
                 name = stem(files[0].name)
-                yield from self._file(files[0], files[0].name, _Place(name, name))
+                yield from self._file(files[0], files[0].name, _Parent(name, name))
             else:
-                yield from self._files(files, _Place(folder.name or "files", folder.name or "files"))
+                yield from self._files(files, _Parent(folder.name or "files", folder.name or "files"))
 
     def _standard_input(self) -> Iterator[Stream]:
         if self._stdin is None:
             raise InputError("standard input cannot be read here")
-        place = _Place("stdin", "stdin")
-        yield from self._content(_head(self._stdin.read), self._stdin, "stdin", place, None, None)
+        parent = _Parent("stdin", "stdin")
+        yield from self._content(_head(self._stdin.read), self._stdin, "stdin", parent, None, None)
 
     def _seekable(self, content: Readable) -> Readable:
         """The content as a file of its own: of a zip the end is read first."""
@@ -106,65 +108,65 @@ class Opener:
         spool.seek(0)
         return spool
 
-    def _folder(self, folder: Path, place: _Place) -> Iterator[Stream]:
+    def _folder(self, folder: Path, parent: _Parent) -> Iterator[Stream]:
         try:
-            found = sorted(folder.iterdir())
+            paths = sorted(folder.iterdir())
         except OSError as error:
-            self._input("", place, "a folder", f"cannot be opened ({error.strerror})")
+            self._input("", parent, "a folder", f"cannot be opened ({error.strerror})")
             return
-        links = [path for path in found if path.is_symlink()]
+        links = [path for path in paths if path.is_symlink()]
         followed = [path for path in links if path.is_file() and folder not in path.resolve().parents]
         for path in (path for path in links if path not in followed):
-            self._input(path.name, place, "a link")
-        files = [path for path in found if path.is_file() and not path.is_symlink()] + followed
-        for inner in (path for path in found if path.is_dir() and not path.is_symlink()):
-            if inner.name.startswith((".", "__MACOSX")) or place.depth > 20:
+            self._input(path.name, parent, "a link")
+        files = [path for path in paths if path.is_file() and not path.is_symlink()] + followed
+        for inner in (path for path in paths if path.is_dir() and not path.is_symlink()):
+            if inner.name.startswith((".", "__MACOSX")) or parent.depth > 20:
                 continue
             if _SORTING.fullmatch(inner.name):
                 files += sorted(path for path in inner.rglob("*") if path.is_file() and not path.is_symlink())
             else:
-                shown = f"{place.shown}{inner.name}/"
-                yield from self._folder(inner, _Place(inner.name, inner.name, shown, place.depth + 1))
-        yield from self._files(files, place, folder)
+                shown = f"{parent.shown}{inner.name}/"
+                yield from self._folder(inner, _Parent(inner.name, inner.name, shown, parent.depth + 1))
+        yield from self._files(files, parent, folder)
 
-    def _files(self, files: Sequence[Path], place: _Place, folder: Path | None = None) -> Iterator[Stream]:
+    def _files(self, files: Sequence[Path], parent: _Parent, folder: Path | None = None) -> Iterator[Stream]:
         of = second_process([stem(file.name) for file in files])
         for file in files:
             second = of(stem(file.name))
-            instance = f"{place.instance}/{second}" if second else place.instance
+            instance = f"{parent.instance}/{second}" if second else parent.instance
             shown = str(file.relative_to(folder)) if folder is not None else file.name
-            yield from self._file(file, shown, _Place(place.service, instance, place.shown, place.depth))
+            yield from self._file(file, shown, _Parent(parent.service, instance, parent.shown, parent.depth))
 
-    def _file(self, file: Path, shown: str, place: _Place) -> Iterator[Stream]:
+    def _file(self, file: Path, shown: str, parent: _Parent) -> Iterator[Stream]:
         try:
             with file.open("rb") as raw:
                 about = file.stat()
-                yield from self._content(_head(raw.read), raw, shown, place, int(about.st_mtime * 1000), about.st_size)
+                yield from self._content(_head(raw.read), raw, shown, parent, int(about.st_mtime * 1000), about.st_size)
         except OSError as error:
-            self._input(shown, place, "a file", f"cannot be opened ({error.strerror})")
+            self._input(shown, parent, "a file", f"cannot be opened ({error.strerror})")
 
     def _content(
-        self, head: bytes, raw: Readable, shown: str, place: _Place, file_ms: int | None, size: int | None
+        self, head: bytes, raw: Readable, shown: str, parent: _Parent, file_ms: int | None, size: int | None
     ) -> Iterator[Stream]:
         """What a file holds: itself, or what is packed in it."""
         name = shown.rpartition("/")[2]
         if what := kinds.no_evidence(name, head):
-            self._input(shown, place, what)
+            self._input(shown, parent, what)
             return
         if what := kinds.closed(head):
-            self._input(shown, place, what, "an archive that cannot be opened here")
+            self._input(shown, parent, what, "an archive that cannot be opened here")
             return
         packing = kinds.packing(head)
         if packing is None:
-            process = place.service, place.instance
-            yield Stream(self._input(shown, place), process, shown, head, raw.read, file_ms, size)
+            process = parent.service, parent.instance
+            yield Stream(self._input(shown, parent), process, shown, head, raw.read, file_ms, size)
             return
-        if place.depth >= MAX_DEPTH:
-            self._input(shown, place, "an archive", f"packed more than {MAX_DEPTH} times")
+        if parent.depth >= MAX_DEPTH:
+            self._input(shown, parent, "an archive", f"packed more than {MAX_DEPTH} times")
             return
         # Where the size is not known, it is that of a large attachment.
         limit = limit_of(size if size is not None else 1 << 24)
-        within = _Place(place.service, place.instance, place.shown, place.depth + 1)
+        within = _Parent(parent.service, parent.instance, parent.shown, parent.depth + 1)
         try:
             if packing in ("zip", "tar"):
                 yield from self._archive(head, raw, shown, within, packing, limit)
@@ -174,10 +176,10 @@ class Opener:
                 bare = re.sub(r"\.(gz|bz2|xz|zst|tgz)$", "", shown, flags=re.IGNORECASE)
                 yield from self._content(inner, unpacked, bare, within, file_ms, size)
         except UnreadableError as error:
-            self._input(shown, place, "packed", str(error))
+            self._input(shown, parent, "packed", str(error))
 
     def _archive(
-        self, head: bytes, raw: Readable, shown: str, place: _Place, packing: kinds.Packing, limit: int
+        self, head: bytes, raw: Readable, shown: str, parent: _Parent, packing: kinds.Packing, limit: int
     ) -> Iterator[Stream]:
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-health-")))
         content: Readable = _Joined(head, raw)
@@ -195,23 +197,23 @@ class Opener:
         within = f"{top.relative_to(folder)}/"
         for name, why, may_be_evidence in left_out:
             shown_as = f"{shown}/{name.removeprefix(within)}" if name else shown
-            self._input(shown_as, place, *(("", why) if may_be_evidence else (why, "")))
-        if place.depth == 1:
+            self._input(shown_as, parent, *(("", why) if may_be_evidence else (why, "")))
+        if parent.depth == 1:
             name = top.name if top != folder else stem(shown)
-            place = _Place(name, name, place.shown, place.depth)
-        yield from self._folder(top, _Place(place.service, place.instance, f"{place.shown}{shown}/", place.depth))
+            parent = _Parent(name, name, parent.shown, parent.depth)
+        yield from self._folder(top, _Parent(parent.service, parent.instance, f"{parent.shown}{shown}/", parent.depth))
         if damage:
-            self._input(shown, place, "an archive", damage)
+            self._input(shown, parent, "an archive", damage)
 
-    def _input(self, shown: str, place: _Place, what: str = "", unread: str = "") -> Input:
+    def _input(self, shown: str, parent: _Parent, what: str = "", unread: str = "") -> Input:
         """Enter a file into the list. `what`: of one that is not read; `unread`: it might have been evidence."""
-        found = Input(f"{place.shown}{shown}", what, process=(place.service, place.instance))
+        entered = Input(f"{parent.shown}{shown}", what, process=(parent.service, parent.instance))
         if unread:
-            cannot_read(found, unread)
+            cannot_read(entered, unread)
         elif what:
-            found.left_out = {"no evidence": 1}
-        self.inputs.append(found)
-        return found
+            entered.left_out = {"no evidence": 1}
+        self.inputs.append(entered)
+        return entered
 
 
 def cannot_read(given: Input, why: str, count: int = 1) -> None:
@@ -229,27 +231,27 @@ class _Joined:
         if not self._head:
             return self._rest.read(size)
         size = len(self._head) if size < 0 else size
-        found, self._head = self._head[:size], self._head[size:]
+        data, self._head = self._head[:size], self._head[size:]
         # Those who read archives expect to get as much as they ask for.
-        while len(found) < size and (more := self._rest.read(size - len(found))):
-            found += more
-        return found
+        while len(data) < size and (more := self._rest.read(size - len(data))):
+            data += more
+        return data
 
 
 def _head(read: Read) -> bytes:
     """The first bytes, as many as are told apart by; what damage there is comes to light when the rest is read."""
-    found = b""
-    while len(found) < HEAD:
+    head = b""
+    while len(head) < HEAD:
         try:
-            chunk = read(HEAD - len(found))
+            chunk = read(HEAD - len(head))
         except UnreadableError:
-            if not found:
+            if not head:
                 raise
             break
         if not chunk:
             break
-        found += chunk
-    return found
+        head += chunk
+    return head
 
 
 def stem(name: str) -> str:

@@ -73,8 +73,8 @@ def packing(head: bytes) -> Packing | None:
 
 def no_evidence(name: str, head: bytes) -> str | None:
     """Why a file is not read: in words, what it is; None for what may be evidence."""
-    said = _NAMES.get(name.lower()) or next((what for magic, what in _NO_EVIDENCE if head.startswith(magic)), None)
-    return said or _BY_ENDING.get(name.lower().rpartition(".")[2] if "." in name else "")
+    by_name = _NAMES.get(name.lower()) or next((what for magic, what in _NO_EVIDENCE if head.startswith(magic)), None)
+    return by_name or _BY_ENDING.get(name.lower().rpartition(".")[2] if "." in name else "")
 
 
 def closed(head: bytes) -> str | None:

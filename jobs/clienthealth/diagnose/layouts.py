@@ -106,9 +106,9 @@ class Layouts:
                     if name == "parts":
                         parts.append((match["a"], match["b"], match["c"]))
                     break
-        known = sorted((form for form in _COMPILED if form[0] in counts), key=lambda form: -counts[form[0]])
+        forms = sorted((form for form in _COMPILED if form[0] in counts), key=lambda form: -counts[form[0]])
         day = datetime.fromtimestamp(file_ms / 1000, UTC) if file_ms else None
-        return cls(known, _order(parts, day.date() if day else None), day.date() if day else None, until=day)
+        return cls(forms, _order(parts, day.date() if day else None), day.date() if day else None, until=day)
 
     @classmethod
     def all(cls) -> Layouts:
@@ -129,23 +129,23 @@ class Layouts:
         return None
 
     def _moment(self, name: str, match: re.Match[bytes]) -> datetime | None:
-        said = {key: value.decode() for key, value in match.groupdict().items() if value is not None}
+        groups = {key: value.decode() for key, value in match.groupdict().items() if value is not None}
         if name == "epoch":
-            digits, _, fraction = said["epoch"].partition(".")
+            digits, _, fraction = groups["epoch"].partition(".")
             return datetime.fromtimestamp(float(f"{digits[:10]}.{(digits[10:] + fraction) or 0}"), UTC)
         if name == "parts":
-            said.update(zip(self.order, (said["a"], said["b"], said["c"]), strict=True))
+            groups.update(zip(self.order, (groups["a"], groups["b"], groups["c"]), strict=True))
         try:
-            hour, minute, second = _clock(said)
-            zone = _zone(said.get("z", ""))
-            day = self._day(said)
+            hour, minute, second = _clock(groups)
+            zone = _zone(groups.get("z", ""))
+            day = self._day(groups)
             if day is None:
                 return None
-            micros = int((said.get("f") or said.get("f2") or "").ljust(6, "0")[:6])
+            micros = int((groups.get("f") or groups.get("f2") or "").ljust(6, "0")[:6])
             moment = datetime(day.year, day.month, day.day, hour, minute, second, micros, zone)
         except ValueError:
             return None
-        if "d" not in said:
+        if "d" not in groups:
             # Past midnight the clock falls back by a day. Nothing in a file is newer than the file.
             if self.last is not None and self.last - moment > _HALF_DAY and not self._is_late(moment + _DAY_LONG):
                 moment += _DAY_LONG
@@ -160,25 +160,25 @@ class Layouts:
     def _is_late(self, moment: datetime) -> bool:
         return self.until is not None and moment - self.until > _CLOCKS_DIFFER
 
-    def _day(self, said: dict[str, str]) -> date | None:
-        if "d" not in said:
+    def _day(self, groups: dict[str, str]) -> date | None:
+        if "d" not in groups:
             return self.day
-        month = _MONTHS[said["mon"]] if "mon" in said and said["mon"] in _MONTHS else int(said.get("m", "0"))
-        year = int(said["y"]) if "y" in said else (self.day.year if self.day else datetime.now(UTC).year)
-        return date(year + 2000 if year < 100 else year, month, int(said["d"]))
+        month = _MONTHS[groups["mon"]] if "mon" in groups and groups["mon"] in _MONTHS else int(groups.get("m", "0"))
+        year = int(groups["y"]) if "y" in groups else (self.day.year if self.day else datetime.now(UTC).year)
+        return date(year + 2000 if year < 100 else year, month, int(groups["d"]))
 
 
 def _ms(moment: datetime | None) -> int | None:
     return None if moment is None else (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
-def _clock(said: dict[str, str]) -> tuple[int, int, int]:
-    if "hms" in said:
-        return int(said["hms"][:2]), int(said["hms"][2:4]), int(said["hms"][4:])
-    hour = int(said["h"])
-    if "ap" in said:
-        hour = hour % 12 + (12 if said["ap"][0] in "pP" else 0)
-    return hour, int(said["mi"]), min(int(said["s"]), 59)
+def _clock(groups: dict[str, str]) -> tuple[int, int, int]:
+    if "hms" in groups:
+        return int(groups["hms"][:2]), int(groups["hms"][2:4]), int(groups["hms"][4:])
+    hour = int(groups["h"])
+    if "ap" in groups:
+        hour = hour % 12 + (12 if groups["ap"][0] in "pP" else 0)
+    return hour, int(groups["mi"]), min(int(groups["s"]), 59)
 
 
 @lru_cache(maxsize=64)
@@ -204,20 +204,20 @@ def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tup
     best, least = _ORDERS[0], float("inf")
     for order in _ORDERS:
         dates = [_date(dict(zip(order, map(int, part), strict=True))) for part in parts]
-        known = [found for found in dates if found is not None]
-        if not known or len(known) < len(dates) or min(known).year < _EARLIEST.year:
+        valid = [day_or_none for day_or_none in dates if day_or_none is not None]
+        if not valid or len(valid) < len(dates) or min(valid).year < _EARLIEST.year:
             continue
-        last = known[-1]
+        last = valid[-1]
         away = abs((day - last).days) if day else 0.0
         # Entries of one file lie close together: a wrong order makes days of months.
-        away += (max(known) - min(known)).days
+        away += (max(valid) - min(valid)).days
         if away < least:
             best, least = order, away
     return best
 
 
-def _date(said: dict[str, int]) -> date | None:
+def _date(numbers: dict[str, int]) -> date | None:
     try:
-        return date(said["y"] + (2000 if said["y"] < 100 else 0), said["m"], said["d"])
+        return date(numbers["y"] + (2000 if numbers["y"] < 100 else 0), numbers["m"], numbers["d"])
     except ValueError:
         return None

@@ -77,9 +77,9 @@ def kind_of(head: str) -> str | None:
     rows = [line for line in head.splitlines()[:2_000] if line.strip()]
     if any(_is_csv(line) for line in rows[:20]):
         return "JmxTool (CSV)"
-    told = [line for line in rows if not line.startswith("#")]
-    samples = [line for line in told if _SAMPLE.match(line) and ("{" in line or "_" in line.split()[0])]
-    if samples and len(samples) * 2 > len(told):
+    data_rows = [line for line in rows if not line.startswith("#")]
+    samples = [line for line in data_rows if _SAMPLE.match(line) and ("{" in line or "_" in line.split()[0])]
+    if samples and len(samples) * 2 > len(data_rows):
         return "Prometheus exposition"
     if sum(any(pattern.match(line) for pattern in _LINES) for line in rows) > 0:
         return "metrics as text"
@@ -155,15 +155,15 @@ class _Pile:
                 yield from self.close(count)
             self.series[key], self.sampled_ms = match["value"], ts or self.sampled_ms
             return
-        found = next((match for pattern in _LINES if (match := pattern.match(line))), None)
-        if found is not None:
-            parts = found.groupdict()
+        attribute = next((match for pattern in _LINES if (match := pattern.match(line))), None)
+        if attribute is not None:
+            parts = attribute.groupdict()
             mbean = parts.get("mbean") or f"kafka.{parts['group'].split('-')[0]}:type={parts['group']},{parts['tags']}"
             yield from self._value(count, mbean, parts["name"], parts["value"])
         elif heading := _HEADING.match(line):
             self.heading = heading["mbean"]
-        elif self.heading and (found := _ATTRIBUTE.match(line)):
-            yield from self._value(count, self.heading, found["name"], found["value"])
+        elif self.heading and (attribute := _ATTRIBUTE.match(line)):
+            yield from self._value(count, self.heading, attribute["name"], attribute["value"])
         elif line.strip() and not match and (time := self._time(line)) is not None:
             yield from self.close(count)
             self.ts_ms, self.heading = time, ""
@@ -182,26 +182,26 @@ class _Pile:
         """The reading that is complete."""
         ts_ms = self.sampled_ms or self.ts_ms
         at = ts_ms or self.file_ms
-        found = [self._canonical(snapshot) for snapshot in self._exposed(at)] + _json(
+        records = [self._canonical(snapshot) for snapshot in self._exposed(at)] + _json(
             snapshots(self.mbeans, self.of, at)
         )
-        if found:
-            yield Reading(self.line, ts_ms, found)
+        if records:
+            yield Reading(self.line, ts_ms, records)
             self.ts_ms = None
         self._clear(count)
 
     def _exposed(self, ts_ms: int) -> list[Snapshot]:
         process = Process(ts_ms, library="java")
         for (name, text), value in self.series.items():
-            labels = {key: re.sub(r"\\(.)", r"\1", said) for key, said in _LABEL.findall(text)}
+            labels = {key: re.sub(r"\\(.)", r"\1", quoted) for key, quoted in _LABEL.findall(text)}
             client_id = next(
                 (labels[k] for k in ("client_id", "clientId", "client_id_", "id") if labels.get(k)), UNNAMED
             )
             kind = _KINDS[name[: len("kafka_producer_")]]
             of_node = bool(labels.get("node_id"))
             topic, partition = labels.get("topic"), integer(labels.get("partition", ""))
-            known = self.names.get(name) or self.names.get(name.removesuffix("_total"))
-            process.add(client_id, kind, known, number(value), topic, partition, of_node=of_node)
+            canonical = self.names.get(name) or self.names.get(name.removesuffix("_total"))
+            process.add(client_id, kind, canonical, number(value), topic, partition, of_node=of_node)
         return process.snapshots(rolled_up=True)
 
     def _canonical(self, snapshot: Snapshot) -> bytes:
@@ -234,21 +234,21 @@ def _epoch_ms(text: str | None) -> int | None:
     return None if value < 1e9 else int(value * 1000) if value < 1e11 else int(value)
 
 
-def _json(found: Iterable[Mapping[str, Any]]) -> list[bytes]:
-    return [json.dumps(one).encode() for one in found]
+def _json(documents: Iterable[Mapping[str, Any]]) -> list[bytes]:
+    return [json.dumps(one).encode() for one in documents]
 
 
 def in_entry(text: str, ts_ms: int) -> list[bytes]:
     """Metrics within an entry of a log: what librdkafka or kafka-python gave, as their formats read it."""
-    found = []
+    records = []
     if '\\"txmsgs\\"' in text:
         text = text.replace('\\"', '"')
     if '"txmsgs"' in text and (stats := _stats(text)):
-        found.append(stats)
-    if "-metrics'" in text and (said := _printed(text)):
-        envelope = {"client_id": UNNAMED, "ts_ms": ts_ms, "metrics": said, "library": "kafka-python"}
-        found.append(json.dumps(envelope).encode())
-    return found
+        records.append(stats)
+    if "-metrics'" in text and (printed := _printed(text)):
+        envelope = {"client_id": UNNAMED, "ts_ms": ts_ms, "metrics": printed, "library": "kafka-python"}
+        records.append(json.dumps(envelope).encode())
+    return records
 
 
 def _stats(text: str) -> bytes | None:
@@ -258,11 +258,11 @@ def _stats(text: str) -> bytes | None:
         if at < 0:
             break
         try:
-            said, end = decoder.raw_decode(text, at)
+            document, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
             at = text.find("{", at + 1)
             continue
-        if isinstance(said, dict) and "brokers" in said and "topics" in said:
+        if isinstance(document, dict) and "brokers" in document and "topics" in document:
             return text[at:end].encode()
         at = text.find("{", end)
     return None
@@ -276,11 +276,11 @@ def _printed(text: str) -> dict[str, dict[str, Any]] | None:
         if not end:
             return None
         try:
-            said = ast.literal_eval(_NOT_NUMBER.sub("None", text[at:end]))
+            document = ast.literal_eval(_NOT_NUMBER.sub("None", text[at:end]))
         except (ValueError, SyntaxError, MemoryError, RecursionError):
-            said = None
-        if isinstance(said, dict) and any(str(group).endswith("-metrics") for group in said):
-            return {str(group): values for group, values in said.items() if isinstance(values, dict)}
+            document = None
+        if isinstance(document, dict) and any(str(group).endswith("-metrics") for group in document):
+            return {str(group): values for group, values in document.items() if isinstance(values, dict)}
         at = text.find("{'", at + 1)
     return None
 

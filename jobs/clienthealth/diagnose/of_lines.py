@@ -22,10 +22,14 @@ def chained(begin: bytes, rest: Iterator[bytes], size: int = 1 << 18) -> Iterato
 
 def is_reading(line: bytes) -> bool:
     """Is it a line of a recording's metrics?"""
-    said = parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None
-    if not isinstance(said, dict) or not isinstance(said.get("ts"), int) or not isinstance(said["metrics"], dict):
+    document = parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None
+    if (
+        not isinstance(document, dict)
+        or not isinstance(document.get("ts"), int)
+        or not isinstance(document["metrics"], dict)
+    ):
         return False
-    return not said["metrics"] or any("/" in name for name in said["metrics"])
+    return not document["metrics"] or any("/" in name for name in document["metrics"])
 
 
 def parsed(text: bytes) -> object:
@@ -40,15 +44,15 @@ def rounds(document: object) -> list[object]:
     """Answers of Jolokia that were asked for again and again, each round of them on its own; all else as it is."""
     if not isinstance(document, list) or not all(isinstance(one, dict) and "request" in one for one in document):
         return [document]
-    found: list[list[object]] = []
-    asked: list[object] = []
+    result: list[list[object]] = []
+    requests: list[object] = []
     for one in document:
-        if not found or one["request"] in asked:
-            asked = []
-            found.append([])
-        asked.append(one["request"])
-        found[-1].append(one)
-    return list(found)
+        if not result or one["request"] in requests:
+            requests = []
+            result.append([])
+        requests.append(one["request"])
+        result[-1].append(one)
+    return list(result)
 
 
 def named(writer: str) -> tuple[str, str]:

@@ -48,9 +48,9 @@ def json_lines(clients: Sequence[tuple[Client, Sequence[Verdict]]], inputs: Sequ
 
 
 def _input(given: Input) -> dict[str, Any]:
-    told = {
+    fields = {
         name: value
         for name, value in dataclasses.asdict(dataclasses.replace(given, topics=frozenset())).items()
         if name not in ("process", "topics")
     }
-    return told | {"left_out": dict(given.left_out), "unread": dict(given.unread)}
+    return fields | {"left_out": dict(given.left_out), "unread": dict(given.unread)}

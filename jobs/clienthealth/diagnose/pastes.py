@@ -84,23 +84,23 @@ def _unescaped(text: str) -> str:
     lines = text.split("\n")
     for number, line in enumerate(lines):
         if line[:1] not in ("{", "[") and re.search(r"\\n(?:\\t| )*(?:at |Caused by: )", line):
-            said = _string(line.strip())
-            lines[number] = _ESCAPED.sub(lambda found: _ESCAPES[found[1]], line) if said is None else said
+            unquoted = _string(line.strip())
+            lines[number] = _ESCAPED.sub(lambda escape: _ESCAPES[escape[1]], line) if unquoted is None else unquoted
     return "\n".join(lines)
 
 
 def _string(line: str) -> str | None:
     try:
-        said = json.loads(line) if line[:1] == '"' else None
+        value = json.loads(line) if line[:1] == '"' else None
     except ValueError:
         return None
-    return said if isinstance(said, str) else None
+    return value if isinstance(value, str) else None
 
 
 def _undecorated(text: str) -> str:
     """Without what stands before each line of a stack, whoever wrote it there."""
-    found = [*_BEFORE_FRAME.findall(text), *_AFTER_SIGN.findall(text)] if "at " in text else []
-    shapes = Counter(_shape(before) for before in found if not _is_sentence(before))
+    prefixes = [*_BEFORE_FRAME.findall(text), *_AFTER_SIGN.findall(text)] if "at " in text else []
+    shapes = Counter(_shape(before) for before in prefixes if not _is_sentence(before))
     for shape, count in shapes.most_common(2):
         if count >= _ALIKE:
             text = re.sub(rf"^{shape}[ \t]?", "", text, flags=re.MULTILINE)
@@ -127,19 +127,19 @@ def _stacks_apart(line: str) -> str:
 
 def _unwrapped(text: str) -> str:
     """Frames, locks and names of threads that go on in the next lines as one line each."""
-    found: list[str] = []
+    joined_lines: list[str] = []
     joined = 0
     for line in text.split("\n"):
         more = line.strip()
-        opened = bool(found) and joined < _MAX_JOINED and _OPEN_FRAME.match(found[-1]) is not None
+        opened = bool(joined_lines) and joined < _MAX_JOINED and _OPEN_FRAME.match(joined_lines[-1]) is not None
         if opened and more and not more.startswith(("at ", "- ")):
-            before = found[-1].rstrip()
-            found[-1] = before + (" " if before.endswith(("at", "Native", "|", "(a")) else "") + more
+            before = joined_lines[-1].rstrip()
+            joined_lines[-1] = before + (" " if before.endswith(("at", "Native", "|", "(a")) else "") + more
             joined += 1
         else:
-            found.append(line)
+            joined_lines.append(line)
             joined = 0
-    return "\n".join(found)
+    return "\n".join(joined_lines)
 
 
 def _reflowed(text: str) -> str:
@@ -158,15 +158,15 @@ def _reflowed(text: str) -> str:
     if wrapped < _SHARE * len(pairs):
         return text
     gap = "" if len(pairs) > 1 and cut >= _SHARE * len(pairs) else " "
-    found: list[str] = []
+    reflowed: list[str] = []
     before = ""
     for line in lines:
         full = len(before) + 1 + len(line.split(" ", 1)[0]) > width
-        if found and before.strip() and line.strip() and full and not _BEGINS.match(line):
-            found[-1] += gap + line
-        elif gap == "" and found and len(before) == width and line.strip() and not _STARTS.match(line):
-            found[-1] += line
+        if reflowed and before.strip() and line.strip() and full and not _BEGINS.match(line):
+            reflowed[-1] += gap + line
+        elif gap == "" and reflowed and len(before) == width and line.strip() and not _STARTS.match(line):
+            reflowed[-1] += line
         else:
-            found.append(line)
+            reflowed.append(line)
         before = line
-    return "\n".join(found)
+    return "\n".join(reflowed)

@@ -59,8 +59,8 @@ class Prefixes:
         self.keys: set[bytes] = set()
         self._patterns: list[re.Pattern[bytes]] = []
         lines = [line for line in sample[:_SAMPLE] if line.strip()]
-        while len(self._patterns) < _LAYERS and (found := _learned(lines, set(self.names))):
-            name, pattern = found
+        while len(self._patterns) < _LAYERS and (learned := _learned(lines, set(self.names))):
+            name, pattern = learned
             self.names.append(name)
             self._patterns.append(pattern)
             rest = []
@@ -83,17 +83,17 @@ class Prefixes:
             if match is None:
                 continue
             at = match.end()
-            found = match.groupdict()
-            if found.get("key"):
-                keys.append(found["key"])
-            time = found.get("time") or time
-            part = part or found.get("part") == b"P"
+            groups = match.groupdict()
+            if groups.get("key"):
+                keys.append(groups["key"])
+            time = groups.get("time") or time
+            part = part or groups.get("part") == b"P"
         return Stripped(line[at:], b" ".join(keys), time, part)
 
 
-def _learned(lines: Sequence[bytes], known: set[str]) -> tuple[str, re.Pattern[bytes]] | None:
+def _learned(lines: Sequence[bytes], learned: set[str]) -> tuple[str, re.Pattern[bytes]] | None:
     for name, expression in _KINDS:
-        if name in known:
+        if name in learned:
             continue
         pattern = re.compile(expression)
         matches = [match for line in lines if (match := pattern.match(line))]

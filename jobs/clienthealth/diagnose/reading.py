@@ -93,27 +93,27 @@ class Reader:
 
     def _read(self, size: int) -> bytes:
         try:
-            found = self._stream.read(size)
+            data = self._stream.read(size)
         except UnreadableError as error:
             cannot_read(self.input, str(error))
             return b""
         except OSError as error:
             cannot_read(self.input, f"reading it failed ({error})")
             return b""
-        self._done += len(found)
+        self._done += len(data)
         if self._progress is not None:
             self._progress(self.input.name, self._done, self._stream.size)
-        return found
+        return data
 
     def _begin(self, text: Iterator[bytes]) -> tuple[bytes, bool]:
         """The first blocks, and are they all?"""
-        found, size = [], 0
+        read_blocks, size = [], 0
         for block in text:
-            found.append(block)
+            read_blocks.append(block)
             size += len(block)
             if size > WHOLE:
-                return b"".join(found), False
-        return b"".join(found), True
+                return b"".join(read_blocks), False
+        return b"".join(read_blocks), True
 
     def _protobuf(self, head: bytes) -> Iterator[RawRecord]:
         """The one record of a file of OTLP protobuf."""
@@ -175,29 +175,29 @@ class Reader:
             self.input.read = number + 1
             if not line.strip():
                 continue
-            found = readings(line, self._jvm)
-            if found == [line] and line.lstrip()[:1] == b"{" and parsed(line) is None:
+            values = readings(line, self._jvm)
+            if values == [line] and line.lstrip()[:1] == b"{" and parsed(line) is None:
                 cannot_read(self.input, "truncated-json")
                 continue
-            for value in found:
+            for value in values:
                 yield self._record("metrics", number, value)
 
     def _documents(self, content: bytes, lines: list[bytes]) -> Iterator[RawRecord] | None:
         """The records of a text of JSON, None where it is a log whose lines may be JSON, or no JSON at all."""
-        told = [line for line in lines if line.strip()]
-        objects = [line for line in told[:50] if isinstance(parsed(line), dict)]
-        if len(told) > 1 and objects and len(objects) * 2 >= min(len(told), 50):
+        non_empty = [line for line in lines if line.strip()]
+        objects = [line for line in non_empty[:50] if isinstance(parsed(line), dict)]
+        if len(non_empty) > 1 and objects and len(objects) * 2 >= min(len(non_empty), 50):
             return self._json_lines(lines) if self._has_metrics(objects) else None
         document = parsed(content)
         if document is None:
             return None
-        if is_dump_document(text := content.decode("utf-8", "replace")) and (found := found_in(text)):
+        if is_dump_document(text := content.decode("utf-8", "replace")) and (dumps := found_in(text)):
             self._cut = False
-            return self._dump_records(found, lambda _: 0)
-        single = self._is_known(content)
+            return self._dump_records(dumps, lambda _: 0)
+        single = self._is_recognised(content)
         listed = rounds(document) if single else document if isinstance(document, list) else [document]
-        known = single or any(self._is_known(json.dumps(one).encode()) for one in listed[:20])
-        if not known and (exports.of_documents([document]) or metrics.kind_of(text)):
+        recognised = single or any(self._is_recognised(json.dumps(one).encode()) for one in listed[:20])
+        if not recognised and (exports.of_documents([document]) or metrics.kind_of(text)):
             return None
         self._cut = False
         self._what("JSON document" if len(listed) == 1 else "JSON documents")
@@ -211,7 +211,7 @@ class Reader:
             rows, what = exports.of_documents([document]), "out of a JSON export"
         elif (
             isinstance(first := parsed(lines[0]), dict)
-            and not self._is_known(lines[0])
+            and not self._is_recognised(lines[0])
             and exports.of_documents([first])
         ):
             rows, what = exports.of_documents(map(parsed, lines)), "out of JSON lines"
@@ -240,11 +240,11 @@ class Reader:
     def _has_metrics(self, lines: list[bytes]) -> bool:
         return any(f.snapshots or "missing-identity: client_id" in f.errors for f in map(self._decoded, lines[:20]))
 
-    def _is_known(self, content: bytes) -> bool:
+    def _is_recognised(self, content: bytes) -> bool:
         """Is JSON a record of a format that says something?"""
-        found = self._decoded(content)
-        lacks = any(error.startswith(("missing-identity", "missing-timestamp")) for error in found.errors)
-        return found.format not in (None, "plain_text") and bool(found.snapshots or found.lines or lacks)
+        decoded = self._decoded(content)
+        lacks = any(error.startswith(("missing-identity", "missing-timestamp")) for error in decoded.errors)
+        return decoded.format not in (None, "plain_text") and bool(decoded.snapshots or decoded.lines or lacks)
 
     def _decoded(self, content: bytes) -> Decoded:
         raw = Shipped(content, Source(self._stream.file, 0, 0), 0, None, {"instance": b"-"})
@@ -275,26 +275,26 @@ class Reader:
         alone = timed * 5 < len(lines[:200])
         for key, mine in writers.items():
             text = utf8(b"\n".join(line for _, line in mine)).decode()
-            found = found_in(text, alone)
-            if not found:
+            dumps = found_in(text, alone)
+            if not dumps:
                 continue
             before = times_before([line for _, line in mine], Layouts(layouts.forms, layouts.order, layouts.day))
             writer = utf8(key).decode() if len(prefixes.keys) > 1 else ""
-            yield from self._dump_records(found, before, writer)
-            taken.update(mine[at][0] for dump in found for at in dump.taken)
+            yield from self._dump_records(dumps, before, writer)
+            taken.update(mine[at][0] for dump in dumps for at in dump.taken)
         if taken:
             # What remains of a dump is nothing of a log.
             self._cut = self._cut and len(lines) - 1 not in taken
         return taken
 
     def _dump_records(
-        self, found: list[Found], time_before: Callable[[int], int], writer: str = ""
+        self, dumps: list[Found], time_before: Callable[[int], int], writer: str = ""
     ) -> Iterator[RawRecord]:
         self._dumps = True
-        kinds = sorted({dump.what for dump in found})
+        kinds = sorted({dump.what for dump in dumps})
         self._what(", ".join(kinds))
         last_ms: int | None = None
-        for dump in found:
+        for dump in dumps:
             first = min(dump.taken, default=0)
             # One that says no time is not older than the one above it: how much younger, nobody knows.
             last_ms = ts_ms = dump.ts_ms or time_before(first) or last_ms
@@ -360,26 +360,26 @@ class Reader:
     def _entry(self, entry: Entry) -> Iterator[RawRecord]:
         self._logs = True
         value = entry.value
-        if entry.dump and (found := found_in(value.decode("utf-8", "replace"), False)):
-            for dump in found:
+        if entry.dump and (dumps := found_in(value.decode("utf-8", "replace"), False)):
+            for dump in dumps:
                 text = dump.text.encode("utf-8", "replace")
                 yield self._record("logs", entry.line, text, dump.ts_ms or entry.ts_ms, entry.key)
             return
         if any(text in value for text in METRICS):
-            found_metrics = metrics.in_entry(value.decode("utf-8", "replace"), entry.ts_ms or self._file_ms)
-            for said in found_metrics:
-                yield self._record("any", entry.line, said, entry.ts_ms, entry.key)
-            if found_metrics:
+            readings_in_entry = metrics.in_entry(value.decode("utf-8", "replace"), entry.ts_ms or self._file_ms)
+            for reading in readings_in_entry:
+                yield self._record("any", entry.line, reading, entry.ts_ms, entry.key)
+            if readings_in_entry:
                 return
         if not value.startswith(b"{"):
             yield self._record("logs", entry.line, value, entry.ts_ms, entry.key, entry.repeats)
             return
         document, ts_ms = parsed(value), entry.ts_ms
         if isinstance(document, dict):
-            said_ms = line_of(document, any_layout()).ts_ms
-            if said_ms is not None:
-                self._span(said_ms)
-                ts_ms = said_ms
+            own_ms = line_of(document, any_layout()).ts_ms
+            if own_ms is not None:
+                self._span(own_ms)
+                ts_ms = own_ms
         else:
             if value.startswith(b'{"'):
                 cannot_read(self.input, "truncated-json")
@@ -410,6 +410,6 @@ class Reader:
         self.input.what = f"{what} ({self.input.what})" if self.input.what else what
 
     def _span(self, ts_ms: int) -> None:
-        found = self.input
-        found.start_ms = ts_ms if found.start_ms is None else min(found.start_ms, ts_ms)
-        found.end_ms = ts_ms if found.end_ms is None else max(found.end_ms, ts_ms)
+        entered = self.input
+        entered.start_ms = ts_ms if entered.start_ms is None else min(entered.start_ms, ts_ms)
+        entered.end_ms = ts_ms if entered.end_ms is None else max(entered.end_ms, ts_ms)

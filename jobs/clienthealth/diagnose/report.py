@@ -56,13 +56,13 @@ class _Report:
     def __init__(self, width: int, colour: bool) -> None:
         self.width, self.colour = width, colour
 
-    def of(self, told: Sequence[Story], inputs: Sequence[Input]) -> str:
+    def of(self, all_stories: Sequence[Story], inputs: Sequence[Input]) -> str:
         parts = ["\n".join(line for given in inputs for line in self._input(given))] if inputs else []
-        parts += ["\n".join(self._client(story)) for story in told]
-        if not told:
+        parts += ["\n".join(self._client(story)) for story in all_stories]
+        if not all_stories:
             why, command = nothing_judged(inputs)
             parts.append(
-                "\n".join([self._paint("unknown", "CANNOT JUDGE"), *self._said("", why), *self._next(command)])
+                "\n".join([self._paint("unknown", "CANNOT JUDGE"), *self._labelled("", why), *self._next(command)])
             )
         return "\n\n".join(parts)
 
@@ -76,18 +76,18 @@ class _Report:
         for finding in story.findings:
             lines += self._finding(finding)
         if story.healthy:
-            lines += self._said("Healthy", ", ".join(story.healthy))
+            lines += self._labelled("Healthy", ", ".join(story.healthy))
         for mode, reason in story.unknown:
-            lines += self._said("Not judged", f"{mode}: {reason}")
+            lines += self._labelled("Not judged", f"{mode}: {reason}")
         return lines + (self._next(story.next) if story.next else [])
 
     def _finding(self, finding: Finding) -> list[str]:
         since = f"since {finding.since}" if finding.since[:1].isdigit() else finding.since
-        lines = self._said(finding.status.capitalize(), f"{finding.mode}, {since}. {finding.summary}")
+        lines = self._labelled(finding.status.capitalize(), f"{finding.mode}, {since}. {finding.summary}")
         label = "Because"
         for fact in finding.facts:
             where = f" ({fact.where})" if fact.where else ""
-            lines += self._said(label, f"{fact.time}, {fact.kind}: {fact.text}{where}")
+            lines += self._labelled(label, f"{fact.time}, {fact.kind}: {fact.text}{where}")
             label = ""
             for name, frames in fact.frames:
                 if len(fact.frames) > 1:
@@ -95,20 +95,20 @@ class _Report:
                 for frame in frames:
                     lines += self._wrap(f"at {frame}", _LABEL + INDENT + 2, 3)
         if finding.cause:
-            lines += self._said("Cause", finding.cause)
+            lines += self._labelled("Cause", finding.cause)
         if finding.detail:
-            lines += self._said("Known", "; ".join(f"{name} {value}" for name, value in finding.detail))
+            lines += self._labelled("Known", "; ".join(f"{name} {value}" for name, value in finding.detail))
         label = "Refuted by"
         for other in finding.alike:
-            lines += self._said(label, other)
+            lines += self._labelled(label, other)
             label = ""
-        lines += self._said("What to do", finding.remedy)
-        return lines + self._said("Runbook", f"kafka-health explain {finding.mode}")
+        lines += self._labelled("What to do", finding.remedy)
+        return lines + self._labelled("Runbook", f"kafka-health explain {finding.mode}")
 
     def _next(self, command: str) -> list[str]:
-        return self._said("Next", command)
+        return self._labelled("Next", command)
 
-    def _said(self, label: str, text: str) -> list[str]:
+    def _labelled(self, label: str, text: str) -> list[str]:
         pad = " " * INDENT + label.ljust(_LABEL)
         lines = self._wrap(text, INDENT + _LABEL, 0)
         lines[0] = pad + lines[0][len(pad) :]

@@ -41,18 +41,18 @@ class Scanner:
         """Where texts begin in the block, in rising order, each place once."""
         words = np.frombuffer(block, np.uint32, len(block) // _STRIDE)
         maybe = np.flatnonzero(self._table[words * _FACTOR >> _SHIFT])
-        found = set()
-        for place, word in zip(maybe.tolist(), words[maybe].tolist(), strict=True):
+        begins = set()
+        for position, word in zip(maybe.tolist(), words[maybe].tolist(), strict=True):
             for text, at in self._by_piece.get(word, ()):
-                begin = place * _STRIDE - at
+                begin = position * _STRIDE - at
                 if begin >= 0 and block.startswith(text, begin):
-                    found.add(begin)
+                    begins.add(begin)
         for text in self._short:
             at = block.find(text)
             while at >= 0:
-                found.add(at)
+                begins.add(at)
                 at = block.find(text, at + 1)
-        return sorted(found)
+        return sorted(begins)
 
 
 def _commonness(text: bytes) -> int:

@@ -76,8 +76,8 @@ def stories(
 ) -> list[Story]:
     """What to tell of all clients, the worst first."""
     untimed = frozenset(topic for given in inputs if not given.timed for topic in given.topics)
-    told = [_story(client, verdicts, untimed, dumps or {}) for client, verdicts in clients]
-    return sorted(told, key=lambda story: (-_RANK[story.status], story.name))
+    all_stories = [_story(client, verdicts, untimed, dumps or {}) for client, verdicts in clients]
+    return sorted(all_stories, key=lambda story: (-_RANK[story.status], story.name))
 
 
 _RANK: Mapping[str, int] = {"ok": 0, "unknown": 1, "suspected": 2, "confirmed": 3}
@@ -131,8 +131,8 @@ def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
 
 
 def _lasted(text: str) -> float:
-    found = _DURATION.search(text)
-    return float(found[1]) if found else 0.0
+    match = _DURATION.search(text)
+    return float(match[1]) if match else 0.0
 
 
 def _unsaid(name: str, verdict: Verdict) -> bool:
@@ -184,8 +184,8 @@ def input_line(given: Input) -> str:
     parts = [given.what or "not known"]
     if given.used or given.read:
         unit = "readings" if given.what == "metrics.jsonl" else "records" if "JSON doc" in given.what else "lines"
-        told = "readings out of" if given.what.startswith("metrics (") else "of"
-        parts.append(f"{given.used:,} {told} {given.read:,} {unit} used")
+        of_what = "readings out of" if given.what.startswith("metrics (") else "of"
+        parts.append(f"{given.used:,} {of_what} {given.read:,} {unit} used")
     if given.used:
         parts.append(_range(given))
     parts += [

@@ -35,8 +35,8 @@ class Tally:
         if times and record.timed == "own":
             given.start_ms = min(times if given.start_ms is None else [given.start_ms, *times])
             given.end_ms = max(times if given.end_ms is None else [given.end_ms, *times])
-        for said in decoded.snapshots:
-            if (said.client.service, said.client.host) != (record.service, record.instance):
+        for snapshot in decoded.snapshots:
+            if (snapshot.client.service, snapshot.client.host) != (record.service, record.instance):
                 given.process = None
         for error in decoded.errors:
             why = error.partition(":")[0]
@@ -48,12 +48,12 @@ class Tally:
             given.what = (decoded.format or "").replace("_", " ")
 
     def _input(self, record: Recorded, topic: str) -> Input:
-        found = self._by_topic.get(topic)
-        if found is None:
-            found = next((given for given in reversed(self._given or ()) if topic in given.topics), None)
-            if found is None:
-                found = Input(record.file, process=(record.service, record.instance), topics=frozenset({topic}))
-            self._by_topic[topic] = found
+        entered = self._by_topic.get(topic)
+        if entered is None:
+            entered = next((given for given in reversed(self._given or ()) if topic in given.topics), None)
+            if entered is None:
+                entered = Input(record.file, process=(record.service, record.instance), topics=frozenset({topic}))
+            self._by_topic[topic] = entered
         if self._given is None:
-            found.read += 1
-        return found
+            entered.read += 1
+        return entered

@@ -105,9 +105,9 @@ def unwrapper(head: bytes) -> tuple[str, Unwrap] | None:
     if first.startswith(b"{"):
         wrapped = _json(first)
         if _docker(wrapped) is not None:
-            return "docker json-file", lambda found: _unwrapped(found, _docker)
+            return "docker json-file", lambda blocks: _unwrapped(blocks, _docker)
         if _journal(wrapped) is not None:
-            return "journald JSON", lambda found: _unwrapped(found, _journal)
+            return "journald JSON", lambda blocks: _unwrapped(blocks, _journal)
     if re.match(rb"(?:__CURSOR|__REALTIME_TIMESTAMP|_[A-Z_]+|[A-Z][A-Z_]+)=", first) and (
         b"\n__REALTIME_TIMESTAMP=" in b"\n" + head
     ):
@@ -117,14 +117,14 @@ def unwrapper(head: bytes) -> tuple[str, Unwrap] | None:
 
 def _json(line: bytes) -> dict[str, object]:
     try:
-        found = json.loads(line)
+        document = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
-def _unwrapped(found: Iterator[bytes], line_of: Callable[[dict[str, object]], bytes | None]) -> Iterator[bytes]:
-    for block in found:
+def _unwrapped(blocks: Iterator[bytes], line_of: Callable[[dict[str, object]], bytes | None]) -> Iterator[bytes]:
+    for block in blocks:
         lines = []
         for raw in block.split(b"\n"):
             # What cannot be unwrapped stays as it is: it will be named.
@@ -132,21 +132,23 @@ def _unwrapped(found: Iterator[bytes], line_of: Callable[[dict[str, object]], by
         yield b"\n".join(lines)
 
 
-def _docker(said: dict[str, object]) -> bytes | None:
-    log, time = said.get("log"), said.get("time")
-    if not isinstance(log, str) or not isinstance(time, str) or "stream" not in said:
+def _docker(fields: dict[str, object]) -> bytes | None:
+    log, time = fields.get("log"), fields.get("time")
+    if not isinstance(log, str) or not isinstance(time, str) or "stream" not in fields:
         return None
     return f"{time} {log.rstrip()}".encode("utf-8", "replace")
 
 
-def _journal(said: dict[str, object]) -> bytes | None:
-    message, stamp = said.get("MESSAGE"), said.get("__REALTIME_TIMESTAMP")
+def _journal(fields: dict[str, object]) -> bytes | None:
+    message, stamp = fields.get("MESSAGE"), fields.get("__REALTIME_TIMESTAMP")
     if isinstance(message, list):
         message = bytes(n for n in message if isinstance(n, int) and 0 <= n < 256).decode("utf-8", "replace")
     if not isinstance(message, str) or not isinstance(stamp, str) or not stamp.isdigit():
         return None
-    tag = said.get("SYSLOG_IDENTIFIER") or said.get("_COMM") or "-"
-    return _as_syslog(int(stamp), str(said.get("_HOSTNAME") or "-"), str(tag), str(said.get("_PID") or "0"), message)
+    tag = fields.get("SYSLOG_IDENTIFIER") or fields.get("_COMM") or "-"
+    return _as_syslog(
+        int(stamp), str(fields.get("_HOSTNAME") or "-"), str(tag), str(fields.get("_PID") or "0"), message
+    )
 
 
 def _as_syslog(micros: int, host: str, tag: str, pid: str, message: str) -> bytes:
@@ -156,10 +158,10 @@ def _as_syslog(micros: int, host: str, tag: str, pid: str, message: str) -> byte
     return "\n".join(before + line for line in message.split("\n")).encode("utf-8", "replace")
 
 
-def _exported(found: Iterator[bytes]) -> Iterator[bytes]:
+def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """journald's export: fields by line, entries parted by an empty line, fields of several lines with their length."""
     rest, entry = b"", dict[str, object]()
-    for block in found:
+    for block in blocks:
         rest += block
         lines: list[bytes] = []
         while True:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from clienthealth.decode import Decoded, decode_any, decode_logs, decode_metrics
-from clienthealth.logs.events import said
+from clienthealth.logs.events import events_and_dumps
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord, Stream
 from clienthealth.settings import Settings
@@ -84,6 +84,6 @@ def _count(found: Survey, record: RawRecord, decoded: Decoded) -> None:
         who = snapshot.client
         of.clients.add((who.service, who.instance, who.client_id, who.kind))
     for line in decoded.lines:
-        events, dumps = said(line, record.source)
+        events, dumps = events_and_dumps(line, record.source)
         of.events += len(events)
         of.dumps += len(dumps)

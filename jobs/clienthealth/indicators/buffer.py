@@ -52,22 +52,22 @@ def buffer(w: Windows) -> Mapping[str, Floats]:
 
 def seconds_to_full(w: Windows) -> Floats:
     """Seconds until the buffer is full at the window's least-squares slope; NaN while it does not fill up."""
-    used, found = used_ratios(w), np.full(len(w), np.nan)
+    used, seconds = used_ratios(w), np.full(len(w), np.nan)
     # The slope is positive only where some reading shows more than the one before it.
     rising = np.flatnonzero((w.count(used) >= MIN_READINGS) & w.rose(used))
     if len(rising):
-        found[rising] = _until_full(w.at(rising), used)
-    return found
+        seconds[rising] = _until_full(w.at(rising), used)
+    return seconds
 
 
 def _until_full(w: Windows, used: Column) -> Floats:
     origin = used.first_row(w.lo, w.hi)
     u = used.values[w.rows]
-    known = ~np.isnan(u)
-    u = np.where(known, u, 0.0)
+    reported = ~np.isnan(u)
+    u = np.where(reported, u, 0.0)
     # From the window's first point on: squares of epoch times would lose their last digits.
     seconds = w.ts / 1000
-    t = np.where(known, seconds[w.rows] - seconds[origin][w.window_of_row], 0.0)
+    t = np.where(reported, seconds[w.rows] - seconds[origin][w.window_of_row], 0.0)
     n = w.count(used)
     sum_t, sum_u, sum_tt, sum_tu = (w.reduced(np.add, terms) for terms in (t, u, t * t, t * u))
     denominator = n * sum_tt - sum_t * sum_t

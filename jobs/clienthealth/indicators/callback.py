@@ -61,10 +61,10 @@ def callback_seconds(w: Windows) -> Mapping[str, Floats]:
 
 def callback_source(w: Windows) -> NDArray[np.object_]:
     """Where the average comes from: measured, derived or unknown."""
-    found = np.full(len(w), "unknown", np.object_)
-    found[~np.isnan(_busy(w).per_record)] = "derived"
-    found[w.reported("callback-time-avg")] = "measured"
-    return found
+    source = np.full(len(w), "unknown", np.object_)
+    source[~np.isnan(_busy(w).per_record)] = "derived"
+    source[w.reported("callback-time-avg")] = "measured"
+    return source
 
 
 def _busy(w: Windows) -> Busy:
@@ -89,13 +89,13 @@ def _stretches(w: Windows) -> _Stretches:
     selector_ns = _change(w.col("io-time-ns-total") + w.col("io-wait-time-ns-total"))
     elapsed_ms = _change(w.ts.astype(np.float64))
     records = np.fmax(_change(w.col("record-send-total")), 0.0)
-    known = ~np.isnan(selector_ns) & (selects >= 0)
-    moved = known & (selects > 0) & (elapsed_ms > 0)
+    countable = ~np.isnan(selector_ns) & (selects >= 0)
+    moved = countable & (selects > 0) & (elapsed_ms > 0)
     return _Stretches(
         np.where(moved, elapsed_ms, 0.0),
         np.where(moved, selector_ns, 0.0),
         np.where(moved, records, 0.0),
-        counted(known),
+        counted(countable),
     )
 
 

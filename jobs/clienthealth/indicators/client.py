@@ -80,37 +80,37 @@ def _mappings(size: int, numbers: Mapping[str, Floats], **texts: Sequence[str]) 
 
 
 def _numbers(values: Floats) -> Column:
-    known = ~np.isnan(values)
-    return (values.tolist() if known.any() else (), known)
+    reported = ~np.isnan(values)
+    return (values.tolist() if reported.any() else (), reported)
 
 
 def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
     """Filled in column by column: three times as fast as row by row."""
-    told = {name: column for name, column in columns.items() if column[1] is None or column[1].any()}
-    row = dict.fromkeys(told)
+    reported = {name: column for name, column in columns.items() if column[1] is None or column[1].any()}
+    row = dict.fromkeys(reported)
     rows: list[dict[str, Any]] = [row.copy() for _ in range(size)]
-    for name, (values, known) in told.items():
-        for found, value in zip(rows, values, strict=True):
-            found[name] = value
-        if known is not None:
-            for at in np.flatnonzero(~known).tolist():
+    for name, (values, present) in reported.items():
+        for window_row, value in zip(rows, values, strict=True):
+            window_row[name] = value
+        if present is not None:
+            for at in np.flatnonzero(~present).tolist():
                 del rows[at][name]
     return rows
 
 
 def _fullest(w: Windows) -> tuple[Floats, NDArray[np.object_]]:
-    found = queues(w)
-    share = np.clip(found.share, 0.0, 1.0)
-    return _greatest(w, found.window, share, found.topic)
+    of_topics = queues(w)
+    share = np.clip(of_topics.share, 0.0, 1.0)
+    return _greatest(w, of_topics.window, share, of_topics.topic)
 
 
 def _furthest(w: Windows) -> tuple[Floats, NDArray[np.object_]]:
-    found = lags(w)
-    if not len(found.point):
-        return _greatest(w, found.window, np.zeros(0), found.point)
+    of_partitions = lags(w)
+    if not len(of_partitions.point):
+        return _greatest(w, of_partitions.window, np.zeros(0), of_partitions.point)
     p = points(w)
-    records = np.where(found.blind, np.nan, np.trunc(p.records[found.point]))
-    return _greatest(w, found.window, records, p.topic[found.point])
+    records = np.where(of_partitions.blind, np.nan, np.trunc(p.records[of_partitions.point]))
+    return _greatest(w, of_partitions.window, records, p.topic[of_partitions.point])
 
 
 def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:

@@ -69,12 +69,12 @@ def group_lag(
 
     `histories`: in order of time. `owners`: the member of the group that has the partition, None where none is known.
     """
-    found = partitions_lag(group, histories, {where for where, member in owners.items() if member}, limits)
+    of_partitions = partitions_lag(group, histories, {where for where, member in owners.items() if member}, limits)
     lags = [
         {"topic": topic, "partition": partition, **lag.json(), "member": owners[topic, partition]}
-        for (topic, partition), lag in found.items()
+        for (topic, partition), lag in of_partitions.items()
     ]
-    return {"lag": lags, "group": summary(found.values(), members)}
+    return {"lag": lags, "group": summary(of_partitions.values(), members)}
 
 
 def partitions_lag(
@@ -159,8 +159,8 @@ def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:
     ends = [end for _, _, end, _, _ in history if end is not None]
     if ends == sorted(ends):
         return history
-    known = [(end, position) for position, (_, _, end, _, _) in enumerate(history) if end is not None]
-    return history[[position for (before, _), (end, position) in pairwise(known) if end < before][-1] :]
+    ends_at = [(end, position) for position, (_, _, end, _, _) in enumerate(history) if end is not None]
+    return history[[position for (before, _), (end, position) in pairwise(ends_at) if end < before][-1] :]
 
 
 def commits_of(history: Iterable[Observation]) -> list[Commit]:
@@ -168,15 +168,15 @@ def commits_of(history: Iterable[Observation]) -> list[Commit]:
 
     A commit whose time is not known counts from the first observation that has it.
     """
-    known = [seen for seen in history if seen[1] is not None]
+    committed_at = [seen for seen in history if seen[1] is not None]
     changed = [
         seen
-        for before, seen in pairwise(known)
+        for before, seen in pairwise(committed_at)
         if seen[1] != before[1] or (seen[4] != before[4] and seen[4] is not None and before[4] is not None)
     ]
     return [
         Commit(ts_ms if at is None else at, committed, None if end is None else max(0, end - committed))
-        for ts_ms, committed, end, _, at in [*known[:1], *changed][-COMMITS:]
+        for ts_ms, committed, end, _, at in [*committed_at[:1], *changed][-COMMITS:]
         if committed is not None
     ]
 

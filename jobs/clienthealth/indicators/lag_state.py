@@ -69,12 +69,12 @@ def state(
         return "UNKNOWN"
     if rewound(newest):
         return "REWIND"
-    known = [commit for commit in newest if commit.lag is not None]
-    if any(commit.lag is not None and commit.lag <= allowed for commit in known):
+    with_lag = [commit for commit in newest if commit.lag is not None]
+    if any(commit.lag is not None and commit.lag <= allowed for commit in with_lag):
         return "OK"
     if newest[0].offset == newest[-1].offset:
         return "STALL"
-    points = [(commit.ts_ms / 1000, float(commit.lag)) for commit in known if commit.lag is not None]
+    points = [(commit.ts_ms / 1000, float(commit.lag)) for commit in with_lag if commit.lag is not None]
     return "WARN" if climbs(points, limits.dead_band_per_second) else "OK"
 
 

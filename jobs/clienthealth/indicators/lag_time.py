@@ -42,8 +42,8 @@ def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] 
     if newest < 0 or newest == len(history) - 1:
         first, last = history[0], history[-1]
         slope = (last.time - first.time) / (last.offset - first.offset)
-        known = last if newest >= 0 else first
-        return known.time + (offset - known.offset) * slope, "extrapolated"
+        nearest = last if newest >= 0 else first
+        return nearest.time + (offset - nearest.offset) * slope, "extrapolated"
     before, after = history[newest], history[newest + 1]
     share = (offset - before.offset) / (after.offset - before.offset)
     return before.time + share * (after.time - before.time), "interpolated"
@@ -58,9 +58,9 @@ def seconds_behind(
     """
     if history and offset >= history[-1].offset:
         return 0.0, "exact"
-    found = produced_at(history, offset)
-    if found is None:
+    produced = produced_at(history, offset)
+    if produced is None:
         return None, "unknown"
-    time, quality = found
+    time, quality = produced
     earliest = history[0].time - max_extrapolation_seconds * 1000
     return max(0.0, now_ms - max(time, earliest)) / 1000, quality

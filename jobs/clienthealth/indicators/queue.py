@@ -29,8 +29,8 @@ class Queues:
     window   the window's position
     topic    index into the names of the windows' parts
     share    used share of the limit; more than 1 where the limit is exceeded
-    records  queued records, NaN where they are not told
-    lag      the greatest `records-lag` of the topic's partitions, NaN where it is not told
+    records  queued records, NaN where they are not reported
+    lag      the greatest `records-lag` of the topic's partitions, NaN where it is not reported
     """
 
     window: Ints
@@ -46,48 +46,48 @@ def queues(w: Windows) -> Queues:
 
 
 def _queues(w: Windows) -> Queues:
-    told = np.flatnonzero(w.last_knows("queue-records", "queue-bytes", "queue-chunks"))
-    if not len(told):
+    reporting = np.flatnonzero(w.last_knows("queue-records", "queue-bytes", "queue-chunks"))
+    if not len(reporting):
         none, unknown = np.zeros(0, np.int64), np.zeros(0)
         return Queues(none, none, unknown, unknown, unknown)
     begin, end = w.last_parts()
-    part, which = spread(begin[told], end[told])
+    part, which = spread(begin[reporting], end[reporting])
     topic = w.parts.topic[part]
     order = np.lexsort((topic, which))
     starts = np.flatnonzero(
         np.diff(which[order], prepend=-1).astype(bool) | np.diff(topic[order], prepend=-1).astype(bool)
     )
     first = order[starts]
-    asked = told[which[first]]
+    window = reporting[which[first]]
 
     def most(name: str) -> Floats:
         return np.fmax.reduceat(w.parts.col(name)[part[order]], starts)
 
     def summed(name: str) -> Floats:
         values = w.parts.col(name)[part[order]]
-        known = np.add.reduceat(~np.isnan(values), starts, dtype=np.int64)
-        return np.where(known > 0, np.add.reduceat(np.nan_to_num(values), starts), np.nan)
+        reported = np.add.reduceat(~np.isnan(values), starts, dtype=np.int64)
+        return np.where(reported > 0, np.add.reduceat(np.nan_to_num(values), starts), np.nan)
 
     records = summed("queue-records")
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = _finite(most("queue-chunks") / limits(w, CHUNKS, told)[which[first]])
+        share = _finite(most("queue-chunks") / limits(w, CHUNKS, reporting)[which[first]])
         if w.kind == "producer":
-            share = np.fmax(share, _finite(records / w.last("queue-records-limit")[asked]))
+            share = np.fmax(share, _finite(records / w.last("queue-records-limit")[window]))
         else:
-            share = np.fmax(share, _finite(most("queue-records") / limits(w, RECORDS, told)[which[first]]))
-            kbytes = limits(w, KBYTES, told)[which[first]]
+            share = np.fmax(share, _finite(most("queue-records") / limits(w, RECORDS, reporting)[which[first]]))
+            kbytes = limits(w, KBYTES, reporting)[which[first]]
             share = np.fmax(share, _finite(summed("queue-bytes") / (kbytes * 1024)))
     # By first appearance in the reading, which is the order that people know their topics in.
     shown = np.argsort(first, kind="stable")
     shown = shown[~np.isnan(share[shown])]
-    return Queues(asked[shown], topic[first[shown]], share[shown], records[shown], most("records-lag")[shown])
+    return Queues(window[shown], topic[first[shown]], share[shown], records[shown], most("records-lag")[shown])
 
 
 def limits(w: Windows, option: tuple[str, float], windows: Ints) -> Floats:
-    """An option that limits a queue for these windows; its default where it is not told or is no number."""
+    """An option that limits a queue for these windows; its default where it is not reported or is no number."""
     name, default = option
-    told = w.option(name, windows)
-    return np.where(np.isnan(told), default, told)
+    configured = w.option(name, windows)
+    return np.where(np.isnan(configured), default, configured)
 
 
 def _finite(ratio: Floats) -> Floats:
@@ -96,11 +96,11 @@ def _finite(ratio: Floats) -> Floats:
 
 
 def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
-    """For each window topic, used_ratio (0 to 1) and, where told, records of the queues of its last reading."""
-    found = queues(w)
+    """For each window topic, used_ratio (0 to 1) and, where reported, records of the queues of its last reading."""
+    of_topics = queues(w)
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
-    ratios, names = np.clip(found.share, 0.0, 1.0).tolist(), w.parts.names
-    rows = zip(found.window.tolist(), found.topic.tolist(), ratios, found.records.tolist(), strict=True)
+    ratios, names = np.clip(of_topics.share, 0.0, 1.0).tolist(), w.parts.names
+    rows = zip(of_topics.window.tolist(), of_topics.topic.tolist(), ratios, of_topics.records.tolist(), strict=True)
     for window, topic, ratio, records in rows:
         entry = {"topic": names[topic], "used_ratio": ratio}
         entries[window].append(entry if records != records else {**entry, "records": records})

@@ -65,12 +65,12 @@ def points(w: Windows) -> Points:
 
 def _points(w: Windows) -> Points:
     parts = w.parts
-    told = np.flatnonzero((parts.col("records-lag") >= 0) & ~np.isnan(parts.partition))
-    row = np.searchsorted(parts.begin, told, "right") - 1
+    reported = np.flatnonzero((parts.col("records-lag") >= 0) & ~np.isnan(parts.partition))
+    row = np.searchsorted(parts.begin, reported, "right") - 1
     rank = np.empty(len(parts.names), np.int64)
     rank[sorted(range(len(rank)), key=parts.names.__getitem__)] = np.arange(len(rank))
-    topic, partition = parts.topic[told], parts.partition[told].astype(np.int64)
-    records, paused = parts.col("records-lag")[told], parts.col("paused")[told] > 0
+    topic, partition = parts.topic[reported], parts.partition[reported].astype(np.int64)
+    records, paused = parts.col("records-lag")[reported], parts.col("paused")[reported] > 0
     order = np.lexsort((paused, records, row, partition, rank[topic]))
     row, topic, partition = row[order], topic[order], partition[order]
     before = np.arange(-1, len(row) - 1)
@@ -104,18 +104,18 @@ def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
     is no lag.
     """
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
-    found = lags(w)
-    if not len(found.point):
+    of_partitions = lags(w)
+    if not len(of_partitions.point):
         return entries
     p, names = points(w), w.parts.names
     rows = zip(
-        found.window.tolist(),
-        (names[topic] for topic in p.topic[found.point].tolist()),
-        p.partition[found.point].tolist(),
-        p.records[found.point].tolist(),
-        found.blind.tolist(),
+        of_partitions.window.tolist(),
+        (names[topic] for topic in p.topic[of_partitions.point].tolist()),
+        p.partition[of_partitions.point].tolist(),
+        p.records[of_partitions.point].tolist(),
+        of_partitions.blind.tolist(),
         states(w, limits).tolist(),
-        p.paused[found.point].tolist(),
+        p.paused[of_partitions.point].tolist(),
         strict=True,
     )
     for window, topic, partition, records, blind, state, paused in rows:
@@ -131,26 +131,26 @@ def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
 
 def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
     """OK, WARN or UNKNOWN of each of `lags`."""
-    found, p = lags(w), points(w)
+    of_partitions, p = lags(w), points(w)
     rate = w.last("records-consumed-rate")
     consumed = w.grown("records-consumed-total")
     stands = np.where(np.isnan(consumed), rate, consumed) <= 0
-    backlog = BACKLOG_SECONDS * np.nan_to_num(rate) / np.maximum(1, np.bincount(found.window, minlength=len(w)))
-    records = p.records[found.point]
+    backlog = BACKLOG_SECONDS * np.nan_to_num(rate) / np.maximum(1, np.bincount(of_partitions.window, minlength=len(w)))
+    records = p.records[of_partitions.point]
     fine = records <= _allowed(w, limits)
-    known = _count(w, p, found) >= MIN_READINGS
+    measured = _count(w, p, of_partitions) >= MIN_READINGS
     state = np.full(len(records), "OK", np.object_)
-    state[~fine & (stands[found.window] | p.paused[found.point] | ~known)] = "UNKNOWN"
-    state[found.blind] = "UNKNOWN"
-    for at in np.flatnonzero(~fine & (state == "OK") & (records > backlog[found.window])).tolist():
-        if climbs(_series(w, p, found, at), limits.dead_band_per_second):
+    state[~fine & (stands[of_partitions.window] | p.paused[of_partitions.point] | ~measured)] = "UNKNOWN"
+    state[of_partitions.blind] = "UNKNOWN"
+    for at in np.flatnonzero(~fine & (state == "OK") & (records > backlog[of_partitions.window])).tolist():
+        if climbs(_series(w, p, of_partitions, at), limits.dead_band_per_second):
             state[at] = "WARN"
     return state
 
 
-def _count(w: Windows, p: Points, found: Lags) -> Ints:
+def _count(w: Windows, p: Points, of_partitions: Lags) -> Ints:
     """How many points of its partition, MIN_READINGS at most, the window has of each of `lags`."""
-    lo, at, count = w.lo[found.window], found.point, np.zeros(len(found.point), np.int64)
+    lo, at, count = w.lo[of_partitions.window], of_partitions.point, np.zeros(len(of_partitions.point), np.int64)
     inside = np.ones(len(at), np.bool_)
     for _ in range(MIN_READINGS):
         inside = inside & (at >= 0) & (p.row[at] >= lo)
@@ -159,9 +159,9 @@ def _count(w: Windows, p: Points, found: Lags) -> Ints:
     return count
 
 
-def _series(w: Windows, p: Points, found: Lags, at: int) -> list[tuple[float, float]]:
+def _series(w: Windows, p: Points, of_partitions: Lags, at: int) -> list[tuple[float, float]]:
     """The newest points of a partition in a window, COMMITS at most: time (s) and lag, in order of time."""
-    lo, point = w.lo[found.window[at]], found.point[at]
+    lo, point = w.lo[of_partitions.window[at]], of_partitions.point[at]
     seen: list[tuple[float, float]] = []
     while point >= 0 and p.row[point] >= lo and len(seen) < COMMITS:
         seen.append((w.ts[p.row[point]] / 1000, float(p.records[point])))
@@ -171,12 +171,12 @@ def _series(w: Windows, p: Points, found: Lags, at: int) -> list[tuple[float, fl
 
 def _allowed(w: Windows, limits: LagSettings) -> Floats:
     """The records of lag that are fine for each of `lags`."""
-    found, p = lags(w), points(w)
+    of_partitions, p = lags(w), points(w)
     patterns = tuple(limits.allowed_lag.items())
     if not patterns:
-        return np.zeros(len(found.point))
-    topics = (w.parts.names[topic] for topic in p.topic[found.point].tolist())
-    groups = w.groups(found.window)
+        return np.zeros(len(of_partitions.point))
+    topics = (w.parts.names[topic] for topic in p.topic[of_partitions.point].tolist())
+    groups = w.groups(of_partitions.window)
     return np.array(
         [allowed_lag(patterns, group, topic) for group, topic in zip(groups, topics, strict=True)], np.float64
     )

@@ -40,7 +40,7 @@ def worth_decoding(value: bytes) -> bool:
     return any(literal in value for literal in _LITERAL_BYTES)
 
 
-def said(
+def events_and_dumps(
     line: LogLine, source: Source, signatures: Sequence[Signature] = SIGNATURES
 ) -> tuple[list[LogEvent], list[ThreadDump]]:
     """What a log line with a time and without an error says: its events (one per signature), or the dumps it holds.

@@ -63,14 +63,14 @@ class Gate(Generic[T]):
 
     def reasons(self, w: Windows, thresholds: T) -> Texts:
         """Why the mode cannot be judged by metrics: too few readings, or what `blind` says; '' where it can."""
-        found = self.blind(w, thresholds)
-        found[w.samples < MIN_READINGS] = FEW
-        return found
+        texts = self.blind(w, thresholds)
+        texts[w.samples < MIN_READINGS] = FEW
+        return texts
 
     def reason(self, w: Windows, thresholds: T) -> str | None:
         """`reasons` of one window, as a verdict has it."""
-        found: str = self.reasons(w, thresholds)[0]
-        return found or None
+        text: str = self.reasons(w, thresholds)[0]
+        return text or None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class FailureMode(Generic[T]):
     kinds          the kinds of client that it can befall; others are not judged
     evidence       the kinds of evidence that it can have
     thresholds     every number that the judgement uses, with its reason and bounds
-    confused_with  what only looks like it, and how it is told apart
+    confused_with  what only looks like it, and how it is reported apart
     judge          window, thresholds → Verdict
     relief         signatures of lines that speak of the mode's end; all others of the mode are symptoms
     loses          it is found only where records are lost, also where nobody counted them: `detail.lost_records` and
@@ -143,20 +143,20 @@ Mode = LiveMode[Any] | AbsenceMode[Any]
 
 def first_reason(size: int, *cases: tuple[str, Bools]) -> Texts:
     """For each of so many windows the first text that applies, '' where none does."""
-    found = np.full(size, "", np.object_)
+    reasons = np.full(size, "", np.object_)
     for text, applies in reversed(cases):
-        found[applies] = text
-    return found
+        reasons[applies] = text
+    return reasons
 
 
 @cache
 def modes() -> Mapping[str, Mode]:
     """All failure modes by id, in alphabetical order."""
-    found = {}
+    by_id = {}
     for module in pkgutil.iter_modules(__path__):
         mode = getattr(importlib.import_module(f"{__name__}.{module.name}"), "MODE", None)
         if mode is not None:
             if mode.id != module.name.replace("_", "-"):
                 raise ValueError(f"mode {mode.id} must live in modes/{mode.id.replace('-', '_')}.py")
-            found[mode.id] = mode
-    return dict(sorted(found.items()))
+            by_id[mode.id] = mode
+    return dict(sorted(by_id.items()))

@@ -26,7 +26,7 @@ def in_dumps(
 
     Second: what is no proof, but no health either.
     """
-    found: list[tuple[Fact, str]] = []
+    facts: list[tuple[Fact, str]] = []
     doubts: list[Fact] = []
     earlier: dict[str, tuple[ThreadDump, Thread]] = {}
     for dump, thread in network_threads(window):
@@ -58,8 +58,8 @@ def in_dumps(
             text = f"{where} inside a callback, in {innermost(thread)}: nothing tells whether it comes back"
             doubts.append(_seen(dump, text))
         else:
-            found.append((fact, cause))
-    return found, doubts
+            facts.append((fact, cause))
+    return facts, doubts
 
 
 def _seen(dump: ThreadDump, text: str, direct: bool = False) -> Fact:
@@ -97,8 +97,8 @@ def _held(
     if first is last or before.frames != after.frames:
         return False
     selects = [r.get("select-total") for r in window.readings if r.ts_ms >= first.ts_ms]
-    known = [value for value in selects if value is not None]
-    if known and known[-1] > known[0]:
+    counts = [value for value in selects if value is not None]
+    if counts and counts[-1] > counts[0]:
         return False
     if before.cpu_ms is None or after.cpu_ms is None:  # JVM 8 does not tell
         return True

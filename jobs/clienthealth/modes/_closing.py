@@ -41,15 +41,17 @@ class Closing:
 
 def closing(window: ClientWindow) -> Closing | None:
     """The thread that has been closing the client for longest, None where none is."""
-    found: dict[str, list[tuple[ThreadDump, Thread]]] = {}
+    closing_threads: dict[str, list[tuple[ThreadDump, Thread]]] = {}
     for dump in window.dumps:
         inside = {thread.name: thread for thread in dump.threads if has_frame(thread, CLOSE)}
-        for name in [name for name in found if name not in inside]:
-            del found[name]  # it came back
+        for name in [name for name in closing_threads if name not in inside]:
+            del closing_threads[name]  # it came back
         for name, thread in inside.items():
-            found.setdefault(name, []).append((dump, thread))
-    told = [_of(window, name, seen) for name, seen in found.items() if not has_polled(window, seen[0][0].ts_ms)]
-    return max(told, key=lambda of: of.seconds, default=None)
+            closing_threads.setdefault(name, []).append((dump, thread))
+    candidates = [
+        _of(window, name, seen) for name, seen in closing_threads.items() if not has_polled(window, seen[0][0].ts_ms)
+    ]
+    return max(candidates, key=lambda of: of.seconds, default=None)
 
 
 def _of(window: ClientWindow, name: str, seen: list[tuple[ThreadDump, Thread]]) -> Closing:

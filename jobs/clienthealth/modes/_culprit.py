@@ -25,11 +25,11 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
     """
     *over, (_, newest) = [*_stretches(readings)] or [(0.0, {})]
     # Of the newest one nobody knows yet how long it will be.
-    long = [found for found in over if found[0] >= least_seconds]
-    moved = [topic for topic in newest if all(topic in got for _, got in long)]
+    long = [stretch for stretch in over if stretch[0] >= least_seconds]
+    moved = [topic for topic in newest if all(topic in moved_by for _, moved_by in long)]
     if len(moved) < 2 or len(long) < 2:
         return moved[0] if len(moved) == 1 else None
-    varies = sorted((_variation([away / got[topic] for away, got in long]), topic) for topic in moved)
+    varies = sorted((_variation([away / moved_by[topic] for away, moved_by in long]), topic) for topic in moved)
     (least, topic), (next_least, _) = varies[:2]
     return topic if least <= most_variation and next_least > 2 * least + most_variation else None
 
@@ -62,10 +62,10 @@ def handled_alone(readings: Sequence[Reading]) -> tuple[str, float, list[str]] |
 
     None where it gets on in several topics, or where no records of another one wait.
     """
-    told = [(reading, at) for reading in readings if (at := _handled(reading))]
-    if len(told) < 2:
+    positioned = [(reading, at) for reading in readings if (at := _handled(reading))]
+    if len(positioned) < 2:
         return None
-    (first, before), (last, now) = told[0], told[-1]
+    (first, before), (last, now) = positioned[0], positioned[-1]
     moved = [topic for topic in now if now[topic] > before.get(topic, now[topic])]
     waiting = {t.topic for t in last.topics if (t.metrics.get("records-lag") or 0) > 0}
     starved = sorted(waiting - set(moved))
@@ -75,19 +75,19 @@ def handled_alone(readings: Sequence[Reading]) -> tuple[str, float, list[str]] |
 
 
 def _handled(reading: Reading) -> dict[str, float]:
-    found: dict[str, float] = {}
+    by_topic: dict[str, float] = {}
     for topic in reading.topics:
         position = topic.metrics.get("position")
         if position is not None and topic.partition is not None:
-            found[topic.topic] = found.get(topic.topic, 0.0) + position
-    return found
+            by_topic[topic.topic] = by_topic.get(topic.topic, 0.0) + position
+    return by_topic
 
 
 def positions(reading: Reading) -> dict[str, float]:
     """How far the application has got in each topic, from some beginning that does not change."""
-    found: dict[str, float] = {}
+    by_topic: dict[str, float] = {}
     for topic in reading.topics:
         lead = topic.metrics.get("records-lead")
         if lead is not None and topic.partition is not None:
-            found[topic.topic] = found.get(topic.topic, 0.0) + lead
-    return found
+            by_topic[topic.topic] = by_topic.get(topic.topic, 0.0) + lead
+    return by_topic

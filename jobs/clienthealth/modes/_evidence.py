@@ -67,7 +67,7 @@ def conclude(
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Readings in order of time that know a metric, of which something is told."""
+    """Readings, in order of time, that report a metric."""
 
     readings: tuple[Reading, ...]
 
@@ -120,8 +120,8 @@ def used_bytes(reading: Reading) -> float | None:
 
 def option(window: ClientWindow, name: str) -> float | None:
     """A numeric option of the client: as it reported it, else as it logged it when it started."""
-    found = number(window.config.get(name))
-    return None if math.isnan(found) else found
+    value = number(window.config.get(name))
+    return None if math.isnan(value) else value
 
 
 def events(window: ClientWindow, *signatures: str) -> list[LogEvent]:
@@ -188,10 +188,10 @@ def count(number: float, noun: str) -> str:
 
 def listing(names: Iterable[str], most: int = 3) -> str:
     """a, b and 4 more."""
-    known = list(names)
-    shown = known[:most]
-    if len(known) > most:
-        return f"{', '.join(shown)} and {len(known) - most} more"
+    all_names = list(names)
+    shown = all_names[:most]
+    if len(all_names) > most:
+        return f"{', '.join(shown)} and {len(all_names) - most} more"
     return " and ".join((", ".join(shown[:-1]), shown[-1])) if len(shown) > 1 else "".join(shown)
 
 

@@ -142,8 +142,8 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     facts = [] if seen is None else _hanging(seen, limits)
     facts = facts or _overdue(window, limits, CLOSING, (CLOSED,), "the consumer")
     if facts:
-        known = {"thread": seen.thread, "frame": seen.where} if seen else {}
-        return conclude(LOOP, facts, {"cause": "close-hangs", **known}, independent=False)
+        where = {"thread": seen.thread, "frame": seen.where} if seen else {}
+        return conclude(LOOP, facts, {"cause": "close-hangs", **where}, independent=False)
     if seen is not None:
         text = f"'{seen.thread}' is inside close(), which may take a while"
         return conclude(LOOP, [], doubts=[Fact("thread-dump", seen.since_ms, seen.last_ms, text, source=seen.source)])
@@ -151,9 +151,9 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     if begun and not any(event.ts_ms >= begun[-1].ts_ms for event in events(window, CLOSED)):
         return conclude(LOOP, [], doubts=[Fact("log", begun[-1].ts_ms, begun[-1].ts_ms, UNDER_WAY)])
     w = Windows.of(window)
-    known_well = window.dumps or events(window, CLOSED)
-    doubts = [] if known_well or not silent(w, limits)[0] else [_silence(window, w)]
-    return conclude(LOOP, [], otherwise=None if known_well else GATE.reason(w, limits), doubts=doubts)
+    has_evidence = window.dumps or events(window, CLOSED)
+    doubts = [] if has_evidence or not silent(w, limits)[0] else [_silence(window, w)]
+    return conclude(LOOP, [], otherwise=None if has_evidence else GATE.reason(w, limits), doubts=doubts)
 
 
 def _silence(window: ClientWindow, w: Windows) -> Fact:
@@ -193,7 +193,7 @@ def _since_completed(window: ClientWindow) -> ClientWindow:
 
 def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     """What log and dumps show of the thread that spins longest: both see the same loop, so its length decides."""
-    found: tuple[float, list[Fact]] = (0.0, [])
+    longest: tuple[float, list[Fact]] = (0.0, [])
     threads = {e.thread or "" for e in events(window, *LOOKUPS)}
     for name in sorted(threads | {t.name for d in window.dumps for t in d.threads if _in_lookup(t)}):
         storm, dumps = _storm(window, name, limits), _spinning(window, name, limits)
@@ -206,9 +206,9 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
         if seconds < enough and not stopping and not _is_excerpt(window, storm, dumps, limits):
             continue
         direct = stopping or (measured and seconds >= limits.confirm_seconds and not outage)
-        facts = _told(storm, name, direct) + _seen(dumps, name, direct, min(times))
-        found = max(found, (seconds, facts), key=lambda of: (of[0], len(of[1])))
-    return found[1]
+        facts = _storm_facts(storm, name, direct) + _seen(dumps, name, direct, min(times))
+        longest = max(longest, (seconds, facts), key=lambda of: (of[0], len(of[1])))
+    return longest[1]
 
 
 def _is_excerpt(
@@ -224,7 +224,7 @@ def _is_excerpt(
     return short and sum(e.repeats for e in storm) >= limits.min_excerpt_repeats
 
 
-def _told(storm: list[LogEvent], name: str, direct: bool) -> list[Fact]:
+def _storm_facts(storm: list[LogEvent], name: str, direct: bool) -> list[Fact]:
     if not storm:
         return []
     seconds = (storm[-1].ts_ms - storm[0].ts_ms) / 1000
@@ -267,13 +267,13 @@ def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEve
 
 def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEvent]]:
     """Parts joined where the next follows without such a pause."""
-    found: list[list[LogEvent]] = []
+    rows: list[list[LogEvent]] = []
     for part in parts:
-        if found and part[0].ts_ms - found[-1][-1].ts_ms < 1000 * pause_seconds:
-            found[-1] += part
+        if rows and part[0].ts_ms - rows[-1][-1].ts_ms < 1000 * pause_seconds:
+            rows[-1] += part
         else:
-            found.append(list(part))
-    return found
+            rows.append(list(part))
+    return rows
 
 
 def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:

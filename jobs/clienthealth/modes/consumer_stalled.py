@@ -98,9 +98,9 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     detail = {
         "cause": _cause(window, w, stuck, thresholds),
         **{name: value for name, value in stuck.items() if name != "cause"},
-        "partitions": _known(w.last("assigned-partitions")[0]),
-        "lag": _known(_lag(w)[0]),
-        "seconds_since_poll": _known(w.last("last-poll-seconds-ago")[0]),
+        "partitions": _number_or_none(w.last("assigned-partitions")[0]),
+        "lag": _number_or_none(_lag(w)[0]),
+        "seconds_since_poll": _number_or_none(w.last("last-poll-seconds-ago")[0]),
         "times_expired": len(_moments(window, *EXPIRED)) or None,
     }
     reason = None if facts else GATE.reason(w, thresholds)
@@ -129,36 +129,36 @@ def _lag(w: Windows) -> Floats:
 
 
 def _lags(w: Windows) -> Column:
-    """The lag by reading: over all partitions, or of the worst where only that is told."""
+    """The lag by reading: over all partitions, or of the worst where only that is reported."""
 
     def made() -> Column:
-        told = w.parts.col("records-lag")
-        known = np.concatenate([[0], np.cumsum(~np.isnan(told))])
+        lags = w.parts.col("records-lag")
+        counts = np.concatenate([[0], np.cumsum(~np.isnan(lags))])
         begin, end = w.parts.begin[:-1], w.parts.begin[1:]
-        sums = np.concatenate([[0.0], np.cumsum(np.nan_to_num(told))])
-        of_rows = np.where(known[end] > known[begin], sums[end] - sums[begin], np.nan)
+        sums = np.concatenate([[0.0], np.cumsum(np.nan_to_num(lags))])
+        of_rows = np.where(counts[end] > counts[begin], sums[end] - sums[begin], np.nan)
         return Column(np.fmax(of_rows, w.col("records-lag-max")))
 
     return w.once_for_rows("consumer: lag", made)
 
 
 def away(w: Windows) -> Floats:
-    """How long the application stayed away from poll() at the longest, in seconds; NaN where it is not told."""
+    """How long the application stayed away from poll() at the longest, in seconds; NaN where it is not reported."""
     return np.fmax(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
 
 
 def too_long(w: Windows, limits: Thresholds) -> Bools:
     """Has it stayed away for longer than its group allows (or than it does by default)?"""
     seconds = away(w)
-    found: Bools = (w.samples >= MIN_READINGS) & ~np.isnan(seconds)
-    some = np.flatnonzero(found)
+    suspected: Bools = (w.samples >= MIN_READINGS) & ~np.isnan(seconds)
+    some = np.flatnonzero(suspected)
     if len(some):
         sub = w.at(some)
-        told = interval(sub)
-        most = np.where(np.isnan(told), limits.assumed_poll_interval_seconds, told)
+        configured = interval(sub)
+        most = np.where(np.isnan(configured), limits.assumed_poll_interval_seconds, configured)
         hanging = sub.last("last-poll-seconds-ago") >= limits.suspect_share * most
-        found[some] = ((seconds[some] >= most) | hanging | left(sub, limits)) & ~idle(sub)
-    return found
+        suspected[some] = ((seconds[some] >= most) | hanging | left(sub, limits)) & ~idle(sub)
+    return suspected
 
 
 def left(w: Windows, limits: Thresholds) -> Bools:
@@ -174,14 +174,14 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 
 def circling(w: Windows, limits: Thresholds) -> Bools:
     """Does it join its group again and again, is it away from poll() in between, and falls behind?"""
-    found: Bools = (w.grown("rebalance-total") >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
-    return found & (away(w) >= limits.circling_away_seconds) & (w.grown(_lags(w)) > 0)
+    rejoins: Bools = (w.grown("rebalance-total") >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
+    return rejoins & (away(w) >= limits.circling_away_seconds) & (w.grown(_lags(w)) > 0)
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
     """Has it something to handle, and not polled for long, whatever it may?"""
-    found: Bools = (w.last("last-poll-seconds-ago") >= limits.silent_seconds) & (w.samples >= MIN_READINGS)
-    return found & ~idle(w)
+    silent_long: Bools = (w.last("last-poll-seconds-ago") >= limits.silent_seconds) & (w.samples >= MIN_READINGS)
+    return silent_long & ~idle(w)
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
@@ -208,10 +208,10 @@ GATE = Gate(blind, suspects)
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     if not too_long(w, limits)[0]:
         return _circles(window, w) if circling(w, limits)[0] else []
-    configured = _known(interval(w)[0])
+    configured = _number_or_none(interval(w)[0])
     most = limits.assumed_poll_interval_seconds if configured is None else configured
     seconds, last = float(away(w)[0]), window.readings[-1]
-    hanging = _known(w.last("last-poll-seconds-ago")[0])
+    hanging = _number_or_none(w.last("last-poll-seconds-ago")[0])
     gone = bool(left(w, limits)[0])
     if hanging is not None and (gone or hanging >= limits.suspect_share * most):
         text = f"the application has not called poll() for {duration(hanging)}"
@@ -242,7 +242,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
     if not silent(w, limits)[0]:
         return []
     seconds, last = w.last("last-poll-seconds-ago")[0], window.readings[-1]
-    most = _known(interval(w)[0])
+    most = _number_or_none(interval(w)[0])
     allowed = f"max.poll.interval.ms is {duration(most or limits.assumed_poll_interval_seconds)}"
     text = f"the application has not called poll() for {duration(seconds)}; {allowed}{'' if most else ' by default'}"
     return [Fact("metric", round(last.ts_ms - 1000 * seconds), last.ts_ms, text, source=last.source)]
@@ -253,7 +253,7 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     if not expired:
         return []
     first, last = expired[0], expired[-1]
-    most = _known(interval(w)[0]) or _told_interval(first) or limits.assumed_poll_interval_seconds
+    most = _number_or_none(interval(w)[0]) or _logged_interval(first) or limits.assumed_poll_interval_seconds
     text = f"the client left its group, as its application had not called poll() in time: {quoted(last.text)}"
     if expired[1:]:
         text = f"{len(expired)} times {text}"
@@ -263,14 +263,14 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
 
 def _moments(window: ClientWindow, *signatures: str) -> list[LogEvent]:
     """How often it happened: the client says it in several lines at once."""
-    found: list[LogEvent] = []
+    moments: list[LogEvent] = []
     for event in events(window, *signatures):
-        if not found or event.ts_ms - found[-1].ts_ms > SAME_MOMENT_MS:
-            found.append(event)
-    return found
+        if not moments or event.ts_ms - moments[-1].ts_ms > SAME_MOMENT_MS:
+            moments.append(event)
+    return moments
 
 
-def _told_interval(event: LogEvent) -> float | None:
+def _logged_interval(event: LogEvent) -> float | None:
     return float(event.captures["limitMs"]) / 1000 if "limitMs" in event.captures else None
 
 
@@ -285,7 +285,7 @@ def _refused_commits(window: ClientWindow) -> list[Fact]:
 def _dumped(window: ClientWindow, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
     """Threads of a framework outside poll(), at the same place in dumps far apart, while this client did not poll."""
     earlier: dict[str, tuple[ThreadDump, Thread]] = {}
-    found: dict[str, str] = {}
+    detail: dict[str, str] = {}
     facts: list[Fact] = []
     for dump in window.dumps:
         for thread in dump.threads:
@@ -300,15 +300,15 @@ def _dumped(window: ClientWindow, limits: Thresholds) -> tuple[Mapping[str, str]
                 where = innermost(thread)
                 text = f"'{thread.name}' is in {where}, outside poll(), at the same place as {duration(apart)} before"
                 facts.append(Fact("thread-dump", before.ts_ms, dump.ts_ms, text, source=dump.source))
-                found = {"cause": "handler-hangs", "thread": thread.name, "frame": where}
-    return found, facts
+                detail = {"cause": "handler-hangs", "thread": thread.name, "frame": where}
+    return detail, facts
 
 
 def _cause(window: ClientWindow, w: Windows, stuck: Mapping[str, str], limits: Thresholds) -> str | None:
     if "cause" in stuck:
         return stuck["cause"]
     still_away = w.last("last-poll-seconds-ago")[0]
-    most = _known(interval(w)[0]) or limits.assumed_poll_interval_seconds
+    most = _number_or_none(interval(w)[0]) or limits.assumed_poll_interval_seconds
     if left(w, limits)[0] or still_away >= limits.suspect_share * most:
         return "handler-hangs"
     again = w.grown("rebalance-total")[0] >= limits.min_rebalances_repeats
@@ -318,7 +318,7 @@ def _cause(window: ClientWindow, w: Windows, stuck: Mapping[str, str], limits: T
     return "poll-interval-exceeded"
 
 
-def _known(value: float) -> float | None:
+def _number_or_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
@@ -329,8 +329,8 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """
     w = Windows.of(window)
     away_now = w.max("last-poll-seconds-ago")[0]
-    told = _known(interval(w)[0]) or thresholds.assumed_poll_interval_seconds
-    most = min((window.end_ms - window.start_ms) / 2000, thresholds.suspect_share * told)
+    allowed = _number_or_none(interval(w)[0]) or thresholds.assumed_poll_interval_seconds
+    most = min((window.end_ms - window.start_ms) / 2000, thresholds.suspect_share * allowed)
     rises = w.rises("records-consumed-total")[0] >= w.samples[0] - 1 >= MIN_READINGS - 1
     goes_on = rises if np.isnan(away_now) else away_now < most
     stalls = too_long(w, thresholds)[0] or circling(w, thresholds)[0]

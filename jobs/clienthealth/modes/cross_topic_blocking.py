@@ -123,35 +123,35 @@ def without_fetches(w: Windows, limits: Thresholds) -> Runs:
     return runs.at(runs.seconds >= limits.suspect_blocked_seconds)
 
 
-def full(found: Queues, limits: Thresholds) -> Bools:
+def full(topic_queues: Queues, limits: Thresholds) -> Bools:
     """librdkafka: is the prefetch queue at its limit?"""
-    return found.share >= limits.librdkafka_full_ratio
+    return topic_queues.share >= limits.librdkafka_full_ratio
 
 
-def starving(found: Queues) -> Bools:
+def starving(topic_queues: Queues) -> Bools:
     """librdkafka: is the prefetch queue empty although there is something to fetch?"""
-    empty: Bools = found.share == 0
-    return empty & (found.lag > 0)
+    empty: Bools = topic_queues.share == 0
+    return empty & (topic_queues.lag > 0)
 
 
 def held_up(w: Windows, limits: Thresholds) -> Bools:
     """librdkafka: does the last reading show one topic at its limit and another that starves?"""
-    found = queues(w)
+    of_topics = queues(w)
     culprit, victim = (np.zeros(len(w), np.bool_) for _ in range(2))
-    culprit[found.window[full(found, limits)]] = True
-    victim[found.window[starving(found)]] = True
+    culprit[of_topics.window[full(of_topics, limits)]] = True
+    victim[of_topics.window[starving(of_topics)]] = True
     return culprit & victim & (w.samples >= MIN_READINGS)
 
 
 def without_records(w: Windows, limits: Thresholds) -> Runs:
-    """librdkafka: runs over which nothing was fetched although the application's positions are told."""
+    """librdkafka: runs over which nothing was fetched although the application's positions are reported."""
     runs = w.still("records-consumed-total")
-    told = w.last_knows("position")
-    return runs.at((runs.seconds >= limits.shared_queue_seconds) & told[runs.window])
+    reported = w.last_knows("position")
+    return runs.at((runs.seconds >= limits.shared_queue_seconds) & reported[runs.window])
 
 
 def seconds_away(w: Windows) -> Floats:
-    """Java: how long the application has stayed away from poll(), NaN where it is not told."""
+    """Java: how long the application has stayed away from poll(), NaN where it is not reported."""
     return np.fmax(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
 
 
@@ -164,12 +164,12 @@ def stays_away(w: Windows, limits: Thresholds) -> Bools:
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     """Any of these; the judge looks at the topics."""
     if w.kind != "legacy-consumer":
-        found = held_up(w, thresholds) | stays_away(w, thresholds)
-        found[without_records(w, thresholds).window] = True
-        return found
-    found = np.zeros(len(w), np.bool_)
-    found[without_fetches(w, thresholds).window] = True
-    return found
+        suspected = held_up(w, thresholds) | stays_away(w, thresholds)
+        suspected[without_records(w, thresholds).window] = True
+        return suspected
+    suspected = np.zeros(len(w), np.bool_)
+    suspected[without_fetches(w, thresholds).window] = True
+    return suspected
 
 
 BLIND_QUEUES = "the consumer does not report the queue of each topic (FetchQueueSize)"
@@ -189,12 +189,12 @@ GATE = Gate(blind, suspects)
 
 def _topics(reading: Reading, name: str) -> dict[str, float]:
     """A metric by topic: the largest over the topic's partitions and threads."""
-    found: dict[str, float] = {}
+    by_topic: dict[str, float] = {}
     for topic in reading.topics:
         value = topic.metrics.get(name)
         if value is not None:
-            found[topic.topic] = max(value, found.get(topic.topic, value))
-    return found
+            by_topic[topic.topic] = max(value, by_topic.get(topic.topic, value))
+    return by_topic
 
 
 # --- the old Scala consumer -------------------------------------------------------------------------------------
@@ -211,14 +211,14 @@ def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
     """The longest stretch over which nothing was fetched while one topic's queue was full and others were empty."""
-    told = option(window, CHUNKS[0])
-    limit = told or CHUNKS[1]
+    configured = option(window, CHUNKS[0])
+    limit = configured or CHUNKS[1]
     runs = without_fetches(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
         stood = run(window, "fetch-requests-total", runs.first[at], runs.last[at])
         chunks_of = [_topics(reading, "queue-chunks") for reading in stood.readings[1:]]
         # Where nobody says how long a queue may get, one that stands at some length may be full.
-        least = limit if told else min(limit, 1)
+        least = limit if configured else min(limit, 1)
         at_limit = [t for t in chunks_of[-1] if all(q.get(t, 0) >= least for q in chunks_of)]
         empty = [t for t in chunks_of[-1] if all(q.get(t) == 0 for q in chunks_of)]
         for culprit in at_limit:
@@ -239,8 +239,8 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
 def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, limits: Thresholds) -> bool:
     """Had the topic messages before it was cut off: in this window, or as many that it cannot be idle?"""
     totals = [_topics(r, "messages-total").get(topic) for r in window.readings if r.ts_ms <= start.ts_ms]
-    known = [total for total in totals if total is not None]
-    if any(later > earlier for earlier, later in itertools.pairwise(known)):
+    counted = [total for total in totals if total is not None]
+    if any(later > earlier for earlier, later in itertools.pairwise(counted)):
         return True
     before = _topics(start, "messages-total")
     return before.get(topic, 0.0) > limits.victim_share * before.get(culprit, 0.0)
@@ -282,8 +282,8 @@ def _connector(fetcher: Thread) -> str:
 
 
 def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
-    found = _prefetched(window, w, limits) or _one_queue(window, w, limits) or _slow_poll(window, w, limits)
-    facts, detail = found if found else ([], {})
+    symptom = _prefetched(window, w, limits) or _one_queue(window, w, limits) or _slow_poll(window, w, limits)
+    facts, detail = symptom if symptom else ([], {})
     if facts:
         for event in events(window, *POLL_EXPIRED)[:1]:
             text = "the client logged that its application had not called poll() in time"
@@ -326,10 +326,10 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     runs = without_records(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
         stood = window.readings[runs.first[at] : runs.last[at] + 1]
-        found = handled_alone(stood)
-        if found is None or found[1] * limits.slow_record_seconds > 1:
+        handled = handled_alone(stood)
+        if handled is None or handled[1] * limits.slow_record_seconds > 1:
             continue
-        culprit, rate, starved = found
+        culprit, rate, starved = handled
         text = (
             f"nothing was fetched for {duration(float(runs.seconds[at]))}, while the application handled "
             f"{rate:.1f} records of {culprit} a second and none of {listing(starved)}, which wait"
@@ -374,11 +374,11 @@ def _has_data(topic: TopicReading) -> bool:
 
 
 def _lag(reading: Reading) -> float | None:
-    """How far the consumer is behind: over all partitions, or on the worst where only that is told."""
+    """How far the consumer is behind: over all partitions, or on the worst where only that is reported."""
     by_partition = [t.metrics["records-lag"] for t in reading.topics if "records-lag" in t.metrics]
     worst = reading.get("records-lag-max")
-    told = [sum(by_partition)] if by_partition else []
-    return max([*told, *([] if worst is None else [worst])], default=None)
+    total = [sum(by_partition)] if by_partition else []
+    return max([*total, *([] if worst is None else [worst])], default=None)
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:

@@ -134,11 +134,11 @@ def stalls(w: Windows) -> Stalls:
         # NaN compares false: such a row is not where the highest value was reached.
         reached = np.where(column.values[w.rows] >= highest[w.window_of_row], w.rows.astype(np.float64), np.nan)
         first = w.reduced(np.fmin, reached)
-        known = ~np.isnan(first)
-        since = np.where(known, np.nan_to_num(first), -1).astype(np.int64)
+        counted = ~np.isnan(first)
+        since = np.where(counted, np.nan_to_num(first), -1).astype(np.int64)
         calm = Column(np.where(waiting(w), np.nan, 1.0))
         # After the last high: with records in hand at every reading.
-        held = known & (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) & (w.hi - since > MIN_READINGS - 1)
+        held = counted & (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) & (w.hi - since > MIN_READINGS - 1)
         seconds = np.where(held, (w.ts[w.last_row] - w.ts[since]) / 1000, 0.0) if len(w.ts) else np.zeros(len(w))
         return Stalls(since, seconds)
 
@@ -156,10 +156,10 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
 def troubled(w: Windows, since: Ints) -> Bools:
     """Has anything gone wrong since then: lost or missing connections, no answers, retries, failures?"""
     counters = ("connection-close-total", "record-retry-total", "record-error-total")
-    found: Bools = (w.last("requests-in-flight") > 0) | (w.last("connection-count") == 0)
+    signs: Bools = (w.last("requests-in-flight") > 0) | (w.last("connection-count") == 0)
     for name in counters:
-        found |= grown_since(w, name, since) > 0
-    return found
+        signs |= grown_since(w, name, since) > 0
+    return signs
 
 
 def patience(w: Windows, windows: Ints, limits: Thresholds) -> Floats:
@@ -171,12 +171,12 @@ def patience(w: Windows, windows: Ints, limits: Thresholds) -> Floats:
 def stalled(w: Windows, limits: Thresholds) -> Bools:
     """Do records wait for too long, with a sign of trouble?"""
     since, seconds = stalls(w)
-    found: Bools = (w.samples >= MIN_READINGS) & (seconds >= limits.min_stalled_seconds)
-    some = np.flatnonzero(found)
+    suspected: Bools = (w.samples >= MIN_READINGS) & (seconds >= limits.min_stalled_seconds)
+    some = np.flatnonzero(suspected)
     if len(some):
         long = seconds[some] >= patience(w, some, limits)
-        found[some] = long & troubled(w.at(some), since[some])
-    return found
+        suspected[some] = long & troubled(w.at(some), since[some])
+    return suspected
 
 
 def net(w: Windows) -> Floats:
@@ -198,8 +198,8 @@ def refused(w: Windows, limits: Thresholds) -> Bools:
         return np.zeros(len(w), np.bool_)
     span = (w.ts[w.last_row] - w.ts[np.minimum(w.lo, len(w.ts) - 1)]) / 1000
     lasting = (w.samples >= MIN_READINGS) & (span >= limits.suspect_stalled_seconds)
-    found: Bools = lasting & (failed > 0) & (retried >= failed) & (net(w) <= 0)
-    return found
+    refuses: Bools = lasting & (failed > 0) & (retried >= failed) & (net(w) <= 0)
+    return refuses
 
 
 def frozen(w: Windows, limits: Thresholds) -> Bools:
@@ -308,9 +308,9 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _expiries(expired: Sequence[LogEvent], lasting: bool) -> Fact:
-    told = [_number(event, "records") or 1 for event in expired]
+    records = [_number(event, "records") or 1 for event in expired]
     waited = max((_number(event, "waitMs") for event in expired), default=0)
-    text = f"{'at least ' if expired[1:] else ''}{count(sum(told), 'record')} expired"
+    text = f"{'at least ' if expired[1:] else ''}{count(sum(records), 'record')} expired"
     if waited:
         text += f" after waiting for {duration(waited / 1000)}"
     return Fact(

@@ -129,7 +129,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "bounded": True if cause in BOUNDED or held is not None else None,
         "blocked_seconds": held,
         "waiting_threads": max((int(v) for v in values(window, "waiting-threads")), default=None),
-        "buffer_used_ratio": _known(w.max(used_ratios(w))[0]),
+        "buffer_used_ratio": _number_or_none(w.max(used_ratios(w))[0]),
     }
     return conclude(DEADLOCK, facts, detail, _blindness(window, w, thresholds), doubts=doubts)
 
@@ -176,8 +176,8 @@ def frozen(w: Windows, limits: Thresholds) -> Frozen:
     assumed = np.where(np.isnan(timeout), limits.assumed_request_timeout_seconds, timeout)
     overdue = np.zeros(len(runs), np.bool_)
     overdue[long] = (stood >= assumed * limits.timeout_margin)[long]
-    found = filling | overdue
-    return Frozen(runs.at(found), filling[found], overdue[found], busy_from[found], timeout[found])
+    proven = filling | overdue
+    return Frozen(runs.at(proven), filling[proven], overdue[proven], busy_from[proven], timeout[proven])
 
 
 def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
@@ -228,11 +228,11 @@ def unserved(w: Windows, limits: Thresholds) -> Bools:
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     """Any of these."""
-    found = unserved(w, thresholds)
-    found[frozen(w, thresholds).runs.window] = True
+    suspected = unserved(w, thresholds)
+    suspected[frozen(w, thresholds).runs.window] = True
     if not w.reported("select-total").all():
-        found[without_rate(w, thresholds)[0].window] = True
-    return found
+        suspected[without_rate(w, thresholds)[0].window] = True
+    return suspected
 
 
 BLIND_SELECTOR = "the client counts no selects of its I/O thread (neither select-total nor select-rate)"
@@ -253,55 +253,59 @@ GATE = Gate(blind, suspects)
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    found = frozen(w, limits)
+    blockades = frozen(w, limits)
     facts = [
-        _filling(window, w, found, at, limits) if found.filling[at] else _overdue(window, w, found, at, limits)
-        for at in range(len(found.runs))
+        _filling(window, w, blockades, at, limits)
+        if blockades.filling[at]
+        else _overdue(window, w, blockades, at, limits)
+        for at in range(len(blockades.runs))
     ]
     runs, stuck = without_rate(w, limits)
     facts += [_without_rate(window, w, runs, stuck, at, limits) for at in range(len(runs))]
     return facts + ([_unserved(window)] if unserved(w, limits)[0] else [])
 
 
-def _ended_at(window: ClientWindow, found: Frozen, at: int) -> bool:
+def _ended_at(window: ClientWindow, blockades: Frozen, at: int) -> bool:
     """Did the selector go on after a run?"""
-    return any(r.get("select-total") is not None for r in window.readings[found.runs.last[at] + 1 :])
+    return any(r.get("select-total") is not None for r in window.readings[blockades.runs.last[at] + 1 :])
 
 
 def _held_for(window: ClientWindow, w: Windows, limits: Thresholds) -> float | None:
     """For how many seconds the I/O thread was held at most, where it has come back each time; None where it has not."""
-    found = frozen(w, limits)
-    if not len(found.runs) or not _ended_at(window, found, len(found.runs) - 1):
+    blockades = frozen(w, limits)
+    if not len(blockades.runs) or not _ended_at(window, blockades, len(blockades.runs) - 1):
         return None
-    return round(float(found.runs.seconds.max()), 1)
+    return round(float(blockades.runs.seconds.max()), 1)
 
 
-def _went_on(window: ClientWindow, found: Frozen, at: int) -> str:
-    return "; then it went on, so the blockade was bounded" if _ended_at(window, found, at) else ""
+def _went_on(window: ClientWindow, blockades: Frozen, at: int) -> str:
+    return "; then it went on, so the blockade was bounded" if _ended_at(window, blockades, at) else ""
 
 
-def _filling(window: ClientWindow, w: Windows, found: Frozen, at: int, limits: Thresholds) -> Fact:
-    stood = run(window, "select-total", found.runs.first[at], found.runs.last[at])
-    before, after = (_known(used_ratios(w).values[row]) for row in (found.runs.first[at], found.runs.last[at]))
+def _filling(window: ClientWindow, w: Windows, blockades: Frozen, at: int, limits: Thresholds) -> Fact:
+    stood = run(window, "select-total", blockades.runs.first[at], blockades.runs.last[at])
+    before, after = (
+        _number_or_none(used_ratios(w).values[row]) for row in (blockades.runs.first[at], blockades.runs.last[at])
+    )
     filled = f"from {percent(before)} to {percent(after)}" if before is not None and after is not None else "up"
     return Fact(
         "metric",
         stood.first.ts_ms,
         stood.last.ts_ms,
         f"select-total stood at {stood.first.metrics['select-total']:.0f} for {duration(stood.seconds)} "
-        f"while the buffer filled {filled}{_went_on(window, found, at)}",
+        f"while the buffer filled {filled}{_went_on(window, blockades, at)}",
         direct=stood.seconds >= limits.confirm_frozen_seconds,
         source=stood.last.source,
     )
 
 
-def _overdue(window: ClientWindow, w: Windows, found: Frozen, at: int, limits: Thresholds) -> Fact:
-    stood = run(window, "select-total", found.runs.first[at], found.runs.last[at])
-    since = window.readings[found.busy_from[at]]
-    configured = _known(found.timeout[at])
+def _overdue(window: ClientWindow, w: Windows, blockades: Frozen, at: int, limits: Thresholds) -> Fact:
+    stood = run(window, "select-total", blockades.runs.first[at], blockades.runs.last[at])
+    since = window.readings[blockades.busy_from[at]]
+    configured = _number_or_none(blockades.timeout[at])
     timeout = limits.assumed_request_timeout_seconds if configured is None else configured
     waiting = max(stood.values("waiting-threads"), default=0)
-    used = _known(used_ratios(w).values[found.runs.last[at]])
+    used = _number_or_none(used_ratios(w).values[blockades.runs.last[at]])
     load = [f"{percent(used)} of the buffer in use"] if used is not None else []
     load += [f"{count(waiting, 'thread')} waiting for memory"] if waiting else []
     return Fact(
@@ -311,7 +315,7 @@ def _overdue(window: ClientWindow, w: Windows, found: Frozen, at: int, limits: T
         f"select-total stood at {stood.first.metrics['select-total']:.0f} for "
         f"{duration((stood.last.ts_ms - since.ts_ms) / 1000)} with "
         f"{' and '.join(load)}; request.timeout.ms is {duration(timeout)}{'' if configured else ' by default'}"
-        f"{_went_on(window, found, at)}",
+        f"{_went_on(window, blockades, at)}",
         direct=configured is not None,
         source=stood.last.source,
     )
@@ -320,9 +324,9 @@ def _overdue(window: ClientWindow, w: Windows, found: Frozen, at: int, limits: T
 def _without_rate(window: ClientWindow, w: Windows, runs: Runs, stuck: Column, at: int, limits: Thresholds) -> Fact:
     lo, hi = runs.first[at : at + 1], runs.last[at : at + 1] + 1
     first, last = (window.readings[row[0]] for row in (stuck.first_row(lo, hi), stuck.last_row(lo, hi)))
-    configured = _known(w.option("request.timeout.ms")[0])
+    configured = _number_or_none(w.option("request.timeout.ms")[0])
     short = configured is not None and configured / 1000 <= limits.assumed_request_timeout_seconds
-    used = _known(used_ratios(w).values[stuck.last_row(lo, hi)[0]])
+    used = _number_or_none(used_ratios(w).values[stuck.last_row(lo, hi)[0]])
     waiting = max(run(window, "select-rate", runs.first[at], runs.last[at]).values("waiting-threads"), default=0)
     full = f"{percent(used)} of the buffer in use" if used is not None else "work in the buffer"
     return Fact(
@@ -337,19 +341,19 @@ def _without_rate(window: ClientWindow, w: Windows, runs: Runs, stuck: Column, a
 
 
 def _unserved(window: ClientWindow) -> Fact:
-    told = run(window, "reply-queue")
-    before, *_, after = told.values("reply-queue")
+    reports = run(window, "reply-queue")
+    before, *_, after = reports.values("reply-queue")
     return Fact(
         "metric",
-        told.first.ts_ms,
-        told.last.ts_ms,
+        reports.first.ts_ms,
+        reports.last.ts_ms,
         f"delivery reports that the application has not served rose from {before:,.0f} to {after:,.0f} "
-        f"in {duration(told.seconds)}",
-        source=told.last.source,
+        f"in {duration(reports.seconds)}",
+        source=reports.last.source,
     )
 
 
-def _known(value: float) -> float | None:
+def _number_or_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 

@@ -101,9 +101,9 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         return Verdict(NOT_CLOSED, "unknown", reason="the client still reports")
     readings = _before_the_end(window)
     pending = _pending(readings[-1]) if readings else None
-    said = events(window, TERMINATING)
-    if said:
-        return conclude(NOT_CLOSED, [_told(said[-1])], _terminated(said[-1]))
+    terminating = events(window, TERMINATING)
+    if terminating:
+        return conclude(NOT_CLOSED, [_terminating(terminating[-1])], _terminated(terminating[-1]))
     forced = _forced(window)
     if forced and (forced.signature == "records-aborted" or _waited(window)):
         fact = Fact("log", forced.ts_ms, forced.ts_ms, f"the client logged {quoted(forced.text)}", True, forced.source)
@@ -187,7 +187,7 @@ def _loss(pending: _Pending | None) -> dict[str, Any]:
     return loss
 
 
-def _told(event: LogEvent) -> Fact:
+def _terminating(event: LogEvent) -> Fact:
     text = (
         f"librdkafka logged that it ended with {count(float(event.captures.get('records', 0)), 'record')} undelivered"
     )

@@ -131,29 +131,29 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[tuple[T
     Threads that dumps far apart find there wait, whatever else is sent, if the process has no other producer. Where
     the newest dump finds nobody any more, those before went on.
     """
-    found = [
+    waiting = [
         (dump, thread)
         for dump in window.dumps
         for thread in dump.threads
         if has_frame(thread, WAIT_FRAME) and not is_network_thread(thread)
     ]
-    if not found or not any(dump is window.dumps[-1] for dump, _ in found):
+    if not waiting or not any(dump is window.dumps[-1] for dump, _ in waiting):
         return []
-    stay = {t.name for d, t in found if any(t.name == u.name and e.ts_ms - d.ts_ms >= STAYS_MS for e, u in found)}
+    stay = {t.name for d, t in waiting if any(t.name == u.name and e.ts_ms - d.ts_ms >= STAYS_MS for e, u in waiting)}
     alone = all(sum(map(is_network_thread, dump.threads)) < 2 for dump in window.dumps)
     unsent = limits.min_unsent_seconds
-    return [(d, t) for d, t in found if _stands(window, w, d.ts_ms, unsent) or (alone and t.name in stay)]
+    return [(d, t) for d, t in waiting if _stands(window, w, d.ts_ms, unsent) or (alone and t.name in stay)]
 
 
 def _stands(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> bool:
     """Was nothing sent for so long around a moment, nor after it, as far as is counted; or did sends fail?"""
-    known = [(r.ts_ms, v) for r in window.readings if (v := r.get("record-send-total")) is not None]
-    if not known or w.rose("record-error-total")[0]:
+    sent_totals = [(r.ts_ms, v) for r in window.readings if (v := r.get("record-send-total")) is not None]
+    if not sent_totals or w.rose("record-error-total")[0]:
         return True
-    before = [v for ts, v in known if ts <= ts_ms]
-    sent = before[-1] if before else known[0][1]
-    same = [ts for ts, v in known if v == sent]
-    return known[-1][1] == sent and (max(ts_ms, same[-1]) - min(ts_ms, same[0])) / 1000 >= seconds
+    before = [v for ts, v in sent_totals if ts <= ts_ms]
+    sent = before[-1] if before else sent_totals[0][1]
+    same = [ts for ts, v in sent_totals if v == sent]
+    return sent_totals[-1][1] == sent and (max(ts_ms, same[-1]) - min(ts_ms, same[0])) / 1000 >= seconds
 
 
 def _doubts(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
@@ -162,8 +162,8 @@ def _doubts(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]
     if not lines or (sends and not topics):
         return []
     last = lines[-1]
-    told = f"the brokers answer {_error(last)} for topic {last.captures.get('topic')}"
-    text = f"{told}, and {'other records are sent' if sends else 'nothing tells whether a caller waits for it'}"
+    answer = f"the brokers answer {_error(last)} for topic {last.captures.get('topic')}"
+    text = f"{answer}, and {'other records are sent' if sends else 'nothing tells whether a caller waits for it'}"
     return [Fact("log", lines[0].ts_ms, last.ts_ms, text, source=last.source)]
 
 
@@ -267,17 +267,17 @@ def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
 
     Seen over the readings that count failed sends: what is in the buffer stays the same and no thread waits for it.
     """
-    found = np.zeros(len(w), np.int8)
-    told = w.count("record-error-total") >= MIN_READINGS
-    failed = told & (w.grown("record-error-total") >= limits.min_failed_sends) & ~w.rose("record-send-total")
+    why_failing = np.zeros(len(w), np.int8)
+    counted = w.count("record-error-total") >= MIN_READINGS
+    failed = counted & (w.grown("record-error-total") >= limits.min_failed_sends) & ~w.rose("record-send-total")
     some = np.flatnonzero(failed)
     if len(some):
         sub = w.at(some)
         why = _metadata(sub, limits)
         # Fresh metadata and records in the buffer: they wait for their broker, see delivery-stalled.
         why[(why == RENEWED) & (sub.max(_used(sub)) > 0)] = 0
-        found[some] = np.where(_buffer_unchanged(sub), why, 0)
-    return found
+        why_failing[some] = np.where(_buffer_unchanged(sub), why, 0)
+    return why_failing
 
 
 def _while_counted(w: Windows, values: Floats) -> Column:
@@ -291,10 +291,10 @@ def _used(w: Windows) -> Column:
 
 def _buffer_unchanged(w: Windows) -> Bools:
     used = _used(w)
-    known = w.count(used)
-    same = (known == w.count("record-error-total")) & (w.min(used) == w.max(used))
+    reported = w.count(used)
+    same = (reported == w.count("record-error-total")) & (w.min(used) == w.max(used))
     waiting = w.max(_while_counted(w, w.col("waiting-threads"))) > 0
-    unchanged: Bools = ((known == 0) | same) & ~waiting
+    unchanged: Bools = ((reported == 0) | same) & ~waiting
     return unchanged
 
 
@@ -302,10 +302,10 @@ def _metadata(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     readings = w.count("record-error-total")
     age, connections = w.col("metadata-age"), w.col("connection-count")
     ages = _while_counted(w, _young(age).values)
-    told = w.count(ages)
-    renewed = (told == readings) & (w.max(ages) <= limits.fresh_metadata_seconds)
+    reported = w.count(ages)
+    renewed = (reported == readings) & (w.max(ages) <= limits.fresh_metadata_seconds)
     disconnected = w.count(_while_counted(w, np.where(connections == 0, 0.0, np.nan))) == readings
-    return np.select([told == 0, renewed, disconnected], [NEVER, RENEWED, DISCONNECTED], 0).astype(np.int8)
+    return np.select([reported == 0, renewed, disconnected], [NEVER, RENEWED, DISCONNECTED], 0).astype(np.int8)
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
@@ -340,13 +340,13 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     why = failing(w, limits)[0]
     if not why:
         return []
-    told = run(window, "record-error-total")
-    before, *_, after = told.values("record-error-total")
+    failing_run = run(window, "record-error-total")
+    before, *_, after = failing_run.values("record-error-total")
     text = (
-        f"{count(after - before, 'send')} failed and none went out in {duration(told.seconds)}, "
-        f"with the buffer unchanged; {_metadata_words(why, told.values('metadata-age'))}"
+        f"{count(after - before, 'send')} failed and none went out in {duration(failing_run.seconds)}, "
+        f"with the buffer unchanged; {_metadata_words(why, failing_run.values('metadata-age'))}"
     )
-    return [Fact("metric", told.first.ts_ms, told.last.ts_ms, text, source=told.last.source)]
+    return [Fact("metric", failing_run.first.ts_ms, failing_run.last.ts_ms, text, source=failing_run.last.source)]
 
 
 def _metadata_words(why: int, ages: list[float]) -> str:
@@ -354,8 +354,8 @@ def _metadata_words(why: int, ages: list[float]) -> str:
         return "the producer has never received metadata"
     if why == RENEWED:
         return f"metadata was renewed before every reading (never older than {duration(max(ages))})"
-    known = [age for age in ages if age < NEVER_SECONDS]
-    return f"no connection is open and metadata is {duration(known[-1])} old"
+    received = [age for age in ages if age < NEVER_SECONDS]
+    return f"no connection is open and metadata is {duration(received[-1])} old"
 
 
 def _cause(
@@ -374,16 +374,16 @@ def _cause(
         denied = bool(lines) and _error(lines[-1]) == DENIED
         return "topic-denied" if denied else "topic-missing", {"topic": topic}
     if events(window, *UNREACHABLE):
-        told = [*events(window, "producer-config"), *events(window, *UNREACHABLE)]
-        known = next((a for e in reversed(told) if (a := e.captures.get("address"))), None)
-        return "cluster-unreachable", {"bootstrap": known.strip("[]/")} if known else {}
+        addressed = [*events(window, "producer-config"), *events(window, *UNREACHABLE)]
+        address = next((a for e in reversed(addressed) if (a := e.captures.get("address"))), None)
+        return "cluster-unreachable", {"bootstrap": address.strip("[]/")} if address else {}
     ages = values(window, "metadata-age")
-    known_topic = {"topic": named[-1]} if named else {}
+    named_topic = {"topic": named[-1]} if named else {}
     if ages and ages[-1] < NEVER_SECONDS and max(ages) <= 60:
-        return "topic-missing", known_topic
+        return "topic-missing", named_topic
     if window.readings and (not ages or ages[-1] >= NEVER_SECONDS):
-        return "cluster-unreachable", known_topic
-    return "unknown", known_topic
+        return "cluster-unreachable", named_topic
+    return "unknown", named_topic
 
 
 def _longest_block(failures: list[LogEvent], waits: list[tuple[ThreadDump, Thread]]) -> float | None:

@@ -188,7 +188,7 @@ class _Task:
 
     def _logs(self, read: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
         from clienthealth.decode import decode_logs
-        from clienthealth.logs.events import said
+        from clienthealth.logs.events import events_and_dumps
 
         times[:] = read.arrived
         todo = read.lines_to_decode(self.pattern)[::-1]
@@ -201,7 +201,7 @@ class _Task:
                 alike = alike[:1]
             for line in decoded.lines:
                 service, place, instance = _process(line.client)
-                events, dumps = said(line, record.source)
+                events, dumps = events_and_dumps(line, record.source)
                 for event in events:
                     self.packer.log_entry(service, place, instance, event=event, repeats=len(alike))
                 for dump in dumps:
