@@ -16,7 +16,7 @@ from pathlib import Path
 
 from clienthealth.configuration import load
 from clienthealth.mbeans import Process
-from clienthealth.platform.stopping import told_to_stop
+from clienthealth.platform.stopping import stop_event
 from clienthealth.settings import Settings
 from clienthealth_exporters.jvm.ecs import log_record
 from clienthealth_exporters.publish import Publisher
@@ -84,7 +84,7 @@ class Shipper:
 
 def main(files: Path, settings: Settings) -> int:
     """Ship until SIGTERM or Ctrl-C."""
-    stop = told_to_stop()
+    stop = stop_event()
     publisher = Publisher.to(settings, "kafka-health-shipper", compression_type="gzip")
     try:
         Shipper(files, publisher, settings.topics.logs[0]).run(stop)

@@ -25,7 +25,7 @@ from clienthealth.configuration import load
 from clienthealth.errors import InputError, ServiceError, SettingsError
 from clienthealth.model.clients import escaped
 from clienthealth.platform import kafka
-from clienthealth.platform.stopping import told_to_stop
+from clienthealth.platform.stopping import stop_event
 from clienthealth.settings import Settings
 from clienthealth_exporters.groups.reader import GroupReader, GroupsReading
 from clienthealth_exporters.groups.snapshots import Snapshots
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.once:
         # All are read, and then it is told whether one failed.
         return max([once(cluster, as_json=args.json) for cluster in clusters(settings)])
-    serve(settings, told_to_stop())
+    serve(settings, stop_event())
     return 0
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from clienthealth.errors import InputError, SettingsError
 from clienthealth.mbeans import GROUP_OPTION, PATTERNS, Process, process, snapshots
 from clienthealth.model.metrics import CONFIG_OPTIONS
-from clienthealth.platform.stopping import told_to_stop
+from clienthealth.platform.stopping import stop_event
 from clienthealth.settings import Settings
 from clienthealth_exporters.jvm.ecs import dump_record
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Read until SIGTERM or Ctrl-C; 1 if records could not be delivered at the end."""
     given = [Target.parse(text) for text in (*settings.jvm.targets, *args.target)]
     targets = Targets(given, args.targets_file)
-    stop = told_to_stop()
+    stop = stop_event()
     publisher = Publisher.to(settings, "kafka-health-jvm", compression_type="gzip")
     try:
         Exporter(settings, targets, publisher).run(stop)

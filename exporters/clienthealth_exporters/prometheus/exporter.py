@@ -20,7 +20,7 @@ from http import HTTPStatus
 
 from clienthealth.platform import html_page
 from clienthealth.platform.compressed_pages import Packed, Page
-from clienthealth.platform.stopping import told_to_stop
+from clienthealth.platform.stopping import stop_event
 from clienthealth.platform.web import Request, Response, Server
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus import exposition, runbook_pages, services, status_page
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Serve until SIGTERM or Ctrl-C. Raises ServiceError where the port is taken."""
     given = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
     settings = replace(settings, prometheus=replace(settings.prometheus, **given))
-    stop = told_to_stop()
+    stop = stop_event()
     states = States(settings)
     topic = HealthTopic(settings, states.put)
     with Server(

@@ -41,15 +41,15 @@ OF_A_CHECKOUT = frozenset({"grafana_client", "grafana_foundation_sdk", "hypothes
 @functools.cache
 def commands() -> Mapping[str, str]:
     """Name and one-line help of every command, read from the modules' sources without importing them."""
-    found = {}
+    helps = {}
     for module in pkgutil.iter_modules(__path__):
         if module.name.startswith("_"):
             continue
         tree = ast.parse(resources.files(__name__).joinpath(f"{module.name}.py").read_text("utf-8"))
         for node in tree.body:
             if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "HELP":
-                found[module.name.replace("_", "-")] = ast.literal_eval(node.value)
-    return found
+                helps[module.name.replace("_", "-")] = ast.literal_eval(node.value)
+    return helps
 
 
 def parser_for(name: str | None) -> argparse.ArgumentParser:

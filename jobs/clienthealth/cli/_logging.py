@@ -37,15 +37,15 @@ class _Repeated(logging.Filter):
     def __init__(self, library: str) -> None:
         super().__init__()
         self._of_library = logging.Filter(library)
-        self._said: dict[str, float] = {}
+        self._logged: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         if not self._of_library.filter(record):
             return True
         text = re.sub(r"\d+", "", record.getMessage())
-        known = self._said.get(text)
-        if known is not None and record.created - known < QUIET_SECONDS:
+        last_logged = self._logged.get(text)
+        if last_logged is not None and record.created - last_logged < QUIET_SECONDS:
             return False
-        self._said = {said: at for said, at in self._said.items() if record.created - at < QUIET_SECONDS}
-        self._said[text] = record.created
+        self._logged = {message: at for message, at in self._logged.items() if record.created - at < QUIET_SECONDS}
+        self._logged[text] = record.created
         return True

@@ -30,8 +30,8 @@ def run(args: argparse.Namespace) -> int:
     mode = modes().get(args.mode)
     if mode is None:
         raise InputError(f"there is no failure mode '{args.mode}'; known are {', '.join(modes())}")
-    found = explanation(mode, load(args.config).modes.get(mode.id, {}))
-    print(json.dumps(found, indent=2, ensure_ascii=False) if args.json else text(found))
+    explained = explanation(mode, load(args.config).modes.get(mode.id, {}))
+    print(json.dumps(explained, indent=2, ensure_ascii=False) if args.json else text(explained))
     return 0
 
 
@@ -58,23 +58,29 @@ def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
-def text(found: Mapping[str, Any]) -> str:
+def text(explained: Mapping[str, Any]) -> str:
     """The explanation for a person, 80 columns wide."""
-    judged = "when the client has gone" if found["absence"] else "while the client reports"
-    lines = [found["title"], "=" * len(found["title"]), "", _paragraph(found["summary"]), _paragraph(found["impact"])]
-    lines += ["", "What to do", _paragraph(found["action"], "  ")]
+    judged = "when the client has gone" if explained["absence"] else "while the client reports"
+    lines = [
+        explained["title"],
+        "=" * len(explained["title"]),
+        "",
+        _paragraph(explained["summary"]),
+        _paragraph(explained["impact"]),
+    ]
+    lines += ["", "What to do", _paragraph(explained["action"], "  ")]
     lines += ["", "How it comes about, and how it is told"]
-    for part in found["background"]:
+    for part in explained["background"]:
         lines += [_paragraph(part, "  "), ""]
-    lines += ["Not to be confused with", *(_paragraph(other, "  - ") for other in found["confused_with"])]
+    lines += ["Not to be confused with", *(_paragraph(other, "  - ") for other in explained["confused_with"])]
     lines += ["", "Thresholds in force"]
-    for limit in found["thresholds"]:
+    for limit in explained["thresholds"]:
         changed = "" if limit["value"] == limit["default"] else f" (set; the default is {limit['default']:g})"
         lines += [f"  {limit['name']} = {limit['value']:g}{changed}", _paragraph(limit["reason"], "      ")]
-    lines += ["", "Evidence", _paragraph(f"{', '.join(found['evidence'])}; judged {judged}", "  ")]
-    if found["log_lines"]:
-        lines += ["", "Log lines that are looked for", _paragraph(", ".join(found["log_lines"]), "  ")]
-    lines += ["", _paragraph(f"Befalls: {', '.join(found['kinds'])}. Id: {found['id']}.")]
+    lines += ["", "Evidence", _paragraph(f"{', '.join(explained['evidence'])}; judged {judged}", "  ")]
+    if explained["log_lines"]:
+        lines += ["", "Log lines that are looked for", _paragraph(", ".join(explained["log_lines"]), "  ")]
+    lines += ["", _paragraph(f"Befalls: {', '.join(explained['kinds'])}. Id: {explained['id']}.")]
     return "\n".join(lines)
 
 

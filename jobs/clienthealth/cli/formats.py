@@ -52,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--limit must be at least 1")
     settings = load(args.config)
     records = rejected = 0
-    for name, stream, found in (*_of_topics(args.topic, args, settings), *_of_files(args.paths, args)):
-        result = survey(found, stream, settings, int(time.time() * 1000))
+    for name, stream, raw_records in (*_of_topics(args.topic, args, settings), *_of_files(args.paths, args)):
+        result = survey(raw_records, stream, settings, int(time.time() * 1000))
         records += result.records
         rejected += result.rejected
         _print(_row(name, result) if args.json else _text(name, result))
@@ -90,18 +90,18 @@ def _of_files(paths: Sequence[Path], args: argparse.Namespace) -> Iterator[tuple
     files: dict[tuple[str, str], tuple[Stream | None, list[RawRecord]]] = {}
     for record in read(paths):
         stream = None if record.stream == "any" else record.stream
-        _, found = files.setdefault((record.service, record.file), (args.stream or stream, []))
-        if len(found) < args.limit:
+        _, raw_records = files.setdefault((record.service, record.file), (args.stream or stream, []))
+        if len(raw_records) < args.limit:
             whose = {"service": record.service.encode(), "instance": record.instance.encode()}
             source = Source(record.file, NO_PARTITION, record.offset)
-            found.append(RawRecord(record.value, source, record.ts_ms or now_ms, headers=whose))
-    for (_, name), (stream, found) in files.items():
-        yield name, stream, found
+            raw_records.append(RawRecord(record.value, source, record.ts_ms or now_ms, headers=whose))
+    for (_, name), (stream, raw_records) in files.items():
+        yield name, stream, raw_records
 
 
 def _row(name: str, result: Survey) -> str:
     formats: dict[str, Any] = {
-        fmt: {**vars(found), "clients": len(found.clients)} for fmt, found in result.formats.items()
+        fmt: {**vars(counts), "clients": len(counts.clients)} for fmt, counts in result.formats.items()
     }
     rejects = [
         {
@@ -113,34 +113,34 @@ def _row(name: str, result: Survey) -> str:
         }
         for reason, reject in result.rejects.items()
     ]
-    said = {"source": name, "records": result.records, "rejected": result.rejected}
-    return json.dumps({**said, "formats": formats, "rejects": rejects}, ensure_ascii=False)
+    row = {"source": name, "records": result.records, "rejected": result.rejected}
+    return json.dumps({**row, "formats": formats, "rejects": rejects}, ensure_ascii=False)
 
 
 def _text(name: str, result: Survey) -> str:
     from clienthealth.model.wording import count_of
 
     lines = [f"{name}: {count_of(result.records, 'record')}, {result.rejected:,} rejected"]
-    for fmt, found in sorted(result.formats.items(), key=lambda item: -item[1].records):
+    for fmt, counts in sorted(result.formats.items(), key=lambda item: -item[1].records):
         parts = [
             count_of(value, *words)
             for value, words in (
-                (found.readings, ("reading",)),
-                (len(found.clients), ("client",)),
-                (found.lines, ("log line",)),
-                (found.events, ("event of Kafka clients", "events of Kafka clients")),
-                (found.dumps, ("thread dump",)),
+                (counts.readings, ("reading",)),
+                (len(counts.clients), ("client",)),
+                (counts.lines, ("log line",)),
+                (counts.events, ("event of Kafka clients", "events of Kafka clients")),
+                (counts.dumps, ("thread dump",)),
             )
             if value
         ]
-        lines.append(f"  {found.records:>9,}  {fmt}: {', '.join(parts)}")
+        lines.append(f"  {counts.records:>9,}  {fmt}: {', '.join(parts)}")
     for reason, reject in sorted(result.rejects.items(), key=lambda item: -item[1].records):
         why = f"{reason} ({reject.detail})" if reject.detail else reason
-        lines.append(f"  {reject.records:>9,}  REJECTED {why}; the first: {_place(name, reject.first)}")
+        lines.append(f"  {reject.records:>9,}  REJECTED {why}; the first: {_position(name, reject.first)}")
     return "\n".join(lines)
 
 
-def _place(name: str, at: Source) -> str:
+def _position(name: str, at: Source) -> str:
     """Where a record stands: its offset on a topic, its line in a file."""
     return f"partition {at.partition}, offset {at.offset}" if at.partition >= 0 else f"line {at.offset + 1} of {name}"
 

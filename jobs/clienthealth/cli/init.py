@@ -98,18 +98,18 @@ def _answers(args: argparse.Namespace) -> Answers:
         raise SettingsError("--bootstrap-servers is missing, and nobody is there to be asked")
     servers = args.bootstrap_servers or _ask("Brokers (host:port, comma separated)", "")
     protocol = args.security_protocol or (_ask("Security protocol", "PLAINTEXT", PROTOCOLS) if asks else "PLAINTEXT")
-    known: dict[str, Any] = {}
+    login: dict[str, Any] = {}
     if protocol.startswith("SASL_"):
         chosen = args.sasl_mechanism or (_ask("SASL mechanism", "SCRAM-SHA-512", tuple(LOGIN_MODULES)) if asks else "")
-        known["mechanism"] = chosen or "SCRAM-SHA-512"
-        known["username"] = args.username or (_ask("User", "") if asks else "")
-        known["password"] = _password(args.password_file) if args.password_file else getpass() if asks else ""
+        login["mechanism"] = chosen or "SCRAM-SHA-512"
+        login["username"] = args.username or (_ask("User", "") if asks else "")
+        login["password"] = _password(args.password_file) if args.password_file else getpass() if asks else ""
     if protocol.endswith("SSL"):
-        known["ca_file"] = args.ca_file or (_ask("PEM file of the authority (empty: the system's)", "") if asks else "")
-        known["client_file"] = args.client_file or ""
+        login["ca_file"] = args.ca_file or (_ask("PEM file of the authority (empty: the system's)", "") if asks else "")
+        login["client_file"] = args.client_file or ""
     default = TopicSettings()
     topics = TopicSettings(tuple(args.metrics_topic or default.metrics), tuple(args.logs_topic or default.logs))
-    return Answers(servers, protocol, topics=topics, **known)
+    return Answers(servers, protocol, topics=topics, **login)
 
 
 def _ask(what: str, default: str, choices: tuple[str, ...] = ()) -> str:

@@ -20,8 +20,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print every mode with one sentence each."""
-    known = list(modes().values())
-    print(json.dumps([entry(mode) for mode in known], indent=2) if args.json else table(known))
+    all_modes = list(modes().values())
+    print(json.dumps([entry(mode) for mode in all_modes], indent=2) if args.json else table(all_modes))
     return 0
 
 
@@ -37,10 +37,10 @@ def entry(mode: Mode) -> dict[str, object]:
     }
 
 
-def table(known: list[Mode]) -> str:
+def table(all_modes: list[Mode]) -> str:
     """One block per mode: its id, whom it befalls, and its sentence."""
     blocks = []
-    for mode in known:
+    for mode in all_modes:
         kinds = ", ".join(sorted(mode.kinds))
         text = textwrap.fill(mode.summary, COLUMNS, initial_indent="  ", subsequent_indent="  ")
         blocks.append(f"{mode.id}  ({kinds})\n{text}")

@@ -64,12 +64,12 @@ def _supervised(config: str | None) -> int:
     command = [sys.executable, "-m", "clienthealth.cli", "monitor", "--once", *(["--config", config] if config else [])]
     stop, job = threading.Event(), _Job()
 
-    def told(number: int, _: object) -> None:
+    def stop_job(number: int, _: object) -> None:
         stop.set()
         job.signal(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, told)
+        signal.signal(number, stop_job)
     wait, code = FIRST_WAIT, 0
     while True:
         begun = time.monotonic()

@@ -70,8 +70,8 @@ def in_order(records: list[RawRecord]) -> list[tuple[int, RawRecord]]:
     timed = []
     last: int | None = None
     for record in records:
-        found = time_of(record.value)
-        last = found if found is not None else last
+        own_time = time_of(record.value)
+        last = own_time if own_time is not None else last
         timed.append((last, record))
     first = min((ts for ts, _ in timed if ts is not None), default=0)
     return sorted(((first if ts is None else ts, record) for ts, record in timed), key=lambda pair: pair[0])

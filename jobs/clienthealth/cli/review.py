@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from clienthealth.platform.places import inside
+from clienthealth.platform.locations import inside
 
 HELP = "write the reliability review of a week (or of any stretch of time) from the history"
 

@@ -60,16 +60,16 @@ def _topics(settings: Settings, client: KafkaAdminClient) -> Iterator[Finding]:
     topics = settings.topics
     inputs = (*topics.metrics, *topics.logs)
     ours = {topic.name: topic for topic in (*wanted.inputs(topics), *wanted.outputs(topics))}
-    known = {topic["name"]: topic for topic in client.describe_topics()}
+    existing = {topic["name"]: topic for topic in client.describe_topics()}
     for name in dict.fromkeys((*inputs, topics.health, topics.rejects)):
         about = f"topic {name}"
-        if name not in known:
+        if name not in existing:
             command = ours[name].command(settings.kafka.bootstrap_servers)
             text = f"It does not exist, or this user may not see it. 'kafka-health init' creates it, or: {command}"
             yield Finding(about, "failed", text)
             continue
         rights = {"READ"} if name in inputs else {"WRITE"} | ({"READ"} if name == topics.health else set())
-        yield from _rights(about, known[name], rights)
+        yield from _rights(about, existing[name], rights)
         config = _config(client, name)
         if not config:
             text = "This user may not read its configuration; to have it checked, grant DescribeConfigs."
@@ -81,7 +81,7 @@ def _topics(settings: Settings, client: KafkaAdminClient) -> Iterator[Finding]:
         yield codecs.of_topic(about, config.get("compression.type", "producer"))
     streams: dict[str, Stream] = {**dict.fromkeys(topics.metrics, "metrics"), **dict.fromkeys(topics.logs, "logs")}
     for name, stream in streams.items():
-        if name in known:
+        if name in existing:
             yield from _records(settings, name, stream)
 
 
@@ -126,8 +126,8 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
     except KafkaError as failed:
         yield Finding(about, "warning", f"Groups could not be looked at: {type(failed).__name__}: {failed}.")
         return
-    told = not error and isinstance(allowed, list)
-    if GroupAuthorizationFailedError.__name__ in error or (told and not {"READ", "ALL"} & set(allowed or ())):
+    authorised = not error and isinstance(allowed, list)
+    if GroupAuthorizationFailedError.__name__ in error or (authorised and not {"READ", "ALL"} & set(allowed or ())):
         yield Finding(
             about,
             "failed",
@@ -136,7 +136,7 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
         )
     else:
         # Of a group that is not there yet, brokers say no more than that one may ask.
-        yield Finding(about, "ok", f"This user may {'read in' if told else 'look at'} groups named {READERS}….")
+        yield Finding(about, "ok", f"This user may {'read in' if authorised else 'look at'} groups named {READERS}….")
     try:
         seen = client.list_groups()
     except AuthorizationError as error:
@@ -158,8 +158,8 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
 def _config(client: KafkaAdminClient, topic: str) -> Mapping[str, str]:
     names = ("cleanup.policy", "retention.ms", "compression.type")
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys(names))
-    found = client.describe_configs([resource], config_filter="all")
-    return {key: str(value["value"]) for key, value in found["topic"][topic].items()}
+    configs = client.describe_configs([resource], config_filter="all")
+    return {key: str(value["value"]) for key, value in configs["topic"][topic].items()}
 
 
 def _policy(about: str, config: Mapping[str, str], compacted: bool) -> Finding:

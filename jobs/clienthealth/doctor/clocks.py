@@ -25,7 +25,7 @@ DELAY_WARNING_SECONDS = 30.0
 NAMED = 3
 
 
-class Told(NamedTuple):
+class ReadingClock(NamedTuple):
     """What a reading says of time: whose it is, its own time against ours, and against Kafka's (seconds, + ahead)."""
 
     client: str
@@ -38,20 +38,20 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     if not records:
         yield Finding(ABOUT, "skipped", f"{topic} has no records yet, so clocks cannot be compared.")
         return
-    told = list(_told(settings, records, time.time()))
-    if not told:
+    reading_clocks = list(_reading_clocks(settings, records, time.time()))
+    if not reading_clocks:
         yield Finding(ABOUT, "skipped", f"None of the newest {len(records)} records of {topic} tells a reading's time.")
         return
-    yield from judged(topic, told, settings.monitor.future_seconds)
+    yield from judged(topic, reading_clocks, settings.monitor.future_seconds)
 
 
-def judged(topic: str, told: Iterable[Told], future_seconds: float) -> Iterator[Finding]:
+def judged(topic: str, reading_clocks: Iterable[ReadingClock], future_seconds: float) -> Iterator[Finding]:
     """What the times of readings say of their clients' clocks."""
     ahead: dict[str, float] = {}
     behind: dict[str, float] = {}
-    for found in told:
-        ahead[found.client] = max(found.ahead, ahead.get(found.client, found.ahead))
-        behind[found.client] = min(found.behind_sent, behind.get(found.client, found.behind_sent))
+    for reading in reading_clocks:
+        ahead[reading.client] = max(reading.ahead, ahead.get(reading.client, reading.ahead))
+        behind[reading.client] = min(reading.behind_sent, behind.get(reading.client, reading.behind_sent))
     rejected = {client: by for client, by in ahead.items() if by > future_seconds}
     early = {client: by for client, by in ahead.items() if SKEW_WARNING_SECONDS < by <= future_seconds}
     late = {client: by for client, by in behind.items() if by > DELAY_WARNING_SECONDS}
@@ -85,11 +85,11 @@ def _worst(skews: dict[str, float]) -> str:
     return named + (f" and {len(order) - NAMED} clients more" if len(order) > NAMED else "")
 
 
-def _told(settings: Settings, records: Iterable[RawRecord], now: float) -> Iterator[Told]:
+def _reading_clocks(settings: Settings, records: Iterable[RawRecord], now: float) -> Iterator[ReadingClock]:
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
     for record in records:
         for snapshot in decode_metrics(record, anytime, int(now * 1000)).snapshots:
             if snapshot.ts_ms is not None:
                 who = snapshot.client
                 name = "/".join(part for part in (who.service, who.instance, who.client_id) if part)
-                yield Told(name, snapshot.ts_ms / 1000 - now, (record.ts_ms - snapshot.ts_ms) / 1000)
+                yield ReadingClock(name, snapshot.ts_ms / 1000 - now, (record.ts_ms - snapshot.ts_ms) / 1000)

@@ -19,21 +19,23 @@ ABOUT = "limits"
 def limits(settings: Settings) -> Iterator[Finding]:
     """What bounds the monitor, and whether it is reached."""
     chosen = {limit: getattr(settings.monitor, f"max_{limit.replace('-', '_')}") for limit in LIMITS}
-    told = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
+    at_most = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
     if not settings.monitor.metrics_port:
-        yield Finding(ABOUT, "skipped", f"At most: {told}. Its metrics are off ([monitor] metrics_port), so no counts.")
+        yield Finding(
+            ABOUT, "skipped", f"At most: {at_most}. Its metrics are off ([monitor] metrics_port), so no counts."
+        )
         return
     url = f"http://{settings.monitor.metrics_host}:{settings.monitor.metrics_port}/metrics"
     try:
-        found = _read(url)
+        values = _read(url)
     except (OSError, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        yield Finding(ABOUT, "skipped", f"At most: {told}. The monitor does not answer at {url}: {reason}.")
+        yield Finding(ABOUT, "skipped", f"At most: {at_most}. The monitor does not answer at {url}: {reason}.")
         return
-    clients = found.get(("state_rows", ""), 0)
-    yield Finding(ABOUT, "ok", f"At most: {told}. The monitor keeps {clients:,.0f} clients now.")
+    clients = values.get(("state_rows", ""), 0)
+    yield Finding(ABOUT, "ok", f"At most: {at_most}. The monitor keeps {clients:,.0f} clients now.")
     for limit in LIMITS:
-        left_out = found.get(("left_out_total", limit), 0)
+        left_out = values.get(("left_out_total", limit), 0)
         if left_out:
             name = f"max_{limit.replace('-', '_')}"
             yield Finding(
@@ -42,7 +44,7 @@ def limits(settings: Settings) -> Iterator[Finding]:
                 f"The limit on {limit.replace('-', ' ')} ({chosen[limit]:,}) has left out {left_out:,.0f} since the "
                 f"monitor started. Find out who sends so much, or raise [monitor] {name}.",
             )
-    skewed = found.get(("skewed_clients", ""), 0)
+    skewed = values.get(("skewed_clients", ""), 0)
     if skewed:
         yield Finding(
             "clock",

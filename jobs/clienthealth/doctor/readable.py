@@ -13,19 +13,19 @@ from clienthealth.settings import Settings
 
 def records_readable(settings: Settings, topic: str, stream: Stream, records: Sequence[RawRecord]) -> Iterator[Finding]:
     """What the records are, and why those are rejected that are. Raises ServiceError: a schema registry is away."""
-    found = survey(records, stream, settings, int(time.time() * 1000))
-    if not found.records:
+    result = survey(records, stream, settings, int(time.time() * 1000))
+    if not result.records:
         return
     about = f"topic {topic}"
-    if found.formats:
-        told = ", ".join(f"{of.records:,} {name}" for name, of in found.formats.items())
-        yield Finding(about, "ok", f"Of its newest {found.records:,} records can be read: {told}.")
-    for reason, reject in found.rejects.items():
+    if result.formats:
+        formats = ", ".join(f"{of.records:,} {name}" for name, of in result.formats.items())
+        yield Finding(about, "ok", f"Of its newest {result.records:,} records can be read: {formats}.")
+    for reason, reject in result.rejects.items():
         why = f"{reason}: {reject.detail}" if reject.detail else reason
         first = f"partition {reject.first.partition}, offset {reject.first.offset}"
         yield Finding(
             about,
-            "warning" if found.formats else "failed",
-            f"{reject.records:,} of its newest {found.records:,} records are rejected as {why} (the first: {first}). "
+            "warning" if result.formats else "failed",
+            f"{reject.records:,} of its newest {result.records:,} records are rejected as {why} (the first: {first}). "
             f"To look closer: kafka-health formats --topic {topic}",
         )

@@ -53,12 +53,12 @@ def _prometheus(url: str) -> Iterator[Finding]:
     yield Finding(about, "ok", f"Prometheus at {url} answers.")
     yield from _skew(about, answer)
     for job in JOBS:
-        found = [(health, error) for name, health, error in targets if name == job]
-        down = [error for health, error in found if health != "up"]
-        if not found:
+        of_job = [(health, error) for name, health, error in targets if name == job]
+        down = [error for health, error in of_job if health != "up"]
+        if not of_job:
             yield Finding(about, "failed", f"It has no target of the job '{job}', by which the alerts look; add it.")
         elif down:
-            yield Finding(about, "failed", f"{len(down)} of {len(found)} targets of '{job}' do not answer: {down[0]}.")
+            yield Finding(about, "failed", f"{len(down)} of {len(of_job)} targets of '{job}' do not answer: {down[0]}.")
         else:
             yield Finding(about, "ok", f"It scrapes '{job}', which answers.")
 

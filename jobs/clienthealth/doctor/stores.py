@@ -7,21 +7,21 @@ from collections.abc import Iterator
 
 from clienthealth.doctor import Finding
 from clienthealth.errors import DependencyError
-from clienthealth.platform.places import is_url
+from clienthealth.platform.locations import is_url
 from clienthealth.settings import Settings
 
 
 def stores_writable(settings: Settings) -> Iterator[Finding]:
     """Can checkpoint, history and reviews be written where they are URLs. Starts Spark only then."""
-    places = {
+    locations = {
         "monitor.checkpoint": settings.monitor.checkpoint,
         "monitor.history": settings.monitor.history,
         "review.out": settings.review.out,
     }
-    urls = {about: place for about, place in places.items() if is_url(place)}
+    urls = {about: location for about, location in locations.items() if is_url(location)}
     if urls and importlib.util.find_spec("pyspark") is None:
-        for about, place in urls.items():
-            yield Finding(about, "skipped", f"PySpark is not installed here, so nobody tried to write {place}.")
+        for about, location in urls.items():
+            yield Finding(about, "skipped", f"PySpark is not installed here, so nobody tried to write {location}.")
     elif urls:
         yield from _tried(settings, urls)
 
@@ -37,15 +37,15 @@ def _tried(settings: Settings, urls: dict[str, str]) -> Iterator[Finding]:
             yield Finding(about, "failed", f"{error}.")
         return
     try:
-        for about, place in urls.items():
-            why = probe(spark, place)
+        for about, location in urls.items():
+            why = probe(spark, location)
             if why is None:
-                yield Finding(about, "ok", f"{place} can be written, read and cleared.")
+                yield Finding(about, "ok", f"{location} can be written, read and cleared.")
             else:
                 yield Finding(
                     about,
                     "failed",
-                    f"{place} cannot be written: {why}. Look at the bucket, at [spark] options (spark.hadoop.fs.s3a.…) "
+                    f"{location} cannot be written: {why}. Look at the bucket, [spark] options (spark.hadoop.fs.s3a.…) "
                     "and at the credentials: deploy/README.md, object stores.",
                 )
     finally:

@@ -19,7 +19,7 @@ _DECODERS: dict[Stream | None, Callable[[RawRecord, Settings, int], Decoded]] = 
 
 
 @dataclass
-class Found:
+class FormatCounts:
     """What the records of one format hold.
 
     records  that could be read to the end
@@ -48,7 +48,7 @@ class Survey:
     """What the records of one topic or file are. A record counts once: by its format, or by its first reject."""
 
     records: int = 0
-    formats: dict[str, Found] = field(default_factory=dict)
+    formats: dict[str, FormatCounts] = field(default_factory=dict)
     rejects: dict[str, Reject] = field(default_factory=dict)
 
     @property
@@ -62,21 +62,21 @@ def survey(records: Iterable[RawRecord], stream: Stream | None, settings: Settin
 
     Raises ServiceError where a schema registry that they need is away.
     """
-    found = Survey()
+    result = Survey()
     decode = _DECODERS[stream]
     for record in records:
-        found.records += 1
-        _count(found, record, decode(record, settings, now_ms))
-    return found
+        result.records += 1
+        _count(result, record, decode(record, settings, now_ms))
+    return result
 
 
-def _count(found: Survey, record: RawRecord, decoded: Decoded) -> None:
+def _count(result: Survey, record: RawRecord, decoded: Decoded) -> None:
     if decoded.errors:
         reason, _, detail = decoded.errors[0].partition(":")
-        reject = found.rejects.setdefault(reason, Reject(detail.strip(), record.source))
+        reject = result.rejects.setdefault(reason, Reject(detail.strip(), record.source))
         reject.records += 1
         return
-    of = found.formats.setdefault(decoded.format or "", Found())
+    of = result.formats.setdefault(decoded.format or "", FormatCounts())
     of.records += 1
     of.readings += len(decoded.snapshots)
     of.lines += len(decoded.lines)

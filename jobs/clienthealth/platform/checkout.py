@@ -12,12 +12,12 @@ from clienthealth.errors import DependencyError
 
 def root() -> Path:
     """The checkout that this package is used from. Raises DependencyError where it is installed without one."""
-    found = Path(__file__).resolve().parents[3]
-    if not (found / "pyproject.toml").is_file():
+    folder = Path(__file__).resolve().parents[3]
+    if not (folder / "pyproject.toml").is_file():
         raise DependencyError(
             "this command works in a checkout of the repository only: git clone it and run 'make setup'"
         )
-    return found
+    return folder
 
 
 def load(module: str) -> ModuleType:

@@ -48,5 +48,5 @@ def foreign(text: str) -> str:
 
 def crumbs(*links: tuple[str, str]) -> str:
     """The way back to the overview, then to the pages given as (text, address)."""
-    steps = "".join(f' › <a href="{escape(address)}">{escape(text)}</a>' for text, address in links)
-    return f'<nav class="crumbs"><a href="/">Kafka client health</a>{steps}</nav>'
+    links_to = "".join(f' › <a href="{escape(address)}">{escape(text)}</a>' for text, address in links)
+    return f'<nav class="crumbs"><a href="/">Kafka client health</a>{links_to}</nav>'

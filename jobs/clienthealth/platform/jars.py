@@ -114,11 +114,11 @@ def classpath(name: str) -> list[Path]:
     wanted = SETS[name]
     folder = cache()
     listing = folder / "classpath" / f"{name}-{_fingerprint(wanted)}"
-    known = _read(listing)
-    if known is None:
+    paths = _read(listing)
+    if paths is None:
         with _locked(folder):
-            known = _read(listing) or _fetch(name, wanted, folder, listing)
-    return known
+            paths = _read(listing) or _fetch(name, wanted, folder, listing)
+    return paths
 
 
 def cache() -> Path:
@@ -160,13 +160,13 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _fetch(name: str, wanted: JarSet, folder: Path, listing: Path) -> list[Path]:
-    settings, module, found, log, draft = (
+    settings, module, resolved, log, draft = (
         listing.with_name(f"{listing.name}.{kind}") for kind in ("settings.xml", "ivy.xml", "paths", "log", "draft")
     )
     settings.write_text(_settings(folder), encoding="utf-8")
     module.write_text(_module(name, wanted), encoding="utf-8")
     command = [java(), *_proxy(), "-jar", str(_ivy()), "-settings", str(settings), "-ivy", str(module)]
-    command += ["-confs", "default", "-cachepath", str(found)]
+    command += ["-confs", "default", "-cachepath", str(resolved)]
     sys.stderr.write(f"fetching the jars of '{name}' from {repository()}\n")
     with log.open("w", encoding="utf-8") as output:
         try:
@@ -177,8 +177,8 @@ def _fetch(name: str, wanted: JarSet, folder: Path, listing: Path) -> list[Path]
             raise DependencyError(f"{_failure(name)}: no end after {RESOLVE_SECONDS} s; see {log}") from error
     if done.returncode != 0:
         raise DependencyError(f"{_failure(name)}: {_reason(log)}; see {log}")
-    jars = sorted(Path(path) for path in found.read_text(encoding="utf-8").strip().split(os.pathsep))
-    for leftover in (settings, module, found, log):
+    jars = sorted(Path(path) for path in resolved.read_text(encoding="utf-8").strip().split(os.pathsep))
+    for leftover in (settings, module, resolved, log):
         leftover.unlink()
     draft.write_text("".join(f"{jar.relative_to(folder)}\n" for jar in jars), encoding="utf-8")
     draft.replace(listing)
@@ -244,8 +244,8 @@ def _ivy() -> Path:
 
 def _proxy() -> list[str]:
     """The proxy of the environment, as Java wants to be told."""
-    found = urllib.request.getproxies().get("https")
-    parts = urllib.parse.urlsplit(found) if found else None
+    url = urllib.request.getproxies().get("https")
+    parts = urllib.parse.urlsplit(url) if url else None
     if parts is None or parts.hostname is None:
         return []
     return [f"-Dhttps.proxyHost={parts.hostname}", f"-Dhttps.proxyPort={parts.port or 3128}"]

@@ -16,23 +16,23 @@ _HOW = f"install Java {OLDEST} (Debian: apt-get install openjdk-17-jdk-headless,
 def java() -> str:
     """Its path: that of $JAVA_HOME, else of the PATH. Raises DependencyError where there is none."""
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    if found is None:
+    path = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if path is None:
         where = f"in JAVA_HOME={home}" if home else "on the PATH"
         raise DependencyError(f"there is no Java {where}; {_HOW}")
-    return found
+    return path
 
 
 def version(path: str) -> int:
     """Its major version. Raises DependencyError where it does not run or is too old for us."""
     # macOS has a program named java that only says how to get one.
     done = subprocess.run([path, "-version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
-    if done.returncode != 0 or found is None:
+    number = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    if done.returncode != 0 or number is None:
         raise DependencyError(f"{path} does not tell its version; {_HOW}")
-    if int(found.group(1)) < OLDEST:
-        raise DependencyError(f"{path} is Java {found.group(1)}, at least {OLDEST} is needed; {_HOW}")
-    return int(found.group(1))
+    if int(number.group(1)) < OLDEST:
+        raise DependencyError(f"{path} is Java {number.group(1)}, at least {OLDEST} is needed; {_HOW}")
+    return int(number.group(1))
 
 
 def has_compiler(path: str) -> bool:

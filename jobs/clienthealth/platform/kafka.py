@@ -76,8 +76,8 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
         elif name.replace(".", "_") in _SAME:
             translated[name.replace(".", "_")] = _typed(name, value)
         else:
-            known = sorted({*_SPECIAL, *(same.replace("_", ".") for same in _SAME)})
-            raise SettingsError(f"[kafka] options: '{name}' is not supported; known are {', '.join(known)}")
+            supported = sorted({*_SPECIAL, *(same.replace("_", ".") for same in _SAME)})
+            raise SettingsError(f"[kafka] options: '{name}' is not supported; known are {', '.join(supported)}")
     return translated
 
 
@@ -99,8 +99,8 @@ def _attempts() -> Iterator[list[str]]:
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if found := _FAILURE.search(record.getMessage()):
-                failures.append(found.group(1))
+            if failure := _FAILURE.search(record.getMessage()):
+                failures.append(failure.group(1))
 
     listener = Listener(logging.WARNING)
     log.addHandler(listener)
@@ -114,8 +114,8 @@ def _reason(failures: Sequence[str]) -> str | None:
     """The most telling of the failures, in words: a broker that has refused us says less at the next attempts."""
     if not failures:
         return None
-    told = next((failure for failure in failures if _CLOSED not in failure), failures[-1])
-    return next((words for part, words in _WORDS.items() if part in told), told)
+    telling = next((failure for failure in failures if _CLOSED not in failure), failures[-1])
+    return next((words for part, words in _WORDS.items() if part in telling), telling)
 
 
 def _typed(name: str, value: str) -> bool | int | str:
@@ -146,12 +146,12 @@ def _host_check(_: str, value: str) -> dict[str, Any]:
 
 
 def _jaas(name: str, value: str) -> dict[str, Any]:
-    found = dict(_JAAS_OPTION.findall(value))
-    if not any(module in value for module in _LOGIN_MODULES) or not {"username", "password"} <= found.keys():
+    options = dict(_JAAS_OPTION.findall(value))
+    if not any(module in value for module in _LOGIN_MODULES) or not {"username", "password"} <= options.keys():
         raise SettingsError(
             f"[kafka] options: {name} must name {' or '.join(_LOGIN_MODULES)} with username and password"
         )
-    return {f"sasl_plain_{part}": re.sub(r"\\(.)", r"\1", found[part]) for part in ("username", "password")}
+    return {f"sasl_plain_{part}": re.sub(r"\\(.)", r"\1", options[part]) for part in ("username", "password")}
 
 
 _SPECIAL: Mapping[str, Callable[[str, str], dict[str, Any]]] = {

@@ -55,12 +55,12 @@ class Schema:
 
         stream = io.BytesIO(data)
         try:
-            found = fastavro.schemaless_reader(stream, self.avro, None)
+            value = fastavro.schemaless_reader(stream, self.avro, None)
         except Exception as error:  # noqa: BLE001 - fastavro raises whatever the bytes make it meet
             raise ValueError(f"{type(error).__name__}: {error}") from None
         if stream.tell() != len(data):
             raise ValueError(f"{len(data) - stream.tell()} bytes too many")
-        return found
+        return value
 
 
 def schema(settings: RegistrySettings, number: int) -> Schema:
@@ -99,19 +99,19 @@ class _Client:
                 self._tls.load_cert_chain(settings.cert_file, settings.key_file or None)
 
     def schema(self, number: int) -> Schema:
-        found = self._known.get(number)
-        if found is None:
+        schema = self._known.get(number)
+        if schema is None:
             if self._unknown.get(number, 0.0) > time.monotonic():
                 raise UnknownSchemaError(f"the schema registry has no schema {number}")
             try:
-                found = self._known[number] = self._made(self._ask(f"schemas/ids/{number}"))
+                schema = self._known[number] = self._made(self._ask(f"schemas/ids/{number}"))
             except UnknownSchemaError:
                 self._unknown[number] = time.monotonic() + UNKNOWN_SECONDS
                 raise UnknownSchemaError(f"the schema registry has no schema {number}") from None
-        return found
+        return schema
 
-    def _made(self, said: Mapping[str, Any]) -> Schema:
-        kind = str(said.get("schemaType") or "AVRO")
+    def _made(self, document: Mapping[str, Any]) -> Schema:
+        kind = str(document.get("schemaType") or "AVRO")
         if kind != "AVRO":
             return Schema(kind)
         try:
@@ -119,14 +119,14 @@ class _Client:
         except ModuleNotFoundError:
             raise DependencyError("Avro needs the extra 'binary': pip install 'kafka-client-health[binary]'") from None
         named: dict[str, Any] = {}
-        self._refer(said, named)
-        return Schema(kind, fastavro.parse_schema(_plain(json.loads(said["schema"])), named_schemas=named))
+        self._refer(document, named)
+        return Schema(kind, fastavro.parse_schema(_plain(json.loads(document["schema"])), named_schemas=named))
 
-    def _refer(self, said: Mapping[str, Any], named: dict[str, Any]) -> None:
+    def _refer(self, document: Mapping[str, Any], named: dict[str, Any]) -> None:
         """Make ready the schemas to which one refers, those that they refer to first."""
         import fastavro
 
-        for reference in said.get("references") or ():
+        for reference in document.get("references") or ():
             subject = urllib.parse.quote(str(reference["subject"]), safe="")
             other = self._ask(f"subjects/{subject}/versions/{reference['version']}")
             self._refer(other, named)
@@ -143,8 +143,8 @@ class _Client:
                 with urllib.request.urlopen(
                     request, timeout=self._settings.timeout_seconds, context=self._tls
                 ) as answer:
-                    found: Mapping[str, Any] = json.load(answer)
-                    return found
+                    document: Mapping[str, Any] = json.load(answer)
+                    return document
             except urllib.error.HTTPError as error:
                 error.close()
                 if error.code == _SUBJECT_NOT_FOUND:

@@ -6,7 +6,7 @@ import signal
 import threading
 
 
-def told_to_stop() -> threading.Event:
+def stop_event() -> threading.Event:
     """Set from now on by SIGTERM or Ctrl-C, which end the process no longer by themselves."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -147,7 +147,7 @@ class Server(ThreadingHTTPServer):
     def service_actions(self) -> None:
         """End the connections whose time is over; the thread that waits for one then finds it closed."""
         now = time.monotonic()
-        for connection in [found for found, end in list(self._deadlines.items()) if end < now]:
+        for connection in [overdue for overdue, end in list(self._deadlines.items()) if end < now]:
             self._deadlines[connection] = now + ANSWER_SECONDS
             try:
                 # Of the plain socket: that of TLS would wait for the peer.
@@ -283,8 +283,8 @@ def _pieces(body: str | Page | Iterable[bytes], packed: bool) -> tuple[Iterable[
     if isinstance(body, Page):
         if not packed:
             return body.plain(), body.size, False
-        found = body.gzip()
-        return found, sum(map(len, found)), True
+        pieces = body.gzip()
+        return pieces, sum(map(len, pieces)), True
     if isinstance(body, str):
         plain = body.encode("utf-8", "replace")
         packed = packed and len(plain) > _COMPRESS_FROM

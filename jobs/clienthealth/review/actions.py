@@ -64,10 +64,10 @@ def carried_over(file: Path, review_end: date, review_start: date) -> list[Actio
         raise InputError(f"{file}: not valid TOML: {error}") from error
     if unknown := set(tables) - {"action"}:
         raise InputError(f"{file}: unknown '{sorted(unknown)[0]}'; each action is a table [[action]]")
-    found = [_action(file, n, table, review_end) for n, table in enumerate(tables.get("action", []), start=1)]
+    actions = [_action(file, n, table, review_end) for n, table in enumerate(tables.get("action", []), start=1)]
     kept = [
         action
-        for action in found
+        for action in actions
         if action.state == "open" or (action.state == "done" and action.done and action.done >= review_start)
     ]
     return sorted(kept, key=lambda a: (a.state != "open", not a.overdue_days, a.due, a.owner, a.title))

@@ -40,5 +40,5 @@ def fired(touching: DataFrame, period: Period, prometheus: str) -> tuple[list[Al
 
 def never(alerts: Sequence[Alert]) -> list[tuple[str, str]]:
     """Mode and severity of the alerts that did not fire."""
-    known = {(alert.mode, alert.severity) for alert in alerts if alert.count or alert.prometheus_seconds}
-    return [(mode, severity) for mode in modes() for severity in SEVERITIES if (mode, severity) not in known]
+    fired = {(alert.mode, alert.severity) for alert in alerts if alert.count or alert.prometheus_seconds}
+    return [(mode, severity) for mode in modes() for severity in SEVERITIES if (mode, severity) not in fired]

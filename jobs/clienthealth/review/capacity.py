@@ -35,15 +35,15 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
     for row in rows:
         histograms = counted.setdefault(row["service"] or "", [{} for _ in range(periods)])
         histograms[row["period"]][row["per_mille"]] = row["count"]
-    found = []
+    capacities = []
     for service, histograms in counted.items():
         p95 = tuple(None if (p := percentile(h, 0.95)) is None else p / 1000 for h in histograms)
         slope = _slope([(x, y) for x, y in enumerate(p95) if y is not None])
         left = (1 - p95[-1]) / slope if slope is not None and slope > 0 and p95[-1] is not None else None
-        found.append(Capacity(service, p95, slope, left))
+        capacities.append(Capacity(service, p95, slope, left))
     never = float("inf")
     return sorted(
-        found, key=lambda c: (never if c.periods_left is None else c.periods_left, -(c.p95[-1] or 0), c.service)
+        capacities, key=lambda c: (never if c.periods_left is None else c.periods_left, -(c.p95[-1] or 0), c.service)
     )
 
 

@@ -55,9 +55,9 @@ def statuses(minutes: DataFrame, periods: Sequence[Period], step: int) -> DataFr
     newest = periods[-1]
     rows = _clients_only(within(minutes, periods[0].start, newest.end))
     slot = F.when(F.col("minute") >= F.lit(newest.start), F.floor(_minute_of(newest) / step)).otherwise(-1)
-    known = F.when(F.col("status").isin("ok", *UNHEALTHY), F.col("status")).otherwise("unknown")
+    status = F.when(F.col("status").isin("ok", *UNHEALTHY), F.col("status")).otherwise("unknown")
     return rows.groupBy(
-        "service", _index(periods).alias("period"), slot.cast("int").alias("slot"), known.alias("status")
+        "service", _index(periods).alias("period"), slot.cast("int").alias("slot"), status.alias("status")
     ).count()
 
 
@@ -115,9 +115,9 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     x = (_minute_of(periods[0]) % periods[0].minutes).cast("decimal(18,0)")
     records = F.col("lag_records")
     y = records.cast("decimal(20,0)")
-    found = F.when(records <= 0, 0).otherwise(F.least(F.length(records.cast("string")), F.lit(LAG_CLASSES)))
+    lag_class = F.when(records <= 0, 0).otherwise(F.least(F.length(records.cast("string")), F.lit(LAG_CLASSES)))
     return rows.groupBy(
-        *CLIENT_KEY, _index(periods).alias("period"), "lag_topic", found.cast("int").alias("class")
+        *CLIENT_KEY, _index(periods).alias("period"), "lag_topic", lag_class.cast("int").alias("class")
     ).agg(
         F.max("group").alias("group"),
         F.max("lag_records").alias("records"),

@@ -34,9 +34,9 @@ def inputs(rows: Iterable[Mapping[str, Any]]) -> list[InputQuality]:
     totals: dict[str, InputQuality] = {}
     for row in rows:
         topic = row["source_topic"]
-        known = totals.get(topic, InputQuality(topic, 0, 0, None))
-        late = known.late if row["late"] is None else (known.late or 0) + row["late"]
-        totals[topic] = InputQuality(topic, known.records + row["records"], known.rejected + row["rejected"], late)
+        so_far = totals.get(topic, InputQuality(topic, 0, 0, None))
+        late = so_far.late if row["late"] is None else (so_far.late or 0) + row["late"]
+        totals[topic] = InputQuality(topic, so_far.records + row["records"], so_far.rejected + row["rejected"], late)
     return [totals[topic] for topic in sorted(totals)]
 
 
@@ -45,21 +45,21 @@ def clocks(minutes: DataFrame, period: Period) -> list[WrongClock]:
     off = within(minutes, period.start, period.end).filter("clock_skew_seconds is not null")
     worst = F.max_by("clock_skew_seconds", F.abs("clock_skew_seconds")).alias("skew_seconds")
     rows = off.groupBy(*CLIENT_KEY).agg(worst, F.count("*").alias("minutes")).collect()
-    found = [WrongClock(**row.asDict()) for row in rows]
-    return sorted(found, key=lambda clock: (-abs(clock.skew_seconds), clock.service, clock.instance, clock.client_id))
+    wrong = [WrongClock(**row.asDict()) for row in rows]
+    return sorted(wrong, key=lambda clock: (-abs(clock.skew_seconds), clock.service, clock.instance, clock.client_id))
 
 
 def gaps(period: Period, minutes: Iterable[int]) -> list[Gap]:
     """The stretches of the period without any of `minutes` (epoch seconds, in order)."""
-    found, at = [], period.start
+    unwatched, at = [], period.start
     for minute in map(utc, minutes):
         if minute > at:
-            found.append(Gap(at, minute))
+            unwatched.append(Gap(at, minute))
         at = minute + MINUTE
-    return found + ([Gap(at, period.end)] if at < period.end else [])
+    return unwatched + ([Gap(at, period.end)] if at < period.end else [])
 
 
-def gap_minutes(gaps_found: Iterable[Gap], start: datetime, end: datetime) -> int:
+def gap_minutes(unwatched: Iterable[Gap], start: datetime, end: datetime) -> int:
     """How many minutes of [start, end) were not watched."""
     zero = timedelta()
-    return sum((max(min(g.end, end) - max(g.start, start), zero) for g in gaps_found), zero) // MINUTE
+    return sum((max(min(g.end, end) - max(g.start, start), zero) for g in unwatched), zero) // MINUTE

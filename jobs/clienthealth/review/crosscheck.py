@@ -55,12 +55,12 @@ def _intervals(url: str) -> dict[str, float]:
 
 def _vector(url: str, query: str, at: int) -> dict[Key, float]:
     result = _get(url, "/api/v1/query", {"query": query, "time": str(at)})["result"]
-    found = {}
+    values = {}
     for series in result:
         labels = series["metric"]
         key = (labels.get("alertname", ""), labels.get("severity", ""), labels.get("mode", ""))
-        found[key] = float(series["value"][1])
-    return found
+        values[key] = float(series["value"][1])
+    return values
 
 
 def _get(url: str, path: str, query: Mapping[str, str]) -> Any:

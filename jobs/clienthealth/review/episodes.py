@@ -38,7 +38,7 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
     )
     newest = F.struct("observed", "ts")
     over = F.col("change").isin("closed", "withdrawn", "moved")
-    found = changes.groupBy(*WHO, "number").agg(
+    grouped = changes.groupBy(*WHO, "number").agg(
         *(F.max(name).alias(name) for name in ("host", "library", "version")),
         F.unix_seconds(F.min(F.coalesce("since", "ts"))).alias("start"),
         F.unix_seconds(F.min("observed")).alias("found"),
@@ -49,8 +49,8 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         F.max_by("evidence", newest).alias("evidence"),
     )
     before = F.lag("stop").over(Window.partitionBy(*WHO).orderBy("number"))
-    return found.select(
-        *found.columns,
+    return grouped.select(
+        *grouped.columns,
         F.greatest(F.col("found") - F.col("start"), F.lit(0)).alias("detect"),
         F.when(F.col("stop").isNotNull(), F.greatest(F.col("stop") - F.col("found"), F.lit(0))).alias("clear"),
         _detail("cause").alias("cause"),
@@ -66,11 +66,11 @@ def _detail(name: str) -> Column:
 
 def _lost(what: str, n: int) -> Column:
     """The lower (0) or upper (1) end of what was lost; null is none told (lower end) or nobody knows (upper end)."""
-    told = _detail(f"lost_{what}[{n}]").cast("long")
+    amount = _detail(f"lost_{what}[{n}]").cast("long")
     if (what, n) != ("records", 0):
-        return told
+        return amount
     silent = F.when(F.col("mode").isin(*LOSING), F.lit(0))
-    return F.coalesce(told, _detail("records_expired").cast("long"), silent)
+    return F.coalesce(amount, _detail("records_expired").cast("long"), silent)
 
 
 def _epoch(moment: datetime) -> Column:
@@ -83,9 +83,9 @@ def _inside(period: Period) -> Column:
     return F.greatest(until - F.greatest(F.col("start"), _epoch(period.start)), F.lit(0))
 
 
-def of(found: DataFrame, period: Period) -> DataFrame:
+def of(all_incidents: DataFrame, period: Period) -> DataFrame:
     """The incidents that touched a period, withdrawn ones too, with `seconds` of them inside it."""
-    return found.filter(touches(period)).withColumn("seconds", _inside(period))
+    return all_incidents.filter(touches(period)).withColumn("seconds", _inside(period))
 
 
 def touches(period: Period) -> Column:
@@ -131,11 +131,11 @@ def _sums() -> list[Column]:
     are null where one incident that lost something tells none."""
     lose = F.count("lost_records_0")
     records = F.when(lose == F.count("lost_records_1"), F.sum("lost_records_1"))
-    told = lose == F.count("lost_bytes_1")
+    bytes_known = lose == F.count("lost_bytes_1")
     return [
         F.sum("lost_records_0").alias("lost_records_0"),
         records.alias("lost_records_1"),
-        *(F.when(told, F.sum(f"lost_bytes_{n}")).alias(f"lost_bytes_{n}") for n in (0, 1)),
+        *(F.when(bytes_known, F.sum(f"lost_bytes_{n}")).alias(f"lost_bytes_{n}") for n in (0, 1)),
     ]
 
 

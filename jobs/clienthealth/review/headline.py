@@ -40,12 +40,12 @@ def _how(review: Review) -> str:
 
 
 def _lost(review: Review) -> str:
-    found = review.overall.lost
-    if found.none:
+    overall = review.overall.lost
+    if overall.none:
         return ""
     of = listed([f"{s.service or '(no name)'} {lost(s.lost.records)}" for s in review.services if not s.lost.none])
     target = number(review.lost_records_target)
-    return f"; records lost: {lost(found.records)} (target {target}, {found.state}): {of}"
+    return f"; records lost: {lost(overall.records)} (target {target}, {overall.state}): {of}"
 
 
 def _trend(review: Review) -> str:
@@ -73,12 +73,12 @@ def _wrong(review: Review) -> str:
     of = f" of {listed(list(worst.services))}" if worst.services else ""
     certainty = "confirmed" if worst.confirmed == worst.incidents else f"{worst.confirmed} confirmed"
     count = plural(worst.incidents, "incident")
-    found = (
+    sentence = (
         f"The worst was {about}: {count} ({certainty}) on {plural(worst.clients, 'client')}{of}, "
         f"{duration(worst.seconds)} in all, found after a median of {duration(worst.detect)}"
     )
     others = f"; {plural(rest, 'other cause')} {'is' if rest == 1 else 'are'} listed below" if rest else ""
-    return f"{found}{others}{blind}."
+    return f"{sentence}{others}{blind}."
 
 
 def _next(review: Review) -> str:

@@ -31,10 +31,10 @@ def themes(touching: DataFrame, links: Links) -> list[Theme]:
     listed: dict[tuple[Any, ...], list[Incident]] = {}
     for row in episodes.longest(touching, LISTED_PER_THEME).orderBy(*episodes.THEME, "rank").collect():
         listed.setdefault(_theme_of(row), []).append(_incident(row, links))
-    known = modes()
-    found = []
+    by_id = modes()
+    result = []
     for row in episodes.themes(touching).collect():
-        mode = known.get(row["mode"])
+        mode = by_id.get(row["mode"])
         over = row["stop"] is not None and not row["open"]
         values = {
             **{name: row[name] for name in COUNTED},
@@ -45,7 +45,7 @@ def themes(touching: DataFrame, links: Links) -> list[Theme]:
             "start": utc(row["start"]),
             "stop": utc(row["stop"]) if over else None,
         }
-        found.append(
+        result.append(
             Theme(
                 **values,
                 listed=tuple(listed[_theme_of(row)]),
@@ -54,7 +54,7 @@ def themes(touching: DataFrame, links: Links) -> list[Theme]:
                 runbook=links.runbook(row["mode"]),
             )
         )
-    return sorted(found, key=lambda t: (not t.confirmed, -t.seconds, t.mode, t.cause, t.topic))
+    return sorted(result, key=lambda t: (not t.confirmed, -t.seconds, t.mode, t.cause, t.topic))
 
 
 def _lost(row: Row) -> dict[str, Range | None]:
@@ -109,11 +109,11 @@ def _evidence(text: str | None) -> tuple[str, ...]:
 
 def counts(touching: DataFrame) -> Row:
     """How many were `withdrawn`, and how many suspicions `cleared`."""
-    found = touching.select(
+    row = touching.select(
         F.count_if(F.col("last") == "withdrawn").alias("withdrawn"), F.count_if(F.expr(CLEARED)).alias("cleared")
     ).first()
-    assert found is not None
-    return found
+    assert row is not None
+    return row
 
 
 def cleared(touching: DataFrame, links: Links) -> list[Incident]:

@@ -50,10 +50,10 @@ def of_service(records: Range, target: int, observed: bool) -> Loss:
 
 def of_all(services: Iterable[Loss]) -> Loss:
     """What all lost together; its state is that of the worst service, because the target is one for each."""
-    found = list(services)
-    states = {loss.state for loss in found}
+    losses = list(services)
+    states = {loss.state for loss in losses}
     order: tuple[State, ...] = ("missed", "not known", "met")
-    return Loss(add(loss.records for loss in found), next((s for s in order if s in states), "no data"))
+    return Loss(add(loss.records for loss in losses), next((s for s in order if s in states), "no data"))
 
 
 def add(ranges: Iterable[Range]) -> Range:

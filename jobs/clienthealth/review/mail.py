@@ -54,11 +54,11 @@ def send(settings: ReviewSettings, review: Review, files: Sequence[Path]) -> Non
                 server.login(settings.smtp_user, _password(settings))
             refused = server.send_message(mail)
     except smtplib.SMTPAuthenticationError as error:
-        raise ServiceError(f"{where} refused user '{settings.smtp_user}': {_said(error)}") from error
+        raise ServiceError(f"{where} refused user '{settings.smtp_user}': {_reply(error)}") from error
     except smtplib.SMTPRecipientsRefused as error:
         raise ServiceError(f"{where} refused every recipient: {', '.join(error.recipients)}") from error
     except smtplib.SMTPResponseException as error:
-        raise ServiceError(f"{where} refused the review: {_said(error)}") from error
+        raise ServiceError(f"{where} refused the review: {_reply(error)}") from error
     except (smtplib.SMTPException, OSError) as error:
         raise ServiceError(f"{where}: the review could not be sent: {error}") from error
     if refused:
@@ -86,6 +86,6 @@ def _password(settings: ReviewSettings) -> str:
         raise SettingsError(f"[review] smtp_password_file {settings.smtp_password_file}: {error.strerror}") from error
 
 
-def _said(error: smtplib.SMTPResponseException) -> str:
+def _reply(error: smtplib.SMTPResponseException) -> str:
     text = error.smtp_error
     return f"{error.smtp_code} {text.decode(errors='replace') if isinstance(text, bytes) else text}"

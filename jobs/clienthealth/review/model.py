@@ -309,16 +309,16 @@ class Review:
 
 def as_json(review: Review) -> dict[str, Any]:
     """The review as a JSON object; ratios as they are, not rounded for reading."""
-    found = {field.name: _plain(getattr(review, field.name)) for field in dataclasses.fields(review)}
+    fields = {field.name: _plain(getattr(review, field.name)) for field in dataclasses.fields(review)}
     period = review.period
-    found["period"] = {
+    fields["period"] = {
         "label": period.label,
         "from": _plain(period.start),
         "to": _plain(period.end),
         "minutes": period.minutes,
     }
-    found["quality"] |= {"watched": review.quality.watched, "gap_minutes": review.quality.gap_minutes}
-    return {"schema": SCHEMA, **found}
+    fields["quality"] |= {"watched": review.quality.watched, "gap_minutes": review.quality.gap_minutes}
+    return {"schema": SCHEMA, **fields}
 
 
 def _plain(value: Any) -> Any:

@@ -43,11 +43,11 @@ def _at(period: Period, moment: datetime) -> float:
 def _ticks(period: Period) -> Axis:
     step = timedelta(minutes=period.step(8))
     days = step >= DAY
-    found, at = [], period.start
+    ticks, at = [], period.start
     while at < period.end:
-        found.append((_at(period, at), f"{at:%a} {at.day}" if days else f"{at:%H:%M}"))
+        ticks.append((_at(period, at), f"{at:%a} {at.day}" if days else f"{at:%H:%M}"))
         at += step
-    return found
+    return ticks
 
 
 def _grid(period: Period, top: int, bottom: int) -> Iterator[str]:
@@ -146,11 +146,11 @@ def lines(review: Review) -> list[Line]:
 
 
 def _left(slo: ServiceSlo, slots: int) -> list[float]:
-    rest, found = slo.budget.size, []
+    rest, left = slo.budget.size, []
     for slot in range(slots):
         rest -= slo.slots.get(slot, Minutes()).unhealthy
-        found.append(rest / slo.budget.size)
-    return found
+        left.append(rest / slo.budget.size)
+    return left
 
 
 def burn_down(review: Review) -> Markup:
@@ -201,11 +201,11 @@ class HeatRow:
 def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:
     """The columns of the heat strip: days of a week, shorter steps of a shorter period."""
     step = review.period.step(CELLS) * MINUTE
-    found, at = [], review.period.start
+    columns, at = [], review.period.start
     while at < review.period.end:
-        found.append((at, min(at + step, review.period.end)))
+        columns.append((at, min(at + step, review.period.end)))
         at += step
-    return found
+    return columns
 
 
 def heat_names(review: Review) -> list[str]:
@@ -227,25 +227,25 @@ def heat(review: Review) -> list[HeatRow]:
 def _cell(review: Review, slo: ServiceSlo, start: datetime, end: datetime) -> Cell:
     first = (start - review.period.start) // MINUTE // review.slot_minutes
     last = -(-((end - review.period.start) // MINUTE) // review.slot_minutes)
-    found = total(slo.slots.get(n, Minutes()) for n in range(first, last))
+    totals = total(slo.slots.get(n, Minutes()) for n in range(first, last))
     blind = gap_minutes(review.quality.gaps, start, end)
     note = f"; nobody watched for {minutes(blind)}" if blind else ""
-    if not found.observed:
-        reason = f"{found.unknown} client-minutes could not be judged" if found.unknown else "no data"
-        return Cell("blind", "?" if found.unknown else "–", reason + note)
-    spent = Budget(found, slo.target).spent or 0
-    kind = "none" if not found.unhealthy else "much" if spent > 1 else "some"
-    words = f"{plural(found.unhealthy, 'unhealthy client-minute')} of {found.observed}{note}"
-    return Cell(kind, short(found.unhealthy) + ("*" if blind else ""), words)
+    if not totals.observed:
+        reason = f"{totals.unknown} client-minutes could not be judged" if totals.unknown else "no data"
+        return Cell("blind", "?" if totals.unknown else "–", reason + note)
+    spent = Budget(totals, slo.target).spent or 0
+    kind = "none" if not totals.unhealthy else "much" if spent > 1 else "some"
+    words = f"{plural(totals.unhealthy, 'unhealthy client-minute')} of {totals.observed}{note}"
+    return Cell(kind, short(totals.unhealthy) + ("*" if blind else ""), words)
 
 
-def distribution(name: str, title: str, unit: str, found: Distribution, before: str) -> Markup:
+def distribution(name: str, title: str, unit: str, counts: Distribution, before: str) -> Markup:
     """Bars per class, lengths on a logarithmic scale, with a mark where the period before was."""
     row, top = 22, 2
-    most = max((*found.now, *found.before, 1))
-    all_now = sum(found.now)
+    most = max((*counts.now, *counts.before, 1))
+    all_now = sum(counts.now)
     body = []
-    for n, (label, now, then) in enumerate(zip(found.classes, found.now, found.before, strict=True)):
+    for n, (label, now, then) in enumerate(zip(counts.classes, counts.now, counts.before, strict=True)):
         y = top + n * row
         share = percent(now / all_now, 1) if all_now and now else "0"
         body.append(f'<text class="tick" x="0" y="{y + 14}">{escape(label)}</text>')
@@ -256,10 +256,10 @@ def distribution(name: str, title: str, unit: str, found: Distribution, before: 
         body.append(f'<text class="tick" x="100%" text-anchor="end" y="{y + 14}">{share}</text>')
     words = "; ".join(
         f"{label}: {plural(now, unit)}, {before} {short(then)}"
-        for label, now, then in zip(found.classes, found.now, found.before, strict=True)
+        for label, now, then in zip(counts.classes, counts.now, counts.before, strict=True)
         if now or then
     )
-    return _svg(name, top + row * len(found.classes) + 4, title, words or "nothing was measured", body)
+    return _svg(name, top + row * len(counts.classes) + 4, title, words or "nothing was measured", body)
 
 
 def _length(count: int, most: int) -> float:
@@ -269,14 +269,14 @@ def _length(count: int, most: int) -> float:
 def spark(slo: ServiceSlo, names: Sequence[str]) -> Markup:
     """The trend of a service's SLI: a bar per period, on the scale of its budget; hollow where nothing is known."""
     body = []
-    for n, found in enumerate(slo.periods):
-        spent = Budget(found, slo.target).spent
+    for n, totals in enumerate(slo.periods):
+        spent = Budget(totals, slo.target).spent
         x = n * 15
         if spent is None:
             body.append(f'<rect class="spark empty" x="{x + 1}" y="8" width="10" height="9"/>')
             continue
         height = round(2 + 16 * min(spent, 1.5) / 1.5, 1)
-        kind = "much" if spent > 1 else "some" if found.unhealthy else "none"
+        kind = "much" if spent > 1 else "some" if totals.unhealthy else "none"
         body.append(f'<rect class="spark {kind}" x="{x}" y="{round(18 - height, 1)}" width="12" height="{height}"/>')
     shares = [*(percent(sli) for sli in slo.trend[:-1]), healthy(slo)]
     words = ", ".join(f"{name}: {share}" for name, share in zip(names, shares, strict=True))

@@ -30,7 +30,7 @@ def build(
     """Review `period` from the history at `root`. Raises InputError for a history that cannot be read."""
     minutes = history.read(spark, root, "minutes")
     quality = history.read(spark, root, "quality")
-    known = episodes.incidents(history.read(spark, root, "verdicts"), period.end)
+    all_incidents = episodes.incidents(history.read(spark, root, "verdicts"), period.end)
     periods = history_of(period, slo.PERIODS)
     pair, now = periods[-2:], 1
     links = Links(settings.links, period)
@@ -38,9 +38,9 @@ def build(
     with _cached(
         client_minutes.clients(minutes, pair),
         client_minutes.lag(minutes, pair),
-        known,
-    ) as (per_client, lag, found):
-        here = episodes.of(found, period)
+        all_incidents,
+    ) as (per_client, lag, cached_incidents):
+        here = episodes.of(cached_incidents, period)
         overall, services = slo.objectives(
             (row.asDict() for row in client_minutes.statuses(minutes, periods, step).collect()),
             ranking.clients_per_service(per_client, now),
@@ -71,10 +71,10 @@ def build(
             cleared_count=counts["cleared"],
             top_clients={what: ranked[what] for what in ranking.RANKINGS},
             top_topics=ranking.top_topics(per_client, lag, episodes.real(here), now),
-            fleet=ranking.fleet(per_client, now) if _known(overall, -2) else Fleet(),
+            fleet=ranking.fleet(per_client, now) if _reported(overall, -2) else Fleet(),
             capacity=capacity.buffers((row.asDict() for row in peaks), slo.PERIODS),
             lag_trends=capacity.lag_trends(lag, now),
-            changes=_changes(minutes, found, pair),
+            changes=_changes(minutes, cached_incidents, pair),
             quality=_quality(quality, minutes, period, overall),
             buffers=capacity.buffer_distribution((row.asDict() for row in peaks), slo.PERIODS - 1),
             lags=capacity.lag_distribution(lag, now),
@@ -95,21 +95,21 @@ def _cached(*frames: DataFrame) -> Iterator[Sequence[DataFrame]]:
             frame.unpersist()
 
 
-def _changes(minutes: DataFrame, found: DataFrame, pair: Sequence[Period]) -> list[ModeChange]:
+def _changes(minutes: DataFrame, all_incidents: DataFrame, pair: Sequence[Period]) -> list[ModeChange]:
     touched = [
         F.count_if(episodes.touches(period)).alias(name) for name, period in zip(("before", "now"), pair, strict=True)
     ]
-    met = {row["mode"]: row for row in episodes.real(found).groupBy("mode").agg(*touched).collect()}
+    met = {row["mode"]: row for row in episodes.real(all_incidents).groupBy("mode").agg(*touched).collect()}
     spent: dict[tuple[str, int], int] = {}
     for row in client_minutes.failing(minutes, pair).collect():
         key = (row["mode"], row["period"])
         spent[key] = spent.get(key, 0) + row["count"]
-    known = modes()
-    every = sorted({*known, *met, *(mode for mode, _ in spent)})
+    by_id = modes()
+    every = sorted({*by_id, *met, *(mode for mode, _ in spent)})
     return [
         ModeChange(
             mode,
-            known[mode].title if mode in known else mode,
+            by_id[mode].title if mode in by_id else mode,
             met[mode]["now"] if mode in met else 0,
             met[mode]["before"] if mode in met else 0,
             spent.get((mode, 1), 0),
@@ -132,7 +132,7 @@ def _quality(quality: DataFrame, minutes: DataFrame, period: Period, overall: sl
     )
 
 
-def _known(overall: slo.ServiceSlo, index: int) -> bool:
+def _reported(overall: slo.ServiceSlo, index: int) -> bool:
     """Whether any client reported in that period."""
     minutes = overall.periods[index]
     return bool(minutes.observed or minutes.unknown)
@@ -140,13 +140,13 @@ def _known(overall: slo.ServiceSlo, index: int) -> bool:
 
 def _not_computed(review: Review, unchecked: str) -> list[tuple[str, str]]:
     unit = review.period.unit
-    first = not any(_known(review.overall, n) for n in (-2, -3, -4))
+    first = not any(_reported(review.overall, n) for n in (-2, -3, -4))
     reasons: Mapping[str, str] = {
         "Anything about clients": ""
-        if _known(review.overall, -1)
+        if _reported(review.overall, -1)
         else f"the history has no client-minute of this {unit}",
         f"Trend and changes from the last {unit}": f"the history begins in this {unit}" if first else "",
-        "New and vanished clients": "" if _known(review.overall, -2) else f"the {unit} before has no client-minute",
+        "New and vanished clients": "" if _reported(review.overall, -2) else f"the {unit} before has no client-minute",
         f"{unit.capitalize()}s until buffers are full": ""
         if any(c.slope is not None for c in review.capacity)
         else f"buffer peaks of fewer than {capacity.LEAST_PERIODS} {unit}s are known",

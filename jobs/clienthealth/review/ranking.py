@@ -62,10 +62,10 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, now: int) -> Mapping[s
     rows = (
         _rolled_up(per_client, now).select(*CLIENT_KEY, entries).unionByName(behind.select(*CLIENT_KEY, lags))
     ).select(*CLIENT_KEY, "entry.*")
-    found: dict[str, list[ClientRow]] = {what: [] for what in (*RANKINGS, *NEAR)}
+    ranked: dict[str, list[ClientRow]] = {what: [] for what in (*RANKINGS, *NEAR)}
     for row in _first(rows.filter("value > 0"), "what", "value", TOP, *CLIENT_KEY):
-        found[row["what"]].append(_client(row))
-    return found
+        ranked[row["what"]].append(_client(row))
+    return ranked
 
 
 def _entry(what: str, value: Column, topic: Column | None = None, more: Column | None = None) -> Column:
@@ -129,11 +129,11 @@ def top_topics(per_client: DataFrame, lag: DataFrame, incidents: DataFrame, now:
         .agg(F.sum("value").alias("sum"), F.max("value").alias("max"), F.count_distinct(*CLIENT_KEY).alias("clients"))
         .withColumn("value", F.when(F.col("what") == "unhealthy", F.floor(F.col("sum") / 60)).otherwise(F.col("max")))
     )
-    found: dict[str, Sequence[TopicRow]] = {"unhealthy": [], "queue": [], "lag": []}
+    ranked: dict[str, Sequence[TopicRow]] = {"unhealthy": [], "queue": [], "lag": []}
     for row in _first(rows, "what", "value", TOP, "topic"):
         value = row["value"] if row["what"] == "queue" else int(row["value"])
-        found[row["what"]] = [*found[row["what"]], TopicRow(row["topic"], row["what"], value, row["clients"])]
-    return found
+        ranked[row["what"]] = [*ranked[row["what"]], TopicRow(row["topic"], row["what"], value, row["clients"])]
+    return ranked
 
 
 def fleet(per_client: DataFrame, now: int) -> Fleet:

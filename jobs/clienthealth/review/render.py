@@ -51,14 +51,14 @@ FAR = 104
 def write(review: Review, folder: Path) -> list[Path]:
     """Write review.html, review.md and review.json; nothing in them tells when or where they were made."""
     folder.mkdir(parents=True, exist_ok=True)
-    found = {
+    files = {
         "review.html": html(review),
         "review.md": markdown(review),
         "review.json": json.dumps(as_json(review), indent=1, ensure_ascii=False) + "\n",
     }
-    for name, text in found.items():
+    for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
-    return [folder / name for name in found]
+    return [folder / name for name in files]
 
 
 def html(review: Review) -> str:
@@ -118,9 +118,9 @@ def _environment(escape: bool) -> Environment:
 
 
 def _render(template: str, review: Review, escape: bool, **more: Any) -> str:
-    quiet = [s for s in review.services if not s.minutes.unhealthy and s.lost.none]
-    shown = [s for s in review.services if s.minutes.unhealthy or not s.lost.none] + quiet[:HEALTHY_SHOWN]
-    known = review.overall.minutes
+    healthy = [s for s in review.services if not s.minutes.unhealthy and s.lost.none]
+    shown = [s for s in review.services if s.minutes.unhealthy or not s.lost.none] + healthy[:HEALTHY_SHOWN]
+    overall = review.overall.minutes
     return (
         _environment(escape)
         .get_template(template)
@@ -143,7 +143,9 @@ def _render(template: str, review: Review, escape: bool, **more: Any) -> str:
             checked=any(a.prometheus_seconds is not None for a in review.alerts),
             value=_value,
             weeks_left=_weeks_left,
-            unknown_share=known.unknown / (known.unknown + known.observed) if known.unknown + known.observed else None,
+            unknown_share=overall.unknown / (overall.unknown + overall.observed)
+            if overall.unknown + overall.observed
+            else None,
             definitions=definitions(),
             **more,
         )
@@ -183,10 +185,10 @@ def _weeks_left(row: Capacity) -> str:
 
 def definitions() -> list[tuple[str, str]]:
     """The words and their meanings, from the package's docstring."""
-    found: list[tuple[str, str]] = []
+    terms: list[tuple[str, str]] = []
     for line in inspect.cleandoc(package.__doc__ or "").splitlines():
         if match := re.fullmatch(r"(\S[\w -]*?)\s{2,}(\S.*)", line):
-            found.append((match[1], match[2]))
-        elif line.startswith("    ") and found:
-            found[-1] = (found[-1][0], f"{found[-1][1]} {line.strip()}")
-    return [(word, meaning.replace("`", "")) for word, meaning in found]
+            terms.append((match[1], match[2]))
+        elif line.startswith("    ") and terms:
+            terms[-1] = (terms[-1][0], f"{terms[-1][1]} {line.strip()}")
+    return [(word, meaning.replace("`", "")) for word, meaning in terms]

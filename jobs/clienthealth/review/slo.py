@@ -190,11 +190,11 @@ def objectives(
             name,
             clients.get(name, 0),
             target,
-            found,
+            minutes_of_periods,
             dict(sorted(slots.get(name, {}).items())),
-            loss.of_service(lost.get(name, (0, 0)), lost_target, bool(found[-1].observed)),
+            loss.of_service(lost.get(name, (0, 0)), lost_target, bool(minutes_of_periods[-1].observed)),
         )
-        for name, found in periods.items()
+        for name, minutes_of_periods in periods.items()
     ]
     services.sort(key=lambda s: (-(s.budget.spent or 0), -s.minutes.unhealthy, s.lost.met, s.service))
     everything: dict[int, Minutes] = {}

@@ -136,10 +136,10 @@ class Batch:
 
 
 def _minutes(rows: DataFrame) -> DataFrame:
-    found = rows.filter(F.col("kind") == MINUTE).select(F.from_json(F.col("value").cast("string"), _MINUTE).alias("m"))
+    parsed = rows.filter(F.col("kind") == MINUTE).select(F.from_json(F.col("value").cast("string"), _MINUTE).alias("m"))
     minute: Column = F.timestamp_millis("m.minute")
     return (
-        found.select(
+        parsed.select(
             F.lit(history.SCHEMA_VERSION).alias("schema_version"),
             F.to_date(minute).alias("day"),
             minute.alias("time"),
@@ -152,7 +152,7 @@ def _minutes(rows: DataFrame) -> DataFrame:
 
 def query_id(spark: SparkSession) -> str:
     """The id of the running query: one per checkpoint, the same after a restart."""
-    found = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
-    if found is None:
+    query = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+    if query is None:
         raise RuntimeError("not called from a streaming query's foreachBatch")
-    return found
+    return query

@@ -170,18 +170,25 @@ class _Task:
         partitions = read.partition
         for at in range(len(offsets)):
             value = values[at]
-            found = fast(value, headers[at] is not None, latest_ms, largest)
-            if found is not None and found.client.identity.kind != "group":
-                slot = slots.get(found.client)
+            fast_reading = fast(value, headers[at] is not None, latest_ms, largest)
+            if fast_reading is not None and fast_reading.client.identity.kind != "group":
+                slot = slots.get(fast_reading.client)
                 if slot is None:
-                    slot = slots[found.client] = packer.slot(self._who(found.client.identity))
+                    slot = slots[fast_reading.client] = packer.slot(self._who(fast_reading.client.identity))
                 chunk, row = packer.reading(
-                    slot, found.ts_ms, found.values, topic, partitions[at], offsets[at], found.config, found.interval_ms
+                    slot,
+                    fast_reading.ts_ms,
+                    fast_reading.values,
+                    topic,
+                    partitions[at],
+                    offsets[at],
+                    fast_reading.config,
+                    fast_reading.interval_ms,
                 )
-                if found.topics:
-                    for part in found.topics:
+                if fast_reading.topics:
+                    for part in fast_reading.topics:
                         chunk.part_values(row, part.topic, part.partition, part.thread, part.values)
-                times[at] = found.ts_ms
+                times[at] = fast_reading.ts_ms
                 continue
             decoded = decode_metrics(read.record(at), self.settings, self.now_ms)
             self._take(decoded, read, at, times, reasons)
@@ -200,12 +207,12 @@ class _Task:
                 todo += [(one, alike[:1]) for one in alike.tolist() if one != at]
                 alike = alike[:1]
             for line in decoded.lines:
-                service, place, instance = _process(line.client)
+                service, host, instance = _process(line.client)
                 events, dumps = events_and_dumps(line, record.source)
                 for event in events:
-                    self.packer.log_entry(service, place, instance, event=event, repeats=len(alike))
+                    self.packer.log_entry(service, host, instance, event=event, repeats=len(alike))
                 for dump in dumps:
-                    self.packer.log_entry(service, place, instance, dump=dump)
+                    self.packer.log_entry(service, host, instance, dump=dump)
             self._take(decoded, read, at, times, reasons)
             if len(alike) > 1:
                 times[alike] = times[at]
@@ -233,10 +240,10 @@ class _Task:
     def _who(self, identity: Identity) -> Any:
         service = identity.service or ""
         instance = identity.instance or identity.host or ""
-        place = identity.host or instance
+        host = identity.host or instance
         return self.who(
             service,
-            place,
+            host,
             instance,
             identity.client_id or "",
             identity.kind or "",
@@ -255,9 +262,14 @@ class _Task:
         for minute in np.unique(minutes).tolist():
             mine = minutes == minute
             newest = times[good][mine]
-            known = newest[~np.isnan(newest)]
+            with_time = newest[~np.isnan(newest)]
             self._add(
-                int(minute), topic, None, int(mine.sum()), int(late[mine].sum()), int(known.max()) if len(known) else 0
+                int(minute),
+                topic,
+                None,
+                int(mine.sum()),
+                int(late[mine].sum()),
+                int(with_time.max()) if len(with_time) else 0,
             )
 
     def _add(self, minute: int, topic: str, reason: str | None, records: int, late: int, newest_ms: int) -> None:
@@ -340,10 +352,10 @@ class _Records:
             text = values.cast(pa.string())
         except pa.ArrowInvalid:
             text = pa.array([_text(value) for value in self.values], pa.string())
-        found = pc.fill_null(pc.match_substring_regex(text, pattern), True)
+        matches = pc.fill_null(pc.match_substring_regex(text, pattern), True)
         control = pc.fill_null(pc.match_substring_regex(text, "[\\x00-\\x08]"), True)
         return (  # type: ignore[no-any-return]
-            empty | found.to_numpy(zero_copy_only=False) | control.to_numpy(zero_copy_only=False)
+            empty | matches.to_numpy(zero_copy_only=False) | control.to_numpy(zero_copy_only=False)
         )
 
 
@@ -360,8 +372,8 @@ def _slices(column: pa.Array) -> list[memoryview | None]:
     ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1].tolist()
     # Arrow's own view is one of signed bytes.
     view = memoryview(data).cast("B") if data is not None else memoryview(b"")
-    found: list[memoryview | None] = [view[a:b] for a, b in itertools.pairwise(ends)]
+    slices: list[memoryview | None] = [view[a:b] for a, b in itertools.pairwise(ends)]
     if column.null_count:
         for at in np.flatnonzero(~column.is_valid().to_numpy(zero_copy_only=False)).tolist():
-            found[at] = None
-    return found
+            slices[at] = None
+    return slices

@@ -53,26 +53,26 @@ _STATE: tuple[tuple[str, str], ...] = (
 )
 
 
-def explained(told: str, settings: Settings) -> HealthError:
+def explained(message: str, settings: Settings) -> HealthError:
     """The error to raise for what Java tells: one whose exit code is 2 where nothing changes until
     somebody does something.
     """
-    found = re.search(r"StateError: ([^\n]+)", told)
-    if found:
-        return StateError(found[1])
-    missing = re.search(_MODULE, told)
+    state_error = re.search(r"StateError: ([^\n]+)", message)
+    if state_error:
+        return StateError(state_error[1])
+    missing = re.search(_MODULE, message)
     if missing:
         return DependencyError(
             f"the Python of an executor has no module '{missing[1]}': it needs this program, of the same release, and "
             "its extra 'spark' (deploy/README.md, spark-submit)"
         )
     for pattern, meaning in _MEANINGS:
-        if re.search(pattern, told):
+        if re.search(pattern, message):
             return ServiceError(f"the streaming query failed: {meaning(settings)}")
     for pattern, sentence in _STATE:
-        if re.search(pattern, told):
+        if re.search(pattern, message):
             return StateError(sentence.format(settings.monitor.checkpoint))
-    lines = [line for line in told.splitlines() if line and not line.startswith("\tat ")]
+    lines = [line for line in message.splitlines() if line and not line.startswith("\tat ")]
     return ServiceError(f"the streaming query failed: {chr(10).join(lines)[:MOST]}")
 
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from clienthealth.platform.places import is_url
+from clienthealth.platform.locations import is_url
 
 
 class Files:
@@ -54,34 +54,34 @@ class Files:
         self._files.delete(self._path(f"{self._root}/{name}"), False)
 
 
-def fetched(spark: SparkSession, place: str, scratch: Path, *names: str) -> Path:
+def fetched(spark: SparkSession, location: str, scratch: Path, *names: str) -> Path:
     """The folder `place`; where that is a URL, `scratch` with these files of it, or of the folder above it."""
-    if not is_url(place):
-        return Path(place)
+    if not is_url(location):
+        return Path(location)
     for name in names:
-        found = Files(spark, place).read(name)
-        text = Files(spark, place.rstrip("/").rpartition("/")[0]).read(name) if found is None else found
+        content = Files(spark, location).read(name)
+        text = Files(spark, location.rstrip("/").rpartition("/")[0]).read(name) if content is None else content
         if text is not None:
             (scratch / name).write_text(text, encoding="utf-8")
     return scratch
 
 
-def put(spark: SparkSession, files: Sequence[Path], place: str) -> None:
+def put(spark: SparkSession, files: Sequence[Path], location: str) -> None:
     """Put files into `place`, where that is a URL."""
-    if is_url(place):
-        folder = Files(spark, place)
+    if is_url(location):
+        folder = Files(spark, location)
         for file in files:
             folder.write(file.name, file.read_text(encoding="utf-8"))
 
 
-def probe(spark: SparkSession, place: str) -> str | None:
+def probe(spark: SparkSession, location: str) -> str | None:
     """Why nothing can be written there, None where it can: what was written is read and deleted."""
     name, text = f".kafka-health-{uuid4()}", "kafka-health doctor"
     try:
-        files = Files(spark, place)
+        files = Files(spark, location)
         files.write(name, text)
-        found = files.read(name)
+        content = files.read(name)
         files.delete(name)
     except Py4JJavaError as error:
         return str(error.java_exception.toString()).splitlines()[0]
-    return None if found == text else "what was written there is not what is read"
+    return None if content == text else "what was written there is not what is read"

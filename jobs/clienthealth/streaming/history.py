@@ -158,15 +158,15 @@ def read(spark: SparkSession, root: str, table: str) -> DataFrame:
     where = path(root, table)
     if not DeltaTable.isDeltaTable(spark, where):
         raise InputError(f"{where}: there is no history here; the monitor makes it when it first starts")
-    found = DeltaTable.forPath(spark, where)
-    properties = found.detail().select("properties").first()
+    delta = DeltaTable.forPath(spark, where)
+    properties = delta.detail().select("properties").first()
     version = (properties[0] if properties else {}).get(VERSION_PROPERTY, "none")
     if version != str(SCHEMA_VERSION):
         raise InputError(
             f"{where}: the history has schema version {version}, this program reads version {SCHEMA_VERSION}; "
             "use the release that wrote it, or another folder in [monitor] history"
         )
-    rows = found.toDF()
+    rows = delta.toDF()
     missing = [field for field in TABLES[table] if field.name not in rows.columns]
     return rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in missing}) if missing else rows
 
@@ -212,8 +212,8 @@ def append_quality(spark: SparkSession, root: str, minutes: Sequence[Counted], q
         (SCHEMA_VERSION, _utc(row.minute_ms), row.topic, row.records, row.rejected, row.late, row.batches)
         for row in minutes
     ]
-    found = spark.createDataFrame(rows, StructType([field for field in QUALITY if field.name != "day"]))
-    append(found.withColumn("day", F.to_date("minute")), root, "quality", query_id, batch_id)
+    frame = spark.createDataFrame(rows, StructType([field for field in QUALITY if field.name != "day"]))
+    append(frame.withColumn("day", F.to_date("minute")), root, "quality", query_id, batch_id)
 
 
 def open_incidents(spark: SparkSession, root: str) -> list[OpenIncident]:

@@ -74,9 +74,9 @@ class Losses:
 
     def _compare(self, positions: Positions) -> None:
         for where, earliest in self._earliest(positions).items():
-            known = self._seen.get(where, 0)
+            begun_at = self._seen.get(where, 0)
             # One that begins before what it began with is another topic of the same name.
-            begin = max(positions[where], known if known <= earliest else 0)
+            begin = max(positions[where], begun_at if begun_at <= earliest else 0)
             if earliest > begin:
                 log.error("%s records of %s/%s were deleted before they were read", earliest - begin, *where)
                 self._metrics.lost.labels(where[0]).inc(earliest - begin)
@@ -84,14 +84,14 @@ class Losses:
 
     def _earliest(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The first offset of each partition that there still is."""
-        asked, of_java = self._jvm.java.util.HashMap(), self._jvm.org.apache.kafka
+        requests, of_java = self._jvm.java.util.HashMap(), self._jvm.org.apache.kafka
         for topic, partition in partitions:
-            asked[of_java.common.TopicPartition(topic, partition)] = of_java.clients.admin.OffsetSpec.earliest()
-        result = self._admin.listOffsets(asked)
-        found = {}
-        for where in list(asked):
+            requests[of_java.common.TopicPartition(topic, partition)] = of_java.clients.admin.OffsetSpec.earliest()
+        result = self._admin.listOffsets(requests)
+        offsets = {}
+        for where in list(requests):
             try:
-                found[str(where.topic()), int(where.partition())] = int(result.partitionResult(where).get().offset())
+                offsets[str(where.topic()), int(where.partition())] = int(result.partitionResult(where).get().offset())
             except Py4JJavaError:
                 continue  # it has no such partition any more
-        return found
+        return offsets

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from clienthealth.errors import SettingsError
-from clienthealth.platform.places import on_s3
+from clienthealth.platform.locations import on_s3
 from clienthealth.streaming import history
 from clienthealth.streaming.session import configured
 

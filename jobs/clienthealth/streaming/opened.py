@@ -26,8 +26,8 @@ class Opened:
         self._noted = checkpoint.read(NOTE) is not None
         self.by_bucket: Mapping[int, bytes] = {}
         if not self._noted:
-            found = history.open_incidents(spark, settings.monitor.history)
-            self.by_bucket = by_bucket(found, settings.monitor.buckets)
+            incidents = history.open_incidents(spark, settings.monitor.history)
+            self.by_bucket = by_bucket(incidents, settings.monitor.buckets)
         self._missing = set(self.by_bucket)
 
     def stepped(self, buckets: Iterable[int | None]) -> None:

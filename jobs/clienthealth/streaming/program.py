@@ -31,7 +31,7 @@ from clienthealth.streaming.listener import Listener
 from clienthealth.streaming.losses import Losses
 from clienthealth.streaming.opened import Opened
 from clienthealth.streaming.poison import Guard
-from clienthealth.streaming.session import not_told, submitted
+from clienthealth.streaming.session import missing_driver_options, submitted
 
 log = logging.getLogger(__name__)
 STOP_SECONDS = 60
@@ -46,7 +46,7 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
 
     Raises ServiceError when the query fails (HeapError for want of memory), StateError where a new start is no help.
     """
-    for lacking in not_told(spark, settings) if submitted() else ():
+    for lacking in missing_driver_options(spark, settings) if submitted() else ():
         log.warning(
             "spark-submit was not told %s; `kafka-health check-config --spark-submit client` prints it", lacking
         )

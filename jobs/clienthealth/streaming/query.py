@@ -33,8 +33,8 @@ def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
     }
     metrics = dict.fromkeys(settings.topics.metrics)
     logs = [topic for topic in dict.fromkeys(settings.topics.logs) if topic not in metrics]
-    found = stream(spark, settings, list(metrics), limit).unionByName(stream(spark, settings, logs, limit))
-    return found.select(*(columns.get(name, F.col(name)).alias(name) for name in RAW))
+    records = stream(spark, settings, list(metrics), limit).unionByName(stream(spark, settings, logs, limit))
+    return records.select(*(columns.get(name, F.col(name)).alias(name) for name in RAW))
 
 
 def rows(spark: SparkSession, settings: Settings, opened: Mapping[int, bytes], limit: int = 0) -> DataFrame:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from clienthealth.platform import jars
 from clienthealth.platform.java import java
-from clienthealth.platform.places import on_s3
+from clienthealth.platform.locations import on_s3
 from clienthealth.platform.secrecy import SECRET
 from clienthealth.settings import Settings
 
@@ -83,18 +83,18 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
     return {**options, "spark.files": str(_LOG4J)} if cluster else options
 
 
-def not_told(spark: SparkSession, settings: Settings) -> list[str]:
+def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]:
     """Those of `driver_options` that the JVM of a submitted program was started without."""
-    told = {key: spark.conf.get(key, "") or "" for key in driver_options(settings)}
+    in_force = {key: spark.conf.get(key, "") or "" for key in driver_options(settings)}
     lacks = {
         # Where the file of the logging is, each machine has its own name for.
-        key: [flag for flag in value.split() if flag.partition("file:")[0] not in told[key]]
+        key: [flag for flag in value.split() if flag.partition("file:")[0] not in in_force[key]]
         for key, value in driver_options(settings).items()
     }
     return [f"{key}: {' '.join(flags)}" for key, flags in lacks.items() if flags]
 
 
-def _places(settings: Settings) -> tuple[str, ...]:
+def _locations(settings: Settings) -> tuple[str, ...]:
     return settings.monitor.checkpoint, settings.monitor.history, settings.review.out
 
 
@@ -134,15 +134,15 @@ def _everywhere(settings: Settings) -> Mapping[str, str]:
 
 
 def _on_this_machine(settings: Settings, batch: bool) -> Mapping[str, str]:
-    found = jars.classpath("spark")
-    if on_s3(*_places(settings)):
-        found = [*found, *jars.classpath("s3")]
+    jar_paths = jars.classpath("spark")
+    if on_s3(*_locations(settings)):
+        jar_paths = [*jar_paths, *jars.classpath("s3")]
     options = {
         # A task is tried twice: a lost Python worker costs it alone, not the JVM. Nothing of the first try stays.
         "spark.master": "local[*,2]",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, found)),
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jar_paths)),
         "spark.python.daemon.module": "clienthealth.streaming.daemon",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -80,10 +80,10 @@ def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, byte
     """Open incidents as `stepper` takes them: each task unpacks those of its own buckets alone."""
     from clienthealth.streaming.decoding import compressed
 
-    found: dict[int, list[OpenIncident]] = {}
+    of_bucket: dict[int, list[OpenIncident]] = {}
     for incident in opened:
-        found.setdefault(_bucket(incident, buckets), []).append(incident)
-    return {bucket: compressed(_pack(mine)) for bucket, mine in found.items()}
+        of_bucket.setdefault(_bucket(incident, buckets), []).append(incident)
+    return {bucket: compressed(_pack(mine)) for bucket, mine in of_bucket.items()}
 
 
 def stepper(settings: Settings, opened: Mapping[int, bytes]) -> Step:
@@ -143,19 +143,19 @@ def _judged(
         mine = _unpack_opened(decompressed(opened[bucket])) if bucket in opened else ()
         before.incidents.reopen(dataclasses.replace(i, seen_ms=max(i.seen_ms, now_ms)) for i in mine)
     chunks = [decode(decompressed(item)) for item in data]
-    quiet = before.empty and not any(chunk.whos or chunk.log_entries or chunk.groups for chunk in chunks)
-    if quiet:
+    nothing_to_do = before.empty and not any(chunk.whos or chunk.log_entries or chunk.groups for chunk in chunks)
+    if nothing_to_do:
         return []
-    known, then = len(before.whos), before.time_ms
+    clients_before, time_before = len(before.whos), before.time_ms
     try:
         published = step(before, chunks, settings, int(time.time() * 1000))
     except Exception as mistake:
         # Whatever it is: of this bucket a batch is lost, and told of; the others, and the next batch, go on.
         log.exception("a batch of bucket %s is lost", bucket)
         published = Published(faults=[Fault(Client("", "", "", "", None), fault_reason(mistake), None)])
-        return _rows(published, bucket, known)
-    new = not state.exists or len(before.whos) != known
-    if new or _changed(published, chunks) or before.time_ms - then > 1000 * SAVE_SECONDS:
+        return _rows(published, bucket, clients_before)
+    new = not state.exists or len(before.whos) != clients_before
+    if new or _changed(published, chunks) or before.time_ms - time_before > 1000 * SAVE_SECONDS:
         state.update((compressed(save(before, buckets)),))
     return _rows(published, bucket, len(before.whos) + len(before.groups))
 
@@ -224,8 +224,8 @@ def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str,
     if source is not None:
         added["source_topic"] = source.topic
         added["source_partition"], added["source_offset"] = str(source.partition), str(source.offset)
-    told = [{"key": name, "value": base64.b64encode(text.encode()).decode()} for name, text in added.items()]
-    return json.dumps([*before, *told])
+    headers = [{"key": name, "value": base64.b64encode(text.encode()).decode()} for name, text in added.items()]
+    return json.dumps([*before, *headers])
 
 
 def _fault(fault: Fault) -> Row:
@@ -249,21 +249,21 @@ def _counted(data: Sequence[bytes], state: GroupState) -> list[Row]:
     counts = [count for item in data for count in _unpack_counts(item)]
     kept = _unpack_kept(_bytes(state.get[0])) if state.exists else _Kept()
     rows = {(row.minute_ms, row.topic): row for row in kept.rows}
-    for place in {(count.minute_ms, count.topic) for count in counts}:
-        rows.setdefault(place, Quality(*place)).batches += 1
+    for key in {(count.minute_ms, count.topic) for count in counts}:
+        rows.setdefault(key, Quality(*key)).batches += 1
     for count in counts:
         row = rows[count.minute_ms, count.topic]
         row.records += count.records
         row.late += count.late
         if count.reason is not None:
             row.rejected += count.records
-    found: list[Row] = [(COUNT, None, _pack(counts), None)]
+    output: list[Row] = [(COUNT, None, _pack(counts), None)]
     kept.rows, now_ms = list(rows.values()), int(time.time() * 1000)
     if now_ms - kept.given_ms >= 1000 * QUALITY_SECONDS:
-        found.append((QUALITY, None, _pack(kept.rows), None))
+        output.append((QUALITY, None, _pack(kept.rows), None))
         kept = _Kept([], now_ms)
     state.update((_pack(kept),))
-    return found
+    return output
 
 
 _pack = msgspec.msgpack.Encoder().encode

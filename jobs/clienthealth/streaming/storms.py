@@ -37,14 +37,14 @@ def chosen(values: Any, keys: Any, worth: Ints) -> list[tuple[int, Ints]]:
     alike = _alike(values, keys, worth)
     order = np.argsort(alike, kind="stable")
     begins = np.flatnonzero(np.append(True, alike[order][1:] != alike[order][:-1]))
-    found: list[tuple[int, Ints]] = []
+    samples: list[tuple[int, Ints]] = []
     for begin, end in zip(begins, np.append(begins[1:], len(order)), strict=True):
         mine = worth[order[begin:end]]
         if len(mine) <= READ:
-            found += [(at, np.array([at])) for at in mine.tolist()]
+            samples += [(at, np.array([at])) for at in mine.tolist()]
         else:
-            found += [(int(part[len(part) // 2]), part) for part in np.array_split(mine, READ)]
-    return sorted(found, key=lambda one: one[0])
+            samples += [(int(part[len(part) // 2]), part) for part in np.array_split(mine, READ)]
+    return sorted(samples, key=lambda one: one[0])
 
 
 def _alike(values: Any, keys: Any, worth: Ints) -> Ints:
@@ -69,5 +69,5 @@ def _alike(values: Any, keys: Any, worth: Ints) -> Ints:
     own = pa.array(np.arange(len(worth)).astype(str))
     shape = pc.if_else(pc.match_substring_regex(texts, _OF_DUMPS), own, shape)
     whole = pc.binary_join_element_wise(of, shape, "\0")
-    found: Ints = whole.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return found
+    numbers: Ints = whole.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers

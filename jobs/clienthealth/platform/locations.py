@@ -6,16 +6,16 @@ from __future__ import annotations
 S3 = "s3a://"
 
 
-def is_url(place: str) -> bool:
+def is_url(location: str) -> bool:
     """Is it none of this machine's folders."""
-    return "://" in place
+    return "://" in location
 
 
-def on_s3(*places: str) -> bool:
+def on_s3(*locations: str) -> bool:
     """Is any of these on S3."""
-    return any(place.startswith(S3) for place in places)
+    return any(location.startswith(S3) for location in locations)
 
 
-def inside(place: str, name: str) -> str:
+def inside(location: str, name: str) -> str:
     """The folder of this name in a folder or URL."""
-    return f"{place.rstrip('/')}/{name}"
+    return f"{location.rstrip('/')}/{name}"
