@@ -12,7 +12,7 @@ import pytest
 from clienthealth.configuration import load
 from clienthealth.diagnose import diagnose
 from clienthealth.diagnose.outcome import exit_code
-from clienthealth.logs.dump_formats import Found, found_in, may_hold_dumps
+from clienthealth.logs.dump_formats import EmbeddedDump, dumps_in, may_hold_dumps
 from clienthealth.logs.dumps import placed_frames, threads
 from clienthealth.model.verdicts import Verdict
 from clienthealth.recordings import RawRecord
@@ -111,15 +111,15 @@ def verdicts(*texts: str) -> dict[str, Verdict]:
     """What is judged of dumps of one process, ten seconds apart where they say no time."""
     records: list[RawRecord] = []
     for text in texts:
-        for found in found_in(text):
+        for found in dumps_in(text):
             at = found.text if found.ts_ms is not None else f"2026-11-20 18:40:{45 + len(records) * 10}\n{found.text}"
             records.append(RawRecord("logs", "shop", "shop:1", "dump.txt", len(records), at.encode()))
     result = diagnose(records, load(None))
     return {verdict.mode: verdict for _, found in result.clients for verdict in found}
 
 
-def only(text: str) -> Found:
-    (found,) = found_in(text)
+def only(text: str) -> EmbeddedDump:
+    (found,) = dumps_in(text)
     return found
 
 
@@ -184,7 +184,7 @@ def test_a_python_callback_that_waits_is_suspected_as_nobody_knows_whether_for_e
 
 def test_dumps_without_titles_are_told_apart_by_their_threads_and_keep_their_order() -> None:
     text = DEADLOCKS["JDK 8 without title"]
-    first, second = found_in(text + "\n" + text.replace("onCompletion", "other"))
+    first, second = dumps_in(text + "\n" + text.replace("onCompletion", "other"))
     assert first.taken.isdisjoint(second.taken)
     assert "onCompletion" in first.text and "onCompletion" not in second.text
 
@@ -210,11 +210,11 @@ def test_real_dumps_read_the_same_with_and_without_their_title() -> None:
     ],
 )
 def test_what_is_no_dump_is_none(text: str) -> None:
-    assert found_in(text) == []
+    assert dumps_in(text) == []
 
 
 def test_in_a_log_frames_alone_are_no_dump() -> None:
-    assert found_in(DEADLOCKS["frames"], alone=False) == []
+    assert dumps_in(DEADLOCKS["frames"], alone=False) == []
 
 
 def test_hostile_text_does_not_raise_and_costs_little() -> None:
@@ -226,7 +226,7 @@ def test_hostile_text_does_not_raise_and_costs_little() -> None:
         '{"stackTrace":' * 5_000 + '"threadState"',
         '#1 "' * 50_000,
     ):
-        found_in(text + "\ntid=0x prio= java.lang.Thread.State: X\n")
+        dumps_in(text + "\ntid=0x prio= java.lang.Thread.State: X\n")
     assert time.process_time() - begin < 5
 
 

@@ -22,7 +22,7 @@ from clienthealth.diagnose.prefixes import Prefixes
 from clienthealth.diagnose.text import blocks, encoding_of, plain, unwrapper, utf8
 from clienthealth.formats._json_layouts import any_layout, line_of
 from clienthealth.formats._protobuf import signal
-from clienthealth.logs.dump_formats import Found, found_in, is_dump_document
+from clienthealth.logs.dump_formats import EmbeddedDump, dumps_in, is_dump_document
 from clienthealth.mbeans import Process
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord as Shipped
@@ -191,7 +191,7 @@ class Reader:
         document = parsed(content)
         if document is None:
             return None
-        if is_dump_document(text := content.decode("utf-8", "replace")) and (dumps := found_in(text)):
+        if is_dump_document(text := content.decode("utf-8", "replace")) and (dumps := dumps_in(text)):
             self._cut = False
             return self._dump_records(dumps, lambda _: 0)
         single = self._is_recognised(content)
@@ -275,7 +275,7 @@ class Reader:
         alone = timed * 5 < len(lines[:200])
         for key, mine in writers.items():
             text = utf8(b"\n".join(line for _, line in mine)).decode()
-            dumps = found_in(text, alone)
+            dumps = dumps_in(text, alone)
             if not dumps:
                 continue
             before = times_before([line for _, line in mine], Layouts(layouts.forms, layouts.order, layouts.day))
@@ -288,7 +288,7 @@ class Reader:
         return taken
 
     def _dump_records(
-        self, dumps: list[Found], time_before: Callable[[int], int], writer: str = ""
+        self, dumps: list[EmbeddedDump], time_before: Callable[[int], int], writer: str = ""
     ) -> Iterator[RawRecord]:
         self._dumps = True
         kinds = sorted({dump.what for dump in dumps})
@@ -360,7 +360,7 @@ class Reader:
     def _entry(self, entry: Entry) -> Iterator[RawRecord]:
         self._logs = True
         value = entry.value
-        if entry.dump and (dumps := found_in(value.decode("utf-8", "replace"), False)):
+        if entry.dump and (dumps := dumps_in(value.decode("utf-8", "replace"), False)):
             for dump in dumps:
                 text = dump.text.encode("utf-8", "replace")
                 yield self._record("logs", entry.line, text, dump.ts_ms or entry.ts_ms, entry.key)

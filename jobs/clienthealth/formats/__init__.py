@@ -72,9 +72,9 @@ class Format:
 @cache
 def formats(stream: Stream) -> tuple[Format, ...]:
     """All formats of a stream in the order in which they are asked."""
-    found = []
+    of_stream = []
     for module in pkgutil.iter_modules(__path__):
         fmt = getattr(importlib.import_module(f"{__name__}.{module.name}"), "FORMAT", None)
         if fmt is not None and fmt.stream == stream:
-            found.append(fmt)
-    return tuple(sorted(found, key=lambda fmt: (fmt.order, fmt.name)))
+            of_stream.append(fmt)
+    return tuple(sorted(of_stream, key=lambda fmt: (fmt.order, fmt.name)))

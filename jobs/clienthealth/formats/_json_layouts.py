@@ -85,10 +85,10 @@ def json_format(name: str, order: int, layout: Layout, recognise: Callable[[Reco
 @cache
 def any_layout() -> Layout:
     """What an undecoded JSON line may look like: like the lines of any format of ours (its `LINE`)."""
-    found = Layout()
+    layout = Layout()
     for module in pkgutil.iter_modules(formats.__path__):
-        found = found | getattr(importlib.import_module(f"{formats.__name__}.{module.name}"), "LINE", Layout())
-    return found
+        layout = layout | getattr(importlib.import_module(f"{formats.__name__}.{module.name}"), "LINE", Layout())
+    return layout
 
 
 def parsed(text: str) -> Any:

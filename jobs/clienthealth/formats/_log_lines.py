@@ -33,10 +33,10 @@ def opened(line: LogLine) -> LogLine:
     if inside is not None and (inside.message is not None or inside.stack is not None):
         return _finished(_over(inside, line, line.ts_ms if inside.ts_ms is None else inside.ts_ms))
     entry = lines.entry(text)
-    told = _over(entry.line, line, _agreed(entry, line.ts_ms))
+    merged = _over(entry.line, line, _agreed(entry, line.ts_ms))
     if inside is not None:
-        told = _over(inside, told, told.ts_ms if inside.ts_ms is None else inside.ts_ms)
-    return _finished(told)
+        merged = _over(inside, merged, merged.ts_ms if inside.ts_ms is None else inside.ts_ms)
+    return _finished(merged)
 
 
 def _inside(text: str) -> LogLine | None:
@@ -46,12 +46,12 @@ def _inside(text: str) -> LogLine | None:
 
 
 def _dump(line: LogLine, text: str) -> LogLine:
-    found = _finished(line)
-    found.message, found.stack, found.dump = None, None, text
-    found.client.client_id = _filled(line.client.client_id)
-    if found.ts_ms is None:
-        found.ts_ms = written_ms(text)
-    return found
+    finished = _finished(line)
+    finished.message, finished.stack, finished.dump = None, None, text
+    finished.client.client_id = _filled(line.client.client_id)
+    if finished.ts_ms is None:
+        finished.ts_ms = written_ms(text)
+    return finished
 
 
 def _agreed(entry: lines.Entry, shipped: int | None) -> int | None:

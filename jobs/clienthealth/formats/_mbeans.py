@@ -46,11 +46,11 @@ class MBean(NamedTuple):
 
 def _by_path() -> dict[str, dict[str, str]]:
     """See NAMES."""
-    found: dict[str, dict[str, str]] = {}
+    by_path: dict[str, dict[str, str]] = {}
     for spelled, name in metric_names.mbeans().items():
         path, _, attribute = spelled.rpartition("/")
-        found.setdefault(path, {})[attribute] = name
-    return found
+        by_path.setdefault(path, {})[attribute] = name
+    return by_path
 
 
 #: Path of an MBean → attribute → our name.
@@ -60,15 +60,15 @@ NAMES: Mapping[str, Mapping[str, str]] = _by_path()
 @lru_cache(maxsize=16_384)
 def parts(mbean: str) -> MBean:
     """An MBean's name taken apart. Old Java clients name the client `id` in app-info, Scala ones `clientId`."""
-    said: dict[str, str] = {}
-    for found in PROPERTY.finditer(mbean):
-        said.setdefault(found[1], _QUOTES.sub("", found[2]))
+    properties: dict[str, str] = {}
+    for match in PROPERTY.finditer(mbean):
+        properties.setdefault(match[1], _QUOTES.sub("", match[2]))
 
     def first(*names: str) -> str | None:
-        return next((said[name] for name in names if name in said), None)
+        return next((properties[name] for name in names if name in properties), None)
 
-    kind = _KINDS.get(said.get("type", ""))
-    path = "/".join(said[key] for key in ("type", "name") if key in said)
+    kind = _KINDS.get(properties.get("type", ""))
+    path = "/".join(properties[key] for key in ("type", "name") if key in properties)
     of_node = first("node-id", "brokerHost") is not None
     # Of what the Scala consumer counts per broker, it has the sum in an MBean of its own.
     per_broker = kind == "legacy-consumer" and of_node
@@ -76,9 +76,9 @@ def parts(mbean: str) -> MBean:
         path=path,
         client_id=first("client-id", "clientId", "id"),
         kind=kind,
-        topic=said.get("topic"),
-        partition=integer(said.get("partition")),
-        thread=said.get("threadId"),
+        topic=properties.get("topic"),
+        partition=integer(properties.get("partition")),
+        thread=properties.get("threadId"),
         of_node=of_node,
         names=_NOTHING if per_broker else NAMES.get(path, _NOTHING),
     )

@@ -48,11 +48,11 @@ class Metric(NamedTuple):
 @lru_cache(maxsize=4096)
 def metric(spelled: str) -> Metric | None:
     """A metric's name taken apart, None where it is no Kafka client's."""
-    found = _CLIENT_METRIC.match(spelled)
-    if found is None:
+    match = _CLIENT_METRIC.match(spelled)
+    if match is None:
         return None
     name = _NAMES.get(spelled)
-    return Metric(found[1], name, bool(name and name.startswith("request-latency")), spelled.startswith(KIP714))
+    return Metric(match[1], name, bool(name and name.startswith("request-latency")), spelled.startswith(KIP714))
 
 
 class Sample(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from clienthealth.formats._otlp import Metric, Points, Sample, metric, sample
 from clienthealth.formats._protobuf import DELTA, NO_VALUE, REMEMBERED, attributes, parsed, text
-from clienthealth.model.values import known, millis
+from clienthealth.model.values import measurement, millis
 
 #: As many bytes of scopes are remembered, with a few times as many of what they mean; then all are forgotten.
 REMEMBERED_BYTES = 16_000_000
@@ -86,13 +86,13 @@ class Shapes:
         if _OURS not in scope:
             return
         for shape in self._of_size.get(len(scope), {}).values():
-            found = shape.unpack(scope)
-            meaning = shape.meanings.get(_other_bytes(found, ids))
-            if meaning is not None and _take_numbers(found, meaning, into):
+            parts = shape.unpack(scope)
+            meaning = shape.meanings.get(_other_bytes(parts, ids))
+            if meaning is not None and _take_numbers(parts, meaning, into):
                 return
         listed = [_metric(message, ids) for message in parsed("ScopeMetrics", scope).metrics]
-        for said in listed:
-            _take_points(said, into)
+        for one in listed:
+            _take_points(one, into)
         self._remember(scope, listed, ids)
 
     def _remember(self, scope: bytes, listed: Sequence[_Metric], ids: Ids) -> None:
@@ -110,14 +110,14 @@ class Shapes:
         shape.meanings[_other_bytes(shape.unpack(scope), ids)] = meaning
 
 
-def _other_bytes(found: Parts, ids: Ids) -> Parts:
-    return ids, found[::_ITEMS], found[_TAG::_ITEMS]
+def _other_bytes(parts: Parts, ids: Ids) -> Parts:
+    return ids, parts[::_ITEMS], parts[_TAG::_ITEMS]
 
 
-def _take_numbers(found: Parts, meaning: _Meaning, into: Points) -> bool:
+def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
     """Give the numbers of a scope whose meaning is known; False where what stands for times is something else."""
     ends, starts = set(), set()
-    for times in set(found[_TIMES::_ITEMS]):
+    for times in set(parts[_TIMES::_ITEMS]):
         if len(times) == _START_AND_END.size:
             _, tag, end = _START_AND_END.unpack(times)
             if tag != _ENDS:
@@ -125,7 +125,7 @@ def _take_numbers(found: Parts, meaning: _Meaning, into: Points) -> bool:
             ends.add(end)
         elif times:
             ends.add(_END.unpack(times)[0])
-    for times in {found[at] for at in meaning.deltas}:
+    for times in {parts[at] for at in meaning.deltas}:
         if len(times) == _START_AND_END.size:
             starts.add(_START_AND_END.unpack(times)[0])
     into.of(meaning.kip714, bool(meaning.deltas))
@@ -136,22 +136,22 @@ def _take_numbers(found: Parts, meaning: _Meaning, into: Points) -> bool:
     for of, named in meaning.values.items():
         metrics = into.metrics(of)
         for at, name in named:
-            value = known(found[at])
+            value = measurement(parts[at])
             if value is not None and value >= metrics.get(name, -1.0):
                 metrics[name] = value
     return True
 
 
-def _take_points(said: _Metric, into: Points) -> None:
+def _take_points(one: _Metric, into: Points) -> None:
     """Give the points of a metric."""
-    if said.of is None or not said.points:
+    if one.of is None or not one.points:
         return
-    into.of(said.of.kip714, said.delta)
-    for of, start, end, value in said.points:
+    into.of(one.of.kip714, one.delta)
+    for of, start, end, value in one.points:
         into.ended(_moment(end))
-        if said.delta:
+        if one.delta:
             into.counts_since(_moment(start))
-        into.add(of, known(value))
+        into.add(of, measurement(value))
 
 
 def _moment(nanos: int) -> int | None:
@@ -160,21 +160,21 @@ def _moment(nanos: int) -> int | None:
 
 def _metric(message: bytes, ids: Ids) -> _Metric:
     """A message Metric. Raises ValueError where it is none."""
-    said = parsed("Metric", message)
-    name = said.name
+    decoded = parsed("Metric", message)
+    name = decoded.name
     of = metric(text(name))
     if of is None:
         return _Metric(message, name, None)
-    sums = said.sum.points
-    points = [_point(point, of, ids) for point in sums or said.gauge.points]
-    return _Metric(message, name, of, points, bool(sums) and said.sum.temporality == DELTA)
+    sums = decoded.sum.points
+    points = [_point(point, of, ids) for point in sums or decoded.gauge.points]
+    return _Metric(message, name, of, points, bool(sums) and decoded.sum.temporality == DELTA)
 
 
-def _point(said: Any, of: Metric, ids: Ids) -> _Point:
-    named = _sample(of, tuple(said.attributes), ids)
-    if said.flags & NO_VALUE:
+def _point(point: Any, of: Metric, ids: Ids) -> _Point:
+    named = _sample(of, tuple(point.attributes), ids)
+    if point.flags & NO_VALUE:
         named = named._replace(name=None)
-    return _Point(named, said.start, said.time, said.as_int if said.HasField("as_int") else said.as_double)
+    return _Point(named, point.start, point.time, point.as_int if point.HasField("as_int") else point.as_double)
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -187,17 +187,17 @@ def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
     form, behind, items = ["<"], 0, 0
     values: dict[Sample, list[tuple[int, str]]] = {}
     deltas: list[int] = []
-    for said in listed:
-        begin = scope.index(said.message, behind)
-        if said.of is None and said.name:
-            named, end = scope.index(said.name, begin) + len(said.name), begin + len(said.message)
+    for one in listed:
+        begin = scope.index(one.message, behind)
+        if one.of is None and one.name:
+            named, end = scope.index(one.name, begin) + len(one.name), begin + len(one.message)
             form.append(f"{named - behind}s0s0s{end - named}x0s")
             behind, items = end, items + _ITEMS
-        for of, start, end, value in said.points:
+        for of, start, end, value in one.points:
             times, number = _written(start, end, value)
             at = scope.index(times + number, max(begin, behind)) + 1
             form.append(f"{at - behind}s{len(times) - 1}sc{'q' if number[:1] == _AS_INT else 'd'}")
-            if said.delta:
+            if one.delta:
                 deltas.append(items + _TIMES)
             named_values = values.setdefault(of._replace(name=None), [])
             if of.name is not None:
@@ -208,7 +208,7 @@ def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
 
 
 def _pushed(listed: Sequence[_Metric]) -> bool:
-    return any(said.of.kip714 for said in listed if said.of is not None and said.points)
+    return any(one.of.kip714 for one in listed if one.of is not None and one.points)
 
 
 def _written(start: int, end: int, value: float) -> tuple[bytes, bytes]:

@@ -29,14 +29,14 @@ def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
 def _of_gzip(data: bytes | memoryview, most: int) -> bytes:
     reader = zlib.decompressobj(wbits=31)
     try:
-        found = reader.decompress(data, most + 1)
+        plain = reader.decompress(data, most + 1)
     except zlib.error:
         raise PayloadError("binary: broken gzip") from None
-    if len(found) > most:
+    if len(plain) > most:
         raise PayloadError("oversized")
     if not reader.eof:
         raise PayloadError("binary: gzip that ends before its end")
-    return found
+    return plain
 
 
 def _of_zstd(data: bytes | memoryview, most: int) -> bytes:
@@ -45,18 +45,18 @@ def _of_zstd(data: bytes | memoryview, most: int) -> bytes:
     except ModuleNotFoundError:
         raise PayloadError("binary: packed with zstd: pip install 'kafka-client-health[binary]'") from None
     reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
-    found = bytearray()
+    plain = bytearray()
     try:
         # In pieces, because a piece cannot grow by more than it holds of blocks of 128 KiB.
         for at in range(0, len(data), 4096):
-            found += reader.decompress(bytes(data[at : at + 4096]))
-            if len(found) > most:
+            plain += reader.decompress(bytes(data[at : at + 4096]))
+            if len(plain) > most:
                 raise PayloadError("oversized")
     except zstandard.ZstdError:
         raise PayloadError("binary: broken zstd") from None
     if not reader.eof:
         raise PayloadError("binary: zstd that ends before its end")
-    return bytes(found)
+    return bytes(plain)
 
 
 def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from clienthealth.formats._samples import Process
 from clienthealth.model import metric_names
-from clienthealth.model.values import integer, place, present
+from clienthealth.model.values import host_and_instance, integer, present
 
 _NAMES = metric_names.spellings(metric_names.micrometer, metric_names.jmx_exporter, metric_names.jmx_exporter_1)
 _KINDS = {"kafka_producer_": "producer", "kafka_consumer_": "consumer"}
@@ -61,8 +61,8 @@ def kind_of(name: str) -> str | None:
 
 def our_name(name: str, of_node: bool) -> str | None:
     """Our name of a metric, None for one that we do not read."""
-    found = _NAMES.get(name)
-    return None if of_node and found is not None and not found.startswith("request-latency") else found
+    ours = _NAMES.get(name)
+    return None if of_node and ours is not None and not ours.startswith("request-latency") else ours
 
 
 @lru_cache(maxsize=65_536)
@@ -71,27 +71,27 @@ def series(name: str, labels: Labels) -> tuple[Series, Scraped] | None:
     kind = kind_of(name)
     if kind is None:
         return None
-    said = dict(labels)
-    of_node = label(said, "node_id", "node-id") is not None
-    instance = label(said, "instance")
-    host, scraped = label(said, "host", "pod"), None
-    if url := label(said, "url", "endpoint"):
+    values = dict(labels)
+    of_node = label(values, "node_id", "node-id") is not None
+    instance = label(values, "instance")
+    host, scraped = label(values, "host", "pod"), None
+    if url := label(values, "url", "endpoint"):
         # Whose address it is; `host` is of who scraped.
-        host, scraped = place(url, host)
+        host, scraped = host_and_instance(url, host)
     return (
         Series(
             kind,
             our_name(name, of_node),
-            label(said, "client_id", "clientId", "client.id", "client-id"),
-            label(said, "topic"),
-            integer(said.get("partition")),
+            label(values, "client_id", "clientId", "client.id", "client-id"),
+            label(values, "topic"),
+            integer(values.get("partition")),
             of_node,
         ),
         Scraped(
-            label(said, "service", "application", "app", "job"),
+            label(values, "service", "application", "app", "job"),
             host or (_PORT.sub("", instance) if instance else None),
             instance or scraped,
-            label(said, "kafka_version"),
+            label(values, "kafka_version"),
         ),
     )
 
@@ -101,14 +101,14 @@ def add(process: Process, of: Series, value: float | None) -> None:
     process.add(of.client_id, of.kind, of.name, value, of.topic, of.partition, of_node=of.of_node)
 
 
-def labels_of(said: Mapping[str, Any]) -> Labels:
+def labels_of(document: Mapping[str, Any]) -> Labels:
     """The labels of a JSON object, without those that are no text or number."""
-    return tuple((name, value) for name, given in said.items() if (value := present(given)) is not None)
+    return tuple((name, value) for name, given in document.items() if (value := present(given)) is not None)
 
 
 def label(labels: Mapping[str, Any], *names: str) -> str | None:
     """The value of the first of the labels that says something."""
     for name in names:
-        if name in labels and (said := present(labels[name])) is not None:
-            return said
+        if name in labels and (text := present(labels[name])) is not None:
+            return text
     return None

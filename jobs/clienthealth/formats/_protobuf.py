@@ -73,23 +73,23 @@ _RESOURCES = 0x0A
 
 def parsed(message: Literal["Metrics", "ScopeMetrics", "Metric", "Logs"], data: bytes | memoryview) -> Any:
     """The message. Raises ValueError where the bytes are none, DependencyError where `protobuf` is not installed."""
-    found = _classes()[message]()
+    instance = _classes()[message]()
     try:
-        found.ParseFromString(bytes(data))
+        instance.ParseFromString(bytes(data))
     except _decode_error() as error:
         raise ValueError(str(error)) from None
-    return found
+    return instance
 
 
 @lru_cache(maxsize=REMEMBERED)
 def attributes(pairs: tuple[bytes, ...]) -> Mapping[str, str]:
     """Attributes by name, values as text; those without a value, or with a list or object, are left out."""
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for name, value in map(_pair, pairs):
-        said = _scalar(_message("Value", value))
-        if said and name not in found:
-            found[name] = said
-    return found
+        text = _scalar(_message("Value", value))
+        if text and name not in by_name:
+            by_name[name] = text
+    return by_name
 
 
 def attributes_of_resource(data: bytes) -> Mapping[str, str]:
@@ -200,12 +200,12 @@ def _pair(data: bytes) -> tuple[str, bytes]:
 
 def _message(name: str, data: bytes) -> Any:
     """A part of a message, empty where its bytes are none: it then says nothing, and the rest stays."""
-    found = _classes()[name]()
+    instance = _classes()[name]()
     try:
-        found.ParseFromString(data)
+        instance.ParseFromString(data)
     except _decode_error():
         return _classes()[name]()
-    return found
+    return instance
 
 
 def _scalar(value: Any) -> str | None:

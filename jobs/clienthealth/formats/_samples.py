@@ -26,7 +26,7 @@ LARGEST = {"records-lag-max": ("records-lag-max", "records-lag")}
 _CLIENT_METRICS = frozenset(name for names in CLIENT_METRICS.values() for name in names)
 
 #: A topic, perhaps one partition or thread of it.
-Place = tuple[str, int | None, str | None]
+Part = tuple[str, int | None, str | None]
 
 
 class Process:
@@ -99,9 +99,9 @@ class Process:
         if topic is None:
             return client.of_nodes if of_node else client.own
         key = (topic, partition, thread)
-        metrics = client.places.get(key)
+        metrics = client.parts.get(key)
         if metrics is None:
-            metrics = client.places[key] = {}
+            metrics = client.parts[key] = {}
         return metrics
 
     def _client(self, client_id: str | None, kind: str) -> _Client:
@@ -119,7 +119,7 @@ class Process:
         return [self._snapshot(*who, client, rolled_up) for who, client in self._clients.items()]
 
     def _snapshot(self, client_id: str | None, kind: str, client: _Client, rolled_up: bool) -> Snapshot:
-        places = _without_doubles(client.places)
+        places = _without_doubles(client.parts)
         derived = _derived(places.values()) if rolled_up and places else {}
         return Snapshot(
             ts_ms=self.ts_ms,
@@ -143,12 +143,12 @@ class Process:
 class _Client:
     """Its own metrics, those measured for single brokers, and those of its topics; names are ours."""
 
-    __slots__ = ("of_nodes", "own", "places")
+    __slots__ = ("of_nodes", "own", "parts")
 
     def __init__(self) -> None:
         self.own: dict[str, float] = {}
         self.of_nodes: dict[str, float] = {}
-        self.places: dict[Place, dict[str, float]] = {}
+        self.parts: dict[Part, dict[str, float]] = {}
 
 
 def unusable(error: str = "wrong-types") -> Snapshot:
@@ -161,36 +161,36 @@ def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in metrics.items() if name in _CLIENT_METRICS}
 
 
-def _topics(places: Mapping[Place, Mapping[str, float]]) -> list[TopicMetrics]:
-    found = []
-    for topic, partition, thread in sorted(places, key=_order) if len(places) > 1 else places:
-        metrics = {n: value for n, value in places[topic, partition, thread].items() if n in TOPIC_METRICS}
+def _topics(parts: Mapping[Part, Mapping[str, float]]) -> list[TopicMetrics]:
+    topics = []
+    for topic, partition, thread in sorted(parts, key=_order) if len(parts) > 1 else parts:
+        metrics = {n: value for n, value in parts[topic, partition, thread].items() if n in TOPIC_METRICS}
         if metrics:
-            found.append(TopicMetrics(topic, partition, thread, metrics=metrics))
-    return found
+            topics.append(TopicMetrics(topic, partition, thread, metrics=metrics))
+    return topics
 
 
-def _order(place: Place) -> tuple[str, bool, int, str]:
+def _order(part: Part) -> tuple[str, bool, int, str]:
     """The topic as a whole stands before its partitions and threads."""
-    topic, partition, thread = place
+    topic, partition, thread = part
     return topic, partition is not None, partition or 0, thread or ""
 
 
-def _derived(places: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def _derived(by_part: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """The client's metrics as they follow from those of its topics."""
-    found: dict[str, float] = {}
-    for metrics in places:
+    derived: dict[str, float] = {}
+    for metrics in by_part:
         for name in SUMMED:
             if name in metrics:
-                found[name] = found.get(name, 0.0) + metrics[name]
+                derived[name] = derived.get(name, 0.0) + metrics[name]
         for name, parts in LARGEST.items():
             for part in parts:
                 if part in metrics:
-                    found[name] = max(found.get(name, 0.0), metrics[part])
-    return found
+                    derived[name] = max(derived.get(name, 0.0), metrics[part])
+    return derived
 
 
-def _without_doubles(places: dict[Place, dict[str, float]]) -> dict[Place, dict[str, float]]:
+def _without_doubles(parts: dict[Part, dict[str, float]]) -> dict[Part, dict[str, float]]:
     """Java consumers from 4.1 on give metrics of `a.b` also under the older spelling `a_b` (KIP-1109): drop these."""
-    older = {topic.replace(".", "_") for (topic, _, _), metrics in places.items() if metrics and "." in topic}
-    return {place: metrics for place, metrics in places.items() if place[0] not in older} if older else places
+    older = {topic.replace(".", "_") for (topic, _, _), metrics in parts.items() if metrics and "." in topic}
+    return {part: metrics for part, metrics in parts.items() if part[0] not in older} if older else parts

@@ -38,8 +38,8 @@ def _one_thrown(thrown: dict[str, Any]) -> str:
 
 def _frame(frame: Any) -> str:
     """A frame as Java writes it, empty where it does not name its method."""
-    told = frame if isinstance(frame, dict) else {}
-    of, method, file, line = (as_text(told.get(name)) for name in ("class", "method", "file", "line"))
+    fields = frame if isinstance(frame, dict) else {}
+    of, method, file, line = (as_text(fields.get(name)) for name in ("class", "method", "file", "line"))
     return "" if of is None or method is None else f"\tat {of}.{method}({':'.join(_texts([file, line]))})"
 
 

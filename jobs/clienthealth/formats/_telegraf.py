@@ -17,7 +17,7 @@ from clienthealth.formats._prometheus import add as add_series
 from clienthealth.formats._samples import Process
 from clienthealth.model import metric_names
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.model.values import integer, number, place
+from clienthealth.model.values import host_and_instance, integer, number
 
 _NAMES = metric_names.spellings(metric_names.attribute)
 _TELLING = metric_names.telling()
@@ -50,7 +50,7 @@ class Processes:
     """The processes of which the metrics of a record are: one Telegraf asks many, and writes several rounds at once."""
 
     def __init__(self) -> None:
-        self._found: dict[Any, Process] = {}
+        self._by_time: dict[Any, Process] = {}
 
     def add(self, point: Point) -> None:
         """Take a metric."""
@@ -65,24 +65,24 @@ class Processes:
 
     def snapshots(self) -> list[Snapshot]:
         """One per client, process and moment."""
-        return [snapshot for process in self._found.values() for snapshot in process.snapshots()]
+        return [snapshot for process in self._by_time.values() for snapshot in process.snapshots()]
 
     def _add_series(self, name: str, point: Point, value: Any) -> None:
-        found = series(name, point.tags)
-        if found is None:
+        of_client = series(name, point.tags)
+        if of_client is None:
             return
-        of, scraped = found
-        process = self._found.get((point.ts_ms, scraped))
+        of, scraped = of_client
+        process = self._by_time.get((point.ts_ms, scraped))
         if process is None:
-            process = self._found[point.ts_ms, scraped] = scraped.process(point.ts_ms)
+            process = self._by_time[point.ts_ms, scraped] = scraped.process(point.ts_ms)
         add_series(process, of, number(value))
 
     def _add_attributes(self, point: Point) -> None:
         whose = _whose(point.tags)
         key = (point.ts_ms, whose.service, whose.host, whose.instance)
-        process = self._found.get(key)
+        process = self._by_time.get(key)
         if process is None:
-            process = self._found[key] = Process(
+            process = self._by_time[key] = Process(
                 point.ts_ms, service=whose.service, host=whose.host, instance=whose.instance, library="java"
             )
         kind = _kind(point.name, point.fields)
@@ -95,14 +95,14 @@ class Processes:
 
 @lru_cache(maxsize=16_384)
 def _whose(tags: Labels) -> _Whose:
-    said = dict(tags)
+    values = dict(tags)
     return _Whose(
-        label(said, "service", "application", "app"),
-        *place(label(said, "jolokia_agent_url"), label(said, "host")),
-        label(said, "client-id", "client_id", "clientId"),
-        label(said, "topic"),
-        integer(label(said, "partition")),
-        label(said, "node-id", "node_id") is not None,
+        label(values, "service", "application", "app"),
+        *host_and_instance(label(values, "jolokia_agent_url"), label(values, "host")),
+        label(values, "client-id", "client_id", "clientId"),
+        label(values, "topic"),
+        integer(label(values, "partition")),
+        label(values, "node-id", "node_id") is not None,
     )
 
 

@@ -16,7 +16,7 @@ import msgspec
 from clienthealth.formats.canonical import INTERVAL_MS, METRIC_NAMES, options
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
-from clienthealth.model.values import EARLIEST_MS, MAX_INT, MIN_INT, interval, known, present
+from clienthealth.model.values import EARLIEST_MS, MAX_INT, MIN_INT, interval, measurement, present
 
 #: What stands for a metric that is not known; this very object where the record does not name it.
 UNKNOWN = float("nan")
@@ -155,7 +155,7 @@ def fast(
         config = _configs.get(configured)
         if config is None:
             config = _remember_config(configured)
-        every_ms = INTERVAL_MS if record.interval_ms is None else interval(known(record.interval_ms), INTERVAL_MS)
+        every_ms = INTERVAL_MS if record.interval_ms is None else interval(measurement(record.interval_ms), INTERVAL_MS)
     except (ValueError, RecursionError):
         return None
     return Fast(int(record.ts + 0.5), client, values, topics, config, every_ms)  # type: ignore[arg-type]
@@ -163,22 +163,22 @@ def fast(
 
 def _remember_client(named: bytes) -> FastClient:
     """Raises ValueError where the client's object does not name a client completely."""
-    said = _decode_identity(named)
-    identity = Identity(**{name: present(getattr(said, name)) for name in Identity.__struct_fields__})
+    named_fields = _decode_identity(named)
+    identity = Identity(**{name: present(getattr(named_fields, name)) for name in Identity.__struct_fields__})
     if identity.kind not in CLIENT_METRICS or not (identity.service and identity.instance and identity.client_id):
         raise ValueError("incomplete")
     if len(_clients) >= REMEMBERED:
         _clients.clear()
-    found = _clients[named] = FastClient(identity)
-    return found
+    client = _clients[named] = FastClient(identity)
+    return client
 
 
 def _remember_config(configured: bytes) -> dict[str, str]:
     """Raises ValueError where it is no JSON."""
     if len(_configs) >= REMEMBERED:
         _configs.clear()
-    found = _configs[configured] = options(msgspec.json.decode(configured)) if configured else {}
-    return found
+    config = _configs[configured] = options(msgspec.json.decode(configured)) if configured else {}
+    return config
 
 
 def _filled(values: Iterable[float | None]) -> Values:

@@ -12,7 +12,7 @@ from typing import Any
 from clienthealth.formats import Format, Record
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
-from clienthealth.model.values import integer, interval, known, mapping, measured, millis, present, text
+from clienthealth.model.values import integer, interval, mapping, measured, measurement, millis, present, text
 
 INTERVAL_MS = 10_000
 
@@ -22,7 +22,7 @@ METRIC_NAMES: tuple[str, ...] = tuple(dict.fromkeys(name for names in CLIENT_MET
 
 def options(config: Any) -> dict[str, str]:
     """A client's options as texts; those that have no value, or a list or object, are left out."""
-    return {name: said for name, value in mapping(config).items() if (said := text(value)) is not None}
+    return {name: value_text for name, value in mapping(config).items() if (value_text := text(value)) is not None}
 
 
 def _recognise(record: Record) -> bool:
@@ -30,8 +30,8 @@ def _recognise(record: Record) -> bool:
 
 
 def _decode(record: Record) -> list[Snapshot] | None:
-    said = mapping(record.document)
-    client, metrics, listed = said.get("client"), said.get("metrics"), said.get("topics")
+    document = mapping(record.document)
+    client, metrics, listed = document.get("client"), document.get("metrics"), document.get("topics")
     if type(client) is not dict or type(metrics) is not dict:
         return None
     identity = Identity(**{name: present(client.get(name)) for name in Identity.__struct_fields__})
@@ -41,20 +41,20 @@ def _decode(record: Record) -> list[Snapshot] | None:
     of_group = "group" in (identity.kind, record.headers.get("kind"))
     return [
         Snapshot(
-            ts_ms=millis(known(said.get("ts"))),
+            ts_ms=millis(measurement(document.get("ts"))),
             client=identity,
             metrics=measured(metrics, METRIC_NAMES),
             topics=topics,
-            config=options(said.get("config")),
-            interval_ms=interval(known(said.get("interval_ms")), INTERVAL_MS),
+            config=options(document.get("config")),
+            interval_ms=interval(measurement(document.get("interval_ms")), INTERVAL_MS),
             error=None if speaks or of_group else "no-metrics",
         )
     ]
 
 
-def _topic(said: Any) -> TopicMetrics | None:
+def _topic(document: Any) -> TopicMetrics | None:
     """A reading of a topic, None where it does not say of which."""
-    one = mapping(said)
+    one = mapping(document)
     topic = text(one.get("topic"))
     if topic is None:
         return None
@@ -67,10 +67,10 @@ def _topic(said: Any) -> TopicMetrics | None:
     )
 
 
-def _member(said: Any) -> Member | None:
-    if type(said) is not dict:
+def _member(document: Any) -> Member | None:
+    if type(document) is not dict:
         return None
-    return Member(**{name: text(said.get(name)) for name in Member.__struct_fields__})
+    return Member(**{name: text(document.get(name)) for name in Member.__struct_fields__})
 
 
 FORMAT = Format(

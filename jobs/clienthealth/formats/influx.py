@@ -33,57 +33,57 @@ _ESCAPED = re.compile(r"\\([, =\\])")
 
 
 def _recognise(record: Record) -> bool:
-    found = _LINE.fullmatch(record.text.partition("\n")[0])
-    return found is not None and _fields(found[2]) is not None
+    match = _LINE.fullmatch(record.text.partition("\n")[0])
+    return match is not None and _fields(match[2]) is not None
 
 
 def _decode(record: Record) -> list[Snapshot]:
     processes = Processes()
     broken = 0
     for line in record.text.split("\n"):
-        if not _is_said(line):
+        if not _is_point(line):
             continue
-        found = _LINE.fullmatch(line)
-        fields = _fields(found[2]) if found is not None else None
-        if found is None or fields is None:
+        match = _LINE.fullmatch(line)
+        fields = _fields(match[2]) if match is not None else None
+        if match is None or fields is None:
             broken += 1
             continue
-        name, tags = _key(found[1])
-        moment = epoch(float(found[3])) if found[3] else record.ts_ms
+        name, tags = _key(match[1])
+        moment = epoch(float(match[3])) if match[3] else record.ts_ms
         processes.add(Point(name, tags, fields, moment))
     return [*processes.snapshots(), *(unusable() for _ in range(broken))]
 
 
-def _is_said(line: str) -> bool:
+def _is_point(line: str) -> bool:
     """Is it neither empty nor a comment?"""
     return not line.isspace() and line[:1] not in ("", "#")
 
 
 @lru_cache(maxsize=16_384)
-def _key(said: str) -> tuple[str, Labels]:
+def _key(head: str) -> tuple[str, Labels]:
     """Name and tags."""
-    name, *_ = _COMMA.split(said, maxsplit=1)
-    tags = tuple((_plain(found[1]), _plain(found[2])) for found in _TAG.finditer(said, len(name) + 1))
+    name, *_ = _COMMA.split(head, maxsplit=1)
+    tags = tuple((_plain(match[1]), _plain(match[2])) for match in _TAG.finditer(head, len(name) + 1))
     return _plain(name), tags
 
 
-def _fields(said: str) -> dict[str, Any] | None:
+def _fields(written: str) -> dict[str, Any] | None:
     """Fields by name: numbers as text, truths as they are written, texts left out; None where they are no fields."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     at = 0
-    while (field := _FIELD.match(said, at)) is not None:
+    while (field := _FIELD.match(written, at)) is not None:
         value = field[2]
         if not value.startswith('"'):
-            found[_plain(field[1])] = value.rstrip("iu")
+            fields[_plain(field[1])] = value.rstrip("iu")
         at = field.end()
-        if at == len(said):
-            return found
+        if at == len(written):
+            return fields
         at += 1
     return None
 
 
-def _plain(said: str) -> str:
-    return _ESCAPED.sub(r"\1", said) if "\\" in said else said
+def _plain(written: str) -> str:
+    return _ESCAPED.sub(r"\1", written) if "\\" in written else written
 
 
 FORMAT = Format("influx", "metrics", 80, _recognise, _decode, text=True)

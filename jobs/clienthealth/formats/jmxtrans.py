@@ -42,10 +42,10 @@ class _Key(NamedTuple):
 @lru_cache(maxsize=16_384)
 def _key(keyspace: str) -> _Key | None:
     """A keyspace taken apart, None where it is not of a Kafka client."""
-    found = KEYSPACE.search(keyspace)
-    if found is None:
+    match = KEYSPACE.search(keyspace)
+    if match is None:
         return None
-    at, kind, names, group, attribute = found.groups()
+    at, kind, names, group, attribute = match.groups()
     client_id, topic, partition = names, None, None
     if group == "consumer-fetch-manager-metrics" and (of_partition := PARTITION.fullmatch(names)):
         client_id, topic, partition = of_partition[1], of_partition[2], integer(of_partition[3])
@@ -55,26 +55,26 @@ def _key(keyspace: str) -> _Key | None:
 
 
 def _recognise(record: Record) -> bool:
-    said = record.document
-    return type(said) is dict and "keyspace" in said and "value" in said and "timestamp" in said
+    document = record.document
+    return type(document) is dict and "keyspace" in document and "value" in document and "timestamp" in document
 
 
 def _decode(record: Record) -> list[Snapshot] | None:
-    said = mapping(record.document)
-    keyspace = text(said.get("keyspace"))
+    document = mapping(record.document)
+    keyspace = text(document.get("keyspace"))
     if keyspace is None:
         return None
     key = _key(keyspace)
     if key is None:
         return []
     process = Process(
-        epoch(number(said.get("timestamp"))),
-        service=present(mapping(said.get("tags")).get("app")),
+        epoch(number(document.get("timestamp"))),
+        service=present(mapping(document.get("tags")).get("app")),
         host=PORT.sub("", key.at),
         instance=PORT.sub(r":\1", key.at),
         library="java",
     )
-    process.add(key.client_id, key.kind, key.name, number(said.get("value")), key.topic, key.partition)
+    process.add(key.client_id, key.kind, key.name, number(document.get("value")), key.topic, key.partition)
     return process.snapshots()
 
 

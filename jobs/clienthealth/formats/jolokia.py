@@ -14,22 +14,24 @@ from clienthealth.formats import Format, Record
 from clienthealth.formats._mbeans import read
 from clienthealth.formats._samples import Process, unusable
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.model.values import epoch, known, mapping
+from clienthealth.model.values import epoch, mapping, measurement
 
 #: Does a key of a read's value name an MBean? Then it was the read of a pattern.
 MBEAN = re.compile(r"[^=]+:.*=")
 
 
 def _recognise(record: Record) -> bool:
-    said = record.document
-    if type(said) is list:
-        return any(type(one) is dict and type(one.get("request")) is dict and _status(one) is not None for one in said)
-    return type(said) is dict and "request" in said and "status" in said
+    document = record.document
+    if type(document) is list:
+        return any(
+            type(one) is dict and type(one.get("request")) is dict and _status(one) is not None for one in document
+        )
+    return type(document) is dict and "request" in document and "status" in document
 
 
 def _decode(record: Record) -> list[Snapshot]:
     elements = record.document if type(record.document) is list else [record.document]
-    times = [time for one in elements if (time := epoch(known(mapping(one).get("timestamp"))))]
+    times = [time for one in elements if (time := epoch(measurement(mapping(one).get("timestamp"))))]
     process = Process(max(times, default=None), library="java")
     broken = 0
     for one in elements:

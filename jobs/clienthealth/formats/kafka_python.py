@@ -19,7 +19,7 @@ from clienthealth.formats import Format, Record
 from clienthealth.formats._mbeans import NAMES
 from clienthealth.formats._samples import Process
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.model.values import known, mapping, millis, number, text
+from clienthealth.model.values import mapping, measurement, millis, number, text
 
 GROUP = re.compile(
     r"(producer|consumer)-(?:metrics|fetch-manager-metrics|coordinator-metrics|(?:node|topic)-metrics\..+)", re.DOTALL
@@ -41,25 +41,25 @@ class _Group(NamedTuple):
 @lru_cache(maxsize=4096)
 def _group(name: str) -> _Group | None:
     """A group's name taken apart, None where it is none of a client."""
-    found = GROUP.fullmatch(name)
-    if found is None:
+    match = GROUP.fullmatch(name)
+    if match is None:
         return None
     mbean_type, _, of = name.partition(".")
     topic = of if mbean_type == "producer-topic-metrics" else None
-    return _Group(found[1], topic, mbean_type.endswith("node-metrics"), NAMES.get(mbean_type, {}))
+    return _Group(match[1], topic, mbean_type.endswith("node-metrics"), NAMES.get(mbean_type, {}))
 
 
 def _recognise(record: Record) -> bool:
-    said = record.document
-    return type(said) is dict and (any(map(_group, said)) or any(map(_group, mapping(said.get("metrics")))))
+    document = record.document
+    return type(document) is dict and (any(map(_group, document)) or any(map(_group, mapping(document.get("metrics")))))
 
 
 def _decode(record: Record) -> list[Snapshot] | None:
-    said = mapping(record.document)
-    if any(map(_group, said)):
-        process, client_id, groups = Process(record.ts_ms, library="kafka-python"), None, said
-    elif type(said.get("metrics")) is dict:
-        process, client_id, groups = _enveloped(said), text(said.get("client_id")), said["metrics"]
+    document = mapping(record.document)
+    if any(map(_group, document)):
+        process, client_id, groups = Process(record.ts_ms, library="kafka-python"), None, document
+    elif type(document.get("metrics")) is dict:
+        process, client_id, groups = _enveloped(document), text(document.get("client_id")), document["metrics"]
     else:
         return None
     for name, metrics in groups.items():
@@ -69,15 +69,15 @@ def _decode(record: Record) -> list[Snapshot] | None:
     return process.snapshots()
 
 
-def _enveloped(said: Mapping[str, Any]) -> Process:
+def _enveloped(envelope: Mapping[str, Any]) -> Process:
     return Process(
-        millis(known(said.get("ts_ms"))),
-        service=text(said.get("service")),
-        host=text(said.get("host")),
-        instance=text(said.get("instance")),
+        millis(measurement(envelope.get("ts_ms"))),
+        service=text(envelope.get("service")),
+        host=text(envelope.get("host")),
+        instance=text(envelope.get("instance")),
         library="kafka-python",
-        version=text(said.get("library_version")),
-        group=text(said.get("group_id")),
+        version=text(envelope.get("library_version")),
+        group=text(envelope.get("group_id")),
     )
 
 
@@ -86,11 +86,11 @@ def _read(process: Process, client_id: str | None, group: _Group, metrics: Mappi
     queue_factor = _queue_factor(metrics)
     if metrics:
         process.add(client_id, group.kind, None, None)
-    for metric, said in metrics.items():
+    for metric, raw in metrics.items():
         name = group.names.get(metric)
         if name is None:
             continue
-        value = number(said)
+        value = number(raw)
         if value is not None and metric.endswith("-avg") and _is_of_nothing(metric, metrics):
             value = None
         if value is not None and metric.startswith(QUEUE_TIME):

@@ -14,7 +14,7 @@ from clienthealth.formats._mbeans import add, parts
 from clienthealth.formats._samples import Process
 from clienthealth.model.metric_names import METRICBEAT
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.model.values import iso_millis, known, mapping, number, place, text
+from clienthealth.model.values import host_and_instance, iso_millis, mapping, measurement, number, text
 
 
 def _recognise(record: Record) -> bool:
@@ -26,8 +26,8 @@ def _decode(record: Record) -> list[Snapshot] | None:
     metricset = event.get("metricset")
     if type(metricset) is not dict:
         return None
-    host, instance = place(text(mapping(event.get("service")).get("address")), None)
-    period = known(metricset.get("period"))
+    host, instance = host_and_instance(text(mapping(event.get("service")).get("address")), None)
+    period = measurement(metricset.get("period"))
     process = Process(
         iso_millis(event.get("@timestamp")),
         host=host,
@@ -43,10 +43,10 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 def _read(process: Process, fields: Mapping[str, Any]) -> None:
     """Give the process the samples of one MBean, which is among the fields."""
-    said = fields.get("mbean")
-    if type(said) is not str:
+    name = fields.get("mbean")
+    if type(name) is not str:
         return
-    mbean = parts(said)
+    mbean = parts(name)
     for field, value in fields.items():
         add(process, mbean, METRICBEAT.get(field) or mbean.names.get(field.replace("_", "-")), number(value))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from clienthealth.formats import Format, Record
 from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
-from clienthealth.model.values import integer, iso_millis, known, mapping, text
+from clienthealth.model.values import integer, iso_millis, mapping, measurement, text
 
 
 def _recognise(record: Record) -> bool:
@@ -27,7 +27,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     group_id = text(group.get("id"))
     if group_id is None:
         return None
-    period = known(mapping(event.get("metricset")).get("period"))
+    period = measurement(mapping(event.get("metricset")).get("period"))
     topic = text(group.get("topic")) or text(mapping(kafka.get("topic")).get("name"))
     client = Identity(
         instance=text(mapping(event.get("service")).get("address")),
@@ -55,14 +55,14 @@ def _partition(topic: str, group: Mapping[str, Any], kafka: Mapping[str, Any]) -
         topic=topic,
         partition=partition,
         member=Member(text(member.get("id")), text(member.get("member_id")), text(member.get("host"))),
-        metrics=_offsets(known(group.get("offset")), known(group.get("consumer_lag"))),
+        metrics=_offsets(measurement(group.get("offset")), measurement(group.get("consumer_lag"))),
     )
 
 
 def _offsets(committed: float | None, lag: float | None) -> dict[str, float]:
     end = committed + lag if committed is not None and lag is not None else None
-    found = {"committed-offset": committed, "end-offset": known(end), "records-lag": lag}
-    return {name: value for name, value in found.items() if value is not None}
+    offsets = {"committed-offset": committed, "end-offset": measurement(end), "records-lag": lag}
+    return {name: value for name, value in offsets.items() if value is not None}
 
 
 FORMAT = Format("metricbeat_consumergroup", "metrics", 49, _recognise, _decode, groups=True)

@@ -22,13 +22,13 @@ _TIMES = ("timeUnixNano", "observedTimeUnixNano")
 
 def _attributes(holder: Mapping[str, Any]) -> Mapping[str, str | None]:
     """The attributes of a resource or log record that are texts or integers; of two with one name, the first."""
-    found: dict[str, str | None] = {}
-    said = holder.get("attributes")
-    for attribute in said if isinstance(said, list) else []:
+    by_name: dict[str, str | None] = {}
+    listed = holder.get("attributes")
+    for attribute in listed if isinstance(listed, list) else []:
         name, value = as_text(mapping(attribute).get("key")), mapping(mapping(attribute).get("value"))
-        if name is not None and name not in found:
-            found[name] = _either(value, "stringValue", "intValue")
-    return found
+        if name is not None and name not in by_name:
+            by_name[name] = _either(value, "stringValue", "intValue")
+    return by_name
 
 
 def _either(value: Mapping[str, Any], *kinds: str) -> str | None:

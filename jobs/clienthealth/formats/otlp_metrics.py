@@ -13,7 +13,7 @@ from clienthealth.formats import Format, Record
 from clienthealth.formats._otlp import AGENT_INTERVAL_MS, Points, Sample, metric, resource_of, sample
 from clienthealth.formats._samples import unusable
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.model.values import known, mapping, millis, number, text
+from clienthealth.model.values import mapping, measurement, millis, number, text
 from clienthealth.settings import IdentitySettings
 
 DELTA = (1, "1", "AGGREGATION_TEMPORALITY_DELTA")
@@ -29,7 +29,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     resources = mapping(record.document).get("resourceMetrics")
     if type(resources) is not list:
         return None
-    found: list[Snapshot] = []
+    snapshots: list[Snapshot] = []
     broken = 0
     for resource in resources:
         scopes = mapping(resource).get("scopeMetrics")
@@ -39,8 +39,8 @@ def _decode(record: Record) -> list[Snapshot] | None:
         readable = [scope["metrics"] for scope in scopes if _is_readable(scope)]
         broken += len(readable) < len(scopes)
         attributes = _attributes(mapping(mapping(resource).get("resource")).get("attributes"))
-        found += _points(readable, attributes, record.identity).snapshots()
-    return [*found, *(unusable() for _ in range(broken))]
+        snapshots += _points(readable, attributes, record.identity).snapshots()
+    return [*snapshots, *(unusable() for _ in range(broken))]
 
 
 def _is_readable(scope: Any) -> bool:
@@ -53,15 +53,15 @@ def _attributes(listed: Any) -> Mapping[str, str]:
     """Attributes by name, values as text; those without a value, or with a list or object, are left out."""
     if type(listed) is not list:
         return _NO_ATTRIBUTES
-    found = {}
+    by_name = {}
     for one in listed:
         if type(one) is dict and type(value := one.get("value")) is dict and type(name := one.get("key")) is str:
-            said = value.get("stringValue")
-            if type(said) is not str:
-                said = _scalar(value)
-            if said:
-                found[name] = said
-    return found
+            as_text = value.get("stringValue")
+            if type(as_text) is not str:
+                as_text = _scalar(value)
+            if as_text:
+                by_name[name] = as_text
+    return by_name
 
 
 def _scalar(value: Mapping[str, Any]) -> str | None:
@@ -73,54 +73,56 @@ def _scalar(value: Mapping[str, Any]) -> str | None:
 
 
 def _points(scopes: list[list[Any]], attributes: Mapping[str, str], identity: IdentitySettings) -> Points:
-    found = Points(resource_of(attributes, identity))
+    collected = Points(resource_of(attributes, identity))
     # Most points of a record share their times.
     last_end: Any = None
     last_begin: Any = None
     for metrics in scopes:
-        for said in metrics:
-            name = said.get("name") if said is not None else None
+        for one in metrics:
+            name = one.get("name") if one is not None else None
             of = metric(name) if type(name) is str else None
             if of is None:
                 continue
-            total = said.get("sum")
+            total = one.get("sum")
             delta = type(total) is dict and total.get("aggregationTemporality") in DELTA
             points = _data_points(total)
             if points is None:
-                points = _data_points(said.get("gauge"))
+                points = _data_points(one.get("gauge"))
             if not points:
                 continue
-            found.of(of.kip714, delta)
+            collected.of(of.kip714, delta)
             bare = Sample(None, of.kind, of.name)
             for point in points:
                 if type(point) is not dict:
                     continue
                 if (end := point.get("timeUnixNano")) != last_end:
                     last_end = end
-                    found.ended(_moment(end))
+                    collected.ended(_moment(end))
                 if delta and (begin := point.get("startTimeUnixNano")) != last_begin:
                     last_begin = begin
-                    found.counts_since(_moment(begin))
+                    collected.counts_since(_moment(begin))
                 listed = point.get("attributes")
-                found.add(sample(of, _attributes(listed), identity.otlp_client_id) if listed else bare, _value(point))
-    return found
+                collected.add(
+                    sample(of, _attributes(listed), identity.otlp_client_id) if listed else bare, _value(point)
+                )
+    return collected
 
 
 def _moment(nanos: Any) -> int | None:
     """A time in nanoseconds, perhaps written as text, as epoch milliseconds."""
-    said = number(nanos)
-    return millis(said / 1e6) if said is not None else None
+    since_1970 = number(nanos)
+    return millis(since_1970 / 1e6) if since_1970 is not None else None
 
 
-def _data_points(said: Any) -> list[Any] | None:
-    points = said.get("dataPoints") if type(said) is dict else None
+def _data_points(aggregation: Any) -> list[Any] | None:
+    points = aggregation.get("dataPoints") if type(aggregation) is dict else None
     return points if type(points) is list else None
 
 
 def _value(point: Mapping[str, Any]) -> float | None:
     value = point.get("asDouble")
     if type(value) is float:
-        return known(value)
+        return measurement(value)
     return number(value if value is not None else point.get("asInt"))
 
 

@@ -31,7 +31,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
         request = parsed("Metrics", record.data)
     except ValueError:
         return None
-    found: list[Snapshot] = []
+    snapshots: list[Snapshot] = []
     broken = 0
     ids = tuple(record.identity.otlp_client_id)
     for resource in request.resources:
@@ -41,8 +41,8 @@ def _decode(record: Record) -> list[Snapshot] | None:
                 _SHAPES.read(scope, taken, ids)
             except ValueError:
                 broken += 1
-        found += taken.snapshots()
-    return [*found, *(unusable() for _ in range(broken))]
+        snapshots += taken.snapshots()
+    return [*snapshots, *(unusable() for _ in range(broken))]
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -13,8 +13,14 @@ from clienthealth.model.values import iso_millis, number, text
 
 
 def _recognise(record: Record) -> bool:
-    said = record.document
-    return type(said) is dict and "name" in said and "value" in said and "timestamp" in said and "labels" in said
+    document = record.document
+    return (
+        type(document) is dict
+        and "name" in document
+        and "value" in document
+        and "timestamp" in document
+        and "labels" in document
+    )
 
 
 def _decode(record: Record) -> list[Snapshot] | None:
@@ -25,10 +31,10 @@ def _decode(record: Record) -> list[Snapshot] | None:
     name = text(point.get("name")) or label(labels, "__name__")
     if name is None:
         return None
-    found = series(name, labels_of(labels))
-    if found is None:
+    of_client = series(name, labels_of(labels))
+    if of_client is None:
         return []
-    of, scraped = found
+    of, scraped = of_client
     process = scraped.process(iso_millis(point.get("timestamp")))
     add(process, of, number(point.get("value")))
     return process.snapshots()

@@ -31,8 +31,8 @@ def _recognise(record: Record) -> bool:
     first, _, _ = record.text.partition("\n")
     if first.startswith("# "):
         return _DESCRIBED.match(first) is not None
-    found = _SERIES.fullmatch(first)
-    return found is not None and found[2] is not None and _labels(found[2]) is not None
+    match = _SERIES.fullmatch(first)
+    return match is not None and match[2] is not None and _labels(match[2]) is not None
 
 
 def _decode(record: Record) -> list[Snapshot]:
@@ -41,37 +41,37 @@ def _decode(record: Record) -> list[Snapshot]:
     for line in record.text.split("\n"):
         if not line or line.isspace() or line[0] == "#":
             continue
-        found = _SERIES.fullmatch(line)
-        labels = _labels(found[2] or "") if found is not None else None
-        if found is None or labels is None:
+        match = _SERIES.fullmatch(line)
+        labels = _labels(match[2] or "") if match is not None else None
+        if match is None or labels is None:
             broken += 1
             continue
-        known = series(found[1], labels)
-        if known is None:
+        of_client = series(match[1], labels)
+        if of_client is None:
             continue
-        of, scraped = known
-        moment = epoch(float(found[4])) if found[4] else record.ts_ms
+        of, scraped = of_client
+        moment = epoch(float(match[4])) if match[4] else record.ts_ms
         process = processes.get((moment, scraped))
         if process is None:
             process = processes[moment, scraped] = scraped.process(moment)
-        add(process, of, number(found[3]))
+        add(process, of, number(match[3]))
     snapshots = [snapshot for process in processes.values() for snapshot in process.snapshots()]
     return [*snapshots, *(unusable() for _ in range(broken))]
 
 
 @lru_cache(maxsize=16_384)
-def _labels(said: str) -> Labels | None:
+def _labels(written: str) -> Labels | None:
     """Labels with their values, None where they are none."""
-    found = []
+    labels = []
     at = 0
-    while at < len(said):
-        one = _LABEL.match(said, at)
+    while at < len(written):
+        one = _LABEL.match(written, at)
         if one is None:
             return None
         value = _ESCAPED.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), one[2]) if "\\" in one[2] else one[2]
-        found.append((one[1], value))
+        labels.append((one[1], value))
         at = one.end()
-    return tuple(found)
+    return tuple(labels)
 
 
 FORMAT = Format("prometheus_text", "metrics", 82, _recognise, _decode, text=True)

@@ -10,22 +10,22 @@ from clienthealth.formats._prometheus import labels_of
 from clienthealth.formats._samples import unusable
 from clienthealth.formats._telegraf import Point, Processes
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.model.values import epoch, known, mapping
+from clienthealth.model.values import epoch, mapping, measurement
 
 
 def _recognise(record: Record) -> bool:
-    said = record.document
-    if type(said) is not dict:
+    document = record.document
+    if type(document) is not dict:
         return False
-    if "fields" in said and "name" in said and "timestamp" in said:
+    if "fields" in document and "name" in document and "timestamp" in document:
         return True
-    batch = said.get("metrics")
+    batch = document.get("metrics")
     return type(batch) is list and any(type(mapping(point).get("fields")) is dict for point in batch)
 
 
 def _decode(record: Record) -> list[Snapshot] | None:
-    said = mapping(record.document)
-    points = said.get("metrics", [said])
+    document = mapping(record.document)
+    points = document.get("metrics", [document])
     if type(points) is not list:
         return None
     processes = Processes()
@@ -34,7 +34,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
         if type(point) is not dict or type(point.get("fields")) is not dict:
             broken += 1
             continue
-        name, moment = point.get("name"), epoch(known(point.get("timestamp")))
+        name, moment = point.get("name"), epoch(measurement(point.get("timestamp")))
         tags = labels_of(mapping(point.get("tags")))
         processes.add(Point(name if type(name) is str else "", tags, point["fields"], moment))
     return [*processes.snapshots(), *(unusable() for _ in range(broken))]

@@ -19,27 +19,31 @@ _OTHERS = ("set", "distribution", "aggregated_histogram", "aggregated_summary", 
 
 
 def _recognise(record: Record) -> bool:
-    said = _metric(record)
-    return said.get("kind") in _KINDS and "name" in said and any(name in said for name in (*_VALUES, *_OTHERS))
+    document = _metric(record)
+    return (
+        document.get("kind") in _KINDS and "name" in document and any(name in document for name in (*_VALUES, *_OTHERS))
+    )
 
 
 def _metric(record: Record) -> Any:
-    said = mapping(record.document)
-    return mapping(said.get("metric", said))
+    document = mapping(record.document)
+    return mapping(document.get("metric", document))
 
 
 def _decode(record: Record) -> list[Snapshot] | None:
-    said = _metric(record)
-    name, namespace = said.get("name"), said.get("namespace")
+    document = _metric(record)
+    name, namespace = document.get("name"), document.get("namespace")
     if type(name) is not str:
         return None
-    found = series(f"{namespace}_{name}" if type(namespace) is str else name, labels_of(mapping(said.get("tags"))))
-    if found is None:
+    of_client = series(
+        f"{namespace}_{name}" if type(namespace) is str else name, labels_of(mapping(document.get("tags")))
+    )
+    if of_client is None:
         return []
-    of, scraped = found
-    process = scraped.process(iso_millis(said.get("timestamp")))
-    process.delta = said.get("kind") == "incremental"
-    values = (number(mapping(said.get(kind)).get("value")) for kind in _VALUES if kind in said)
+    of, scraped = of_client
+    process = scraped.process(iso_millis(document.get("timestamp")))
+    process.delta = document.get("kind") == "incremental"
+    values = (number(mapping(document.get(kind)).get("value")) for kind in _VALUES if kind in document)
     add(process, of, next(values, None))
     return process.snapshots()
 

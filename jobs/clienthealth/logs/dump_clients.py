@@ -36,11 +36,11 @@ def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
     )
     for name in named:
         yield name, "producer"
-    told = bool(named)
+    any_client = bool(named)
     for kind, parts in _FRAMES:
-        known = named if kind == "producer" else told if kind == "consumer" else False
-        if not known and any(_shows(thread, kind, parts) for thread in dump.threads):
-            told = True
+        named_already = named if kind == "producer" else any_client if kind == "consumer" else False
+        if not named_already and any(_shows(thread, kind, parts) for thread in dump.threads):
+            any_client = True
             yield None, kind
 
 

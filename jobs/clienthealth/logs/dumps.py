@@ -91,17 +91,17 @@ def _thread(block: str) -> Thread:
 
 def placed_frames(text: str) -> list[tuple[str, list[tuple[str, str]]]]:
     """Name and frames of the threads of `threads`, each frame as method and place (file and line, as the dump says)."""
-    found = []
+    by_thread = []
     for block in _BOUNDARY.split(text.replace("\r\n", "\n")):
         if _speaks_of_kafka(block):
             frames = islice(_PLACED.finditer(block), MAX_FRAMES)
-            found.append((_thread(block).name, [(frame[1], _without_module(frame[2])) for frame in frames]))
-    return found[:MAX_THREADS]
+            by_thread.append((_thread(block).name, [(frame[1], _without_module(frame[2])) for frame in frames]))
+    return by_thread[:MAX_THREADS]
 
 
-def _without_module(place: str) -> str:
+def _without_module(location: str) -> str:
     """File and line without the Java module before them; Python's files keep their folders."""
-    return place if ".py" in place else place.rpartition("/")[2]
+    return location if ".py" in location else location.rpartition("/")[2]
 
 
 def _group(match: re.Match[str] | None) -> str:
@@ -115,12 +115,12 @@ def _speaks_of_kafka(text: str) -> bool:
 def dumps(text: str, ts_ms: int, source: Source | None) -> list[ThreadDump]:
     """All dumps in a text, MAX_DUMPS at most. The first is of `ts_ms`, a later one as much later as it says itself."""
     first = written_ms(text)
-    found = []
+    of_text = []
     for part in islice(_parts(text), MAX_DUMPS):
         written = written_ms(part)
         later = written - first if written is not None and first is not None else 0
-        found.append(ThreadDump(ts_ms + later, threads(part), source))
-    return found
+        of_text.append(ThreadDump(ts_ms + later, threads(part), source))
+    return of_text
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -157,28 +157,28 @@ def rejoin(lines: Iterable[LogEvent]) -> list[ThreadDump]:
 
 
 def _dumps_of_file(lines: list[LogEvent]) -> list[ThreadDump]:
-    placed = sorted(((_place(line), line.ts_ms, line.text, line.source) for line in lines), key=_order)
+    by_offset = sorted(((_offset(line), line.ts_ms, line.text, line.source) for line in lines), key=_order)
     texts: list[str] = []
-    end = last = placed[0][0]
-    for number, (place, _, text, _) in enumerate(placed):
-        if number and place == last:
+    end = last = by_offset[0][0]
+    for number, (at, _, text, _) in enumerate(by_offset):
+        if number and at == last:
             continue
-        if place - end > MAX_GAP:
+        if at - end > MAX_GAP:
             texts.append(_END)
         texts.append(text)
-        end, last = place + len(text), place
-    _, ts_ms, _, source = placed[0]
+        end, last = at + len(text), at
+    _, ts_ms, _, source = by_offset[0]
     return dumps("\n".join(texts), ts_ms, source)
 
 
-def _place(line: LogEvent) -> int:
+def _offset(line: LogEvent) -> int:
     """The line's offset in its file."""
     return offset(line.captures.get("offset")) or 0
 
 
 def _order(line: tuple[int, int, str, Source | None]) -> tuple[int, int, str, tuple[str, int, int]]:
-    place, ts_ms, text, source = line
-    return place, ts_ms, text, (source.topic, source.partition, source.offset) if source else ("", 0, 0)
+    at, ts_ms, text, source = line
+    return at, ts_ms, text, (source.topic, source.partition, source.offset) if source else ("", 0, 0)
 
 
 def line_sample(event: LogEvent) -> tuple[str, ...]:
@@ -188,5 +188,5 @@ def line_sample(event: LogEvent) -> tuple[str, ...]:
     of stack traces keeps at most SLOTS copies of each line per half minute.
     """
     text = blake2b(event.text.encode(errors="replace"), digest_size=8).hexdigest()
-    slot = _place(event) // SLOT_BYTES % SLOTS
+    slot = _offset(event) // SLOT_BYTES % SLOTS
     return event.captures.get("file", ""), text, str(slot), str(event.ts_ms // LINE_SAMPLING_MS)

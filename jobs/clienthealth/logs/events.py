@@ -52,15 +52,15 @@ def events_and_dumps(
         return [], dumps(line.dump, ts_ms, source)
     events = [
         _event(line, source, signature.id, _telling_text(line, signature), match.groupdict())
-        for signature, match in _found(line, signatures)
+        for signature, match in _matches(line, signatures)
     ]
     message = line.message
     if not events and message is not None and line.stack is None and is_line(message):
-        events.append(_event(line, source, DUMP_LINE, message, _place(line, source)))
+        events.append(_event(line, source, DUMP_LINE, message, _line_position(line, source)))
     return events, []
 
 
-def _found(line: LogLine, signatures: Sequence[Signature]) -> Iterator[tuple[Signature, re.Match[str]]]:
+def _matches(line: LogLine, signatures: Sequence[Signature]) -> Iterator[tuple[Signature, re.Match[str]]]:
     body = body_of(line)
     for signature in [signature for signature in signatures if signature.literal in body]:
         if _may_log(line.logger, signature) and (match := compiled(signature).search(body)):
@@ -110,7 +110,7 @@ def _telling_text(line: LogLine, signature: Signature) -> str:
     return stack[stack.rfind("\n", 0, at) + 1 : end if end >= 0 else None]
 
 
-def _place(line: LogLine, source: Source) -> dict[str, str | None]:
+def _line_position(line: LogLine, source: Source) -> dict[str, str | None]:
     """Where the line of a dump stood: its file and offset there, or the topic's partition for one."""
     if line.file is None:
         return {"file": f"{source.topic}/{source.partition}", "offset": str(source.offset * BYTES_PER_LINE)}

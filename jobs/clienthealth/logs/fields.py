@@ -78,14 +78,14 @@ def _written_ms(time: str) -> int | None:
 
 def number(text: str | None) -> float | None:
     """A number written as text, None where it is none."""
-    found = (text or "").strip()
-    return float(found) if _NUMBER.fullmatch(found) else None
+    digits = (text or "").strip()
+    return float(digits) if _NUMBER.fullmatch(digits) else None
 
 
 def offset(text: str | None) -> int | None:
     """A position in a file (a 64-bit integer) written as text, None where it is none."""
-    found = (text or "").strip()
-    value = int(found) if _INTEGER.fullmatch(found) else None
+    digits = (text or "").strip()
+    value = int(digits) if _INTEGER.fullmatch(digits) else None
     return value if value is not None and _MIN_OFFSET <= value <= _MAX_OFFSET else None
 
 

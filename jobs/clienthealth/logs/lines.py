@@ -72,7 +72,7 @@ def entry(text: str) -> Entry:
         return Entry(LogLine(message=first, stack=stack))
     level, thread, logger, message = _GROUPS[match.lastindex or 0]
     time = match[1] or None
-    found = LogLine(
+    line = LogLine(
         ts_ms=time_ms(time),
         level=match[level] if level else None,
         thread=(match[thread].rstrip(" ") or None) if thread else None,
@@ -80,7 +80,7 @@ def entry(text: str) -> Entry:
         message=match[message] or "",
         stack=stack,
     )
-    return Entry(found, time)
+    return Entry(line, time)
 
 
 def _of_librdkafka(match: re.Match[str], stack: str | None) -> Entry:
@@ -100,13 +100,13 @@ def _of_librdkafka(match: re.Match[str], stack: str | None) -> Entry:
 
 def _groups() -> Mapping[int, tuple[int, int, int, int]]:
     """Last group of a match → the groups of level, thread, logger and message in the layout that matched (0: none)."""
-    found, number = {}, 2
+    by_last_group, number = {}, 2
     for _, names in _LAYOUTS:
-        of = {name: number + place for place, name in enumerate(names)}
+        of = {name: number + position for position, name in enumerate(names)}
         groups = (of.get("level", 0), of.get("thread", 0), of.get("logger", 0), of["message"])
-        found.update(dict.fromkeys(of.values(), groups))
+        by_last_group.update(dict.fromkeys(of.values(), groups))
         number += len(names)
-    return found
+    return by_last_group
 
 
 _GROUPS = _groups()

@@ -25,7 +25,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 _NOTHING: Mapping[str, Any] = {}
 
 
-def known(value: Any) -> float | None:
+def measurement(value: Any) -> float | None:
     """A measured value: a JSON number, or None where the client reports that it does not know.
 
     NaN and infinities (averages of nothing), and everything negative: -1 (never polled), -1001 (no offset).
@@ -42,10 +42,10 @@ def number(value: Any) -> float | None:
         if "_" in value or not value.isascii():
             return None
         try:
-            return known(float(value))
+            return measurement(float(value))
         except ValueError:
             return None
-    return known(value)
+    return measurement(value)
 
 
 def integer(value: Any) -> int | None:
@@ -73,8 +73,8 @@ def text(value: Any) -> str | None:
 
 def present(value: Any) -> str | None:
     """The text (see there) without blanks around it, None where nothing remains."""
-    said = text(value)
-    return (said.strip() or None) if said is not None else None
+    as_text = text(value)
+    return (as_text.strip() or None) if as_text is not None else None
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -84,8 +84,8 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 def measured(metrics: Any, names: Iterable[str]) -> dict[str, float]:
     """Of a JSON object the known values (see there) of these names."""
-    said = mapping(metrics)
-    return {name: value for name in names if (value := known(said.get(name))) is not None}
+    document = mapping(metrics)
+    return {name: value for name in names if (value := measurement(document.get(name))) is not None}
 
 
 def millis(value: float | None) -> int | None:
@@ -112,9 +112,9 @@ def iso_millis(value: Any) -> int | None:
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
 
 
-def interval(said: float | None, usual: int) -> int:
+def interval(reported_ms: float | None, usual: int) -> int:
     """How often a client reports, in ms: as it says where that can be believed, else as usual."""
-    return int(said) if said is not None and MIN_INTERVAL_MS <= said <= MAX_INTERVAL_MS else usual
+    return int(reported_ms) if reported_ms is not None and MIN_INTERVAL_MS <= reported_ms <= MAX_INTERVAL_MS else usual
 
 
 #: The host in a URL, unless it is the machine itself; the port in a URL.
@@ -123,9 +123,9 @@ _URL_PORT = re.compile(r"^(?:[a-z]+://)?[^/]*?:(\d+)(?:[/?]|$)")
 
 
 @lru_cache(maxsize=4096)
-def place(url: str | None, host: str | None) -> tuple[str | None, str | None]:
+def host_and_instance(url: str | None, host: str | None) -> tuple[str | None, str | None]:
     """Host and instance of the process behind an agent's URL; `host`: where the URL means its own machine."""
-    found_host, found_port = _URL_HOST.search(url or ""), _URL_PORT.search(url or "")
-    where = found_host[1] if found_host else host
-    parts = [part for part in (where, found_port[1] if found_port else None) if part]
+    in_url, port = _URL_HOST.search(url or ""), _URL_PORT.search(url or "")
+    where = in_url[1] if in_url else host
+    parts = [part for part in (where, port[1] if port else None) if part]
     return where, ":".join(parts) or None

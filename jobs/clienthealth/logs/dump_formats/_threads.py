@@ -23,7 +23,7 @@ _UNLIMITED = ".LockSupport.park"
 _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
 
 
-class Found(NamedTuple):
+class EmbeddedDump(NamedTuple):
     """A dump that was found in a text.
 
     what      what wrote it
@@ -48,7 +48,7 @@ class Frame(NamedTuple):
     """`package.Class.method` and where that is: file and line, as the dump says it."""
 
     method: str
-    place: str
+    location: str
 
 
 @dataclass
@@ -62,10 +62,10 @@ class Block:
     python: bool = False
     key: str = ""
 
-    def add(self, method: str, place: str) -> None:
+    def add(self, method: str, location: str) -> None:
         """One more frame, the innermost first."""
         if len(self.frames) < MAX_FRAMES:
-            self.frames.append(Frame(method, place))
+            self.frames.append(Frame(method, location))
 
     @property
     def telling(self) -> bool:
@@ -79,7 +79,7 @@ class Block:
         state = self.state if self.state in STATES else _state_by_frames(self.frames)
         if state:
             lines.append(f"   java.lang.Thread.State: {state}")
-        lines += [f"\tat {_plain(frame.method)}({_plain(frame.place)})" for frame in self.frames]
+        lines += [f"\tat {_plain(frame.method)}({_plain(frame.location)})" for frame in self.frames]
         return "\n".join(lines)
 
     def _named(self, number: int) -> str:
@@ -110,9 +110,9 @@ def _plain(text: str) -> str:
 
 def dump_text(blocks: Sequence[Block], what: str, above: str = "") -> str:
     """A dump as `jstack` writes it, of the threads that touch a Kafka client and those that say that the JVM ends."""
-    told = [b for b in blocks if b.telling or b.name == "DestroyJavaVM"]
+    shown = [b for b in blocks if b.telling or b.name == "DestroyJavaVM"]
     parts = [f"{above}\n" if above else "", f"{DUMP_TITLE}({what}):\n\n"]
-    return "".join(parts) + "\n\n".join(block.text(n) for n, block in enumerate(told, 1)) + "\n\nJNI global refs: 0\n"
+    return "".join(parts) + "\n\n".join(block.text(n) for n, block in enumerate(shown, 1)) + "\n\nJNI global refs: 0\n"
 
 
 def stamp(ts_ms: int) -> str:
@@ -122,8 +122,10 @@ def stamp(ts_ms: int) -> str:
     return f"{datetime.fromtimestamp(ts_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
 
 
-def found(what: str, blocks: Sequence[Block], ts_ms: int | None, taken: frozenset[int], complete: bool | None) -> Found:
+def rendered(
+    what: str, blocks: Sequence[Block], ts_ms: int | None, taken: frozenset[int], complete: bool | None
+) -> EmbeddedDump:
     """What was found, rendered."""
     above = stamp(ts_ms) if ts_ms is not None else ""
     text = dump_text(blocks, what, above)
-    return Found(what, text, ts_ms, len(blocks), sum(b.telling for b in blocks), taken, complete)
+    return EmbeddedDump(what, text, ts_ms, len(blocks), sum(b.telling for b in blocks), taken, complete)

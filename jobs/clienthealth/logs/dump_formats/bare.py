@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from clienthealth.logs.dump_formats._threads import Block, Found, found
+from clienthealth.logs.dump_formats._threads import Block, EmbeddedDump, rendered
 from clienthealth.logs.dump_formats.shapes import ASIDE, BARE
 
 MIN_FRAMES = 3
@@ -21,15 +21,15 @@ _LOCK = re.compile(r"[ \t]*- ", re.ASCII)
 WHAT = "stack of one thread"
 
 
-def bare_stacks(text: str) -> list[Found]:
+def bare_stacks(text: str) -> list[EmbeddedDump]:
     """The stacks in a text that are no exception's; each is a dump of one thread."""
     lines = [line.rstrip("\r") for line in text.split("\n")]
-    stacks: list[Found] = []
+    stacks: list[EmbeddedDump] = []
     block, taken, above = Block(), set[int](), ""
     for number, line in enumerate([*lines, ""]):
         frame = BARE.match(line) or ASIDE.match(line)
         if frame:
-            block.add(frame["method"], frame["place"].rpartition("/")[2])
+            block.add(frame["method"], frame["location"].rpartition("/")[2])
             taken.add(number)
         elif _LOCK.match(line) and block.frames:
             taken.add(number)
@@ -37,6 +37,6 @@ def bare_stacks(text: str) -> list[Found]:
             if len(block.frames) >= MIN_FRAMES and block.telling and not _THROWN.match(above):
                 named = _KAFKA_NAME.match(above)
                 block.name = named["name"].strip() if named else ""
-                stacks.append(found(WHAT, [block], None, frozenset(taken), None))
+                stacks.append(rendered(WHAT, [block], None, frozenset(taken), None))
             block, taken, above = Block(), set(), line
     return stacks

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from clienthealth.logs.dump_formats._threads import Block, Found, found
+from clienthealth.logs.dump_formats._threads import Block, EmbeddedDump, rendered
 from clienthealth.logs.dump_formats.python_frames import add_function
 from clienthealth.logs.dump_formats.shapes import BARE
 from clienthealth.logs.fields import time_ms
@@ -23,7 +23,7 @@ def is_dump_document(text: str) -> bool:
     )
 
 
-def dumps_of_document(text: str) -> list[Found]:
+def dumps_of_document(text: str) -> list[EmbeddedDump]:
     """The dump in a JSON document, if there is one that can be read."""
     try:
         document = json.loads(text.lstrip("\ufeff"))
@@ -38,7 +38,7 @@ def dumps_of_document(text: str) -> list[Found]:
     time = dump.get("time") if isinstance(dump, dict) else None
     ts_ms = time_ms(time) if isinstance(time, str) else None
     lines = frozenset(range(text.count("\n") + 1))
-    return [found(what, blocks, ts_ms, lines, True)]
+    return [rendered(what, blocks, ts_ms, lines, True)]
 
 
 def _blocks(value: Any, depth: int) -> Iterator[Block]:
@@ -59,34 +59,34 @@ def _blocks(value: Any, depth: int) -> Iterator[Block]:
                 yield from _blocks(item, depth + 1)
 
 
-def _thread_info(told: dict[str, Any]) -> Block:
-    block = Block(name=str(told["threadName"]), state=str(told.get("threadState") or ""))
-    for frame in told["stackTrace"]:
+def _thread_info(document: dict[str, Any]) -> Block:
+    block = Block(name=str(document["threadName"]), state=str(document.get("threadState") or ""))
+    for frame in document["stackTrace"]:
         if isinstance(frame, dict):
             file, line = frame.get("fileName"), frame.get("lineNumber")
             native = frame.get("nativeMethod") is True
-            place = "Native Method" if native else f"{file or 'Unknown Source'}"
+            location = "Native Method" if native else f"{file or 'Unknown Source'}"
             if file and isinstance(line, int) and line > 0 and not native:
-                place += f":{line}"
-            block.add(f"{frame.get('className')}.{frame.get('methodName')}", place)
+                location += f":{line}"
+            block.add(f"{frame.get('className')}.{frame.get('methodName')}", location)
     return block
 
 
-def _python_thread(told: dict[str, Any]) -> Block:
-    active = told.get("active") is True
-    block = Block(name=str(told["thread_name"] or ""), state="RUNNABLE" if active else "", python=True)
-    for frame in told["frames"]:
+def _python_thread(document: dict[str, Any]) -> Block:
+    active = document.get("active") is True
+    block = Block(name=str(document["thread_name"] or ""), state="RUNNABLE" if active else "", python=True)
+    for frame in document["frames"]:
         if isinstance(frame, dict) and isinstance(frame.get("name"), str):
             file = frame.get("short_filename") or frame.get("filename") or "?"
             add_function(block, str(file), frame["name"], frame.get("line"))
     return block
 
 
-def _thread(told: dict[str, Any]) -> Block:
-    name = str(told.get("name") or "") or f"virtual thread #{told['tid']}"
-    block = Block(name=name, state=str(told.get("state") or ""))
-    for frame in told["stack"]:
+def _thread(document: dict[str, Any]) -> Block:
+    name = str(document.get("name") or "") or f"virtual thread #{document['tid']}"
+    block = Block(name=name, state=str(document.get("state") or ""))
+    for frame in document["stack"]:
         match = BARE.match(frame) if isinstance(frame, str) else None
         if match:
-            block.add(match["method"], match["place"].rpartition("/")[2])
+            block.add(match["method"], match["location"].rpartition("/")[2])
     return block

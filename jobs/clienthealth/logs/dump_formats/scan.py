@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from clienthealth.logs.dump_formats._threads import Block, Found, found
+from clienthealth.logs.dump_formats._threads import Block, EmbeddedDump, rendered
 from clienthealth.logs.dump_formats.shapes import HOTSPOT, SHAPES, STATES, Shape
 from clienthealth.logs.fields import DUMP_TITLE, time_ms
 
@@ -36,7 +36,7 @@ class _Open:
     ended: bool = False
 
 
-def scan(text: str) -> list[Found]:
+def scan(text: str) -> list[EmbeddedDump]:
     """All dumps in a text, in its order; MAX_DUMPS at most."""
     return _Scan(text).dumps()
 
@@ -51,7 +51,7 @@ class _Scan:
         #: Stands a line that no dump has among the frames? Then no more of them follow a blank line.
         self.foreign = False
 
-    def dumps(self) -> list[Found]:
+    def dumps(self) -> list[EmbeddedDump]:
         for number, line in enumerate(self.lines):
             if line and not line.isspace():
                 self._line(number, line)
@@ -60,7 +60,7 @@ class _Scan:
             if len(self.closed) >= MAX_DUMPS:
                 break
         self._close()
-        return [self._found(dump) for dump in self.closed]
+        return [self._rendered(dump) for dump in self.closed]
 
     def _line(self, number: int, line: str) -> None:
         for shape in self.shapes:
@@ -81,7 +81,7 @@ class _Scan:
                     dump.taken.add(number)
                     return
             if match := shape.state.match(line):
-                self._told(block, match.groupdict())
+                self._set_state(block, match.groupdict())
                 dump.taken.add(number)
                 return
         if shape.end and shape.end in line:
@@ -94,10 +94,10 @@ class _Scan:
         else:
             self.foreign = True
 
-    def _thread(self, number: int, shape: Shape, told: dict[str, str | None]) -> None:
-        name, key = told.get("name") or "", told.get("key")
-        if told.get("virtual"):
-            name = name or (told["virtual"] or "").strip()
+    def _thread(self, number: int, shape: Shape, fields: dict[str, str | None]) -> None:
+        name, key = fields.get("name") or "", fields.get("key")
+        if fields.get("virtual"):
+            name = name or (fields["virtual"] or "").strip()
             name = f"virtual thread {key}" if name == "virtual" else name
         key = f"{key} {name}"
         above = self._above(number, shape)
@@ -106,7 +106,7 @@ class _Scan:
         if dump is None or dump.shape is not shape or starts or key in dump.keys or dump.ended:
             dump = self._open(number, shape, above)
         dump.keys.add(key)
-        self._begin(number, dump, Block(name=name, python=shape.python, key=key), told)
+        self._begin(number, dump, Block(name=name, python=shape.python, key=key), fields)
 
     def _nameless(self, number: int, line: str) -> bool:
         """A thread without the line that heads it, or with no more of that than its name in quotes."""
@@ -125,14 +125,14 @@ class _Scan:
     def _after(self, number: int) -> str:
         return next((line for line in self.lines[number + 1 : number + 4] if line.strip()), "")
 
-    def _begin(self, number: int, dump: _Open, block: Block, told: dict[str, str | None]) -> None:
-        self._told(block, told)
+    def _begin(self, number: int, dump: _Open, block: Block, fields: dict[str, str | None]) -> None:
+        self._set_state(block, fields)
         dump.blocks.append(block)
         dump.taken.add(number)
         self.block, self.foreign = block, False
 
-    def _told(self, block: Block, told: dict[str, str | None]) -> None:
-        state, cpu = told.get("state"), told.get("cpu")
+    def _set_state(self, block: Block, fields: dict[str, str | None]) -> None:
+        state, cpu = fields.get("state"), fields.get("cpu")
         if state:
             block.state = STATES.get(state, state)
         if cpu:
@@ -153,9 +153,9 @@ class _Scan:
     def _open(self, number: int, shape: Shape, above: Sequence[int]) -> _Open:
         self._close()
         times = (shape.time.match(self.lines[at]) for at in above)
-        told = next((match for match in times if match), None)
+        stamped = next((match for match in times if match), None)
         titled = any(DUMP_TITLE in self.lines[at] for at in above)
-        self.dump = _Open(shape, _time(told) if told else None, titled, set(above))
+        self.dump = _Open(shape, _time(stamped) if stamped else None, titled, set(above))
         return self.dump
 
     def _close(self) -> None:
@@ -163,12 +163,12 @@ class _Scan:
             self.closed.append(self.dump)
         self.dump = self.block = None
 
-    def _found(self, dump: _Open) -> Found:
+    def _rendered(self, dump: _Open) -> EmbeddedDump:
         complete = dump.ended if dump.titled or (dump.shape.end and dump.shape is not HOTSPOT) else None
-        made = found(dump.shape.what, dump.blocks, dump.ts_ms, frozenset(dump.taken), complete)
+        embedded = rendered(dump.shape.what, dump.blocks, dump.ts_ms, frozenset(dump.taken), complete)
         if dump.titled and dump.shape is HOTSPOT:
-            return made._replace(text="\n".join(self._whole(dump)) + "\n")
-        return made
+            return embedded._replace(text="\n".join(self._whole(dump)) + "\n")
+        return embedded
 
     def _whole(self, dump: _Open) -> list[str]:
         """The dump's own lines, with the blank ones between its threads."""

@@ -14,7 +14,7 @@ Add = Callable[[Block, re.Match[str]], None]
 
 
 def _add_java(block: Block, match: re.Match[str]) -> None:
-    block.add(match["method"], match["place"].rpartition("/")[2])
+    block.add(match["method"], match["location"].rpartition("/")[2])
 
 
 def _add_forced(block: Block, match: re.Match[str]) -> None:
@@ -22,7 +22,7 @@ def _add_forced(block: Block, match: re.Match[str]) -> None:
 
 
 def _add_j9(block: Block, match: re.Match[str]) -> None:
-    block.add(match["method"].replace("/", "."), match["place"].partition("(")[0].rpartition("/")[2])
+    block.add(match["method"].replace("/", "."), match["location"].partition("(")[0].rpartition("/")[2])
 
 
 @dataclass(frozen=True)
@@ -59,19 +59,19 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 _NEVER = _pattern(r"(?!)")
 _LOADER = r"(?:[^\s(/]{0,200}/(?!0x)){0,2}"
-_AT = _pattern(rf"[ \t]*at {_LOADER}(?P<method>[^\s(][^(]{{0,999}})\((?P<place>[^()]{{0,300}})")
-_PLACE = (
+_AT = _pattern(rf"[ \t]*at {_LOADER}(?P<method>[^\s(][^(]{{0,999}})\((?P<location>[^()]{{0,300}})")
+_LOCATION = (
     r"(?:[\w.]{1,80}(?:@[\w.+-]{1,40})?/)?"
     r"(?:Native Method|Unknown Source|Redefined|[^\s()]{1,200}\.\w{1,10}(?::-?\d{1,7})?)"
 )
 #: A frame without `at`: only what can be nothing else.
 BARE = _pattern(
-    rf"[ \t]*(?:at )?{_LOADER}(?P<method>[\w$][\w$.<>/+-]{{2,999}})\((?P<place>{_PLACE})\)[ \t~\[\]\w.?!:+-]*\Z"
+    rf"[ \t]*(?:at )?{_LOADER}(?P<method>[\w$][\w$.<>/+-]{{2,999}})\((?P<location>{_LOCATION})\)[ \t~\[\]\w.?!:+-]*\Z"
 )
 #: The same where a profiler shows it: the place stands behind the arguments.
 ASIDE = _pattern(
     r"[ \t]*(?:at )?(?P<method>[\w$][\w$.<>/+-]{2,999})\([^()]{0,300}\)[ \t]+"
-    r"(?P<place>(?:line:? ?\d{1,7}|[\w$]{1,200}\.(?:java|scala|kt|groovy|clj)(?::\d{1,7})?))[ \t]*\Z"
+    r"(?P<location>(?:line:? ?\d{1,7}|[\w$]{1,200}\.(?:java|scala|kt|groovy|clj)(?::\d{1,7})?))[ \t]*\Z"
 )
 _FORCED = _pattern(r"[ \t]*- (?P<method>[\w$.<>/]{3,999})\([^()]{0,999}\) @bci=-?\d{1,7}(?:, line=(?P<line>\d{1,7}))?")
 _FILE_LINE = _pattern(r"[ \t]+File \"(?P<file>[^\"]{1,1000})\", line (?P<line>\d{1,7}) in (?P<method>.{1,300})\Z")
@@ -176,7 +176,7 @@ OPENJ9 = Shape(
         r"3XMTHREADINFO +(?:\"(?P<name>.{0,1000})\"|Anonymous native thread)"
         r"(?=(?:.*?J9VMThread:(?P<key>0x\w{1,20}))?)(?=(?:.*?state:(?P<state>\w{1,3}))?)"
     ),
-    frames=((_pattern(r"4XESTACKTRACE +at (?P<method>[^\s(]{1,1000})\((?P<place>[^)]{0,300})"), _add_j9),),
+    frames=((_pattern(r"4XESTACKTRACE +at (?P<method>[^\s(]{1,1000})\((?P<location>[^)]{0,300})"), _add_j9),),
     state=_pattern(r"3XMCPUTIME +CPU usage total: (?P<cpu>\d{1,12}(?:\.\d{1,9})?) secs"),
     other=_pattern(r"\d[A-Z]{2}|NULL|-{3}"),
     above=_pattern(r"\d[A-Z]{2}|NULL|-{3}"),
