@@ -46,7 +46,7 @@ def with_head(name: str, text: str, alerts: Sequence[Alert], watchdog: str) -> s
         raise ValueError(f"alerts/runbooks/{name}.md lacks the lines '{BEGIN}' and '{END}'")
     head = "\n".join((BEGIN, "", *_alerts(name, alerts, watchdog), *_thresholds(name, alerts), "", END))
     page = _BLOCK.sub(lambda _: head, text, count=1)
-    return _PROCESS.sub(lambda found: f"{found[1]}{PROCESS}{found[2]}", page)
+    return _PROCESS.sub(lambda match: f"{match[1]}{PROCESS}{match[2]}", page)
 
 
 def _alerts(name: str, alerts: Iterable[Alert], watchdog: str) -> Iterator[str]:
@@ -57,13 +57,13 @@ def _alerts(name: str, alerts: Iterable[Alert], watchdog: str) -> Iterator[str]:
             yield f"| {alert.name} | {alert.severity} | {alert.hold or 'at once'} | {alert.summary} |"
     if f"/{name}\n" in watchdog:
         for rule in re.split(r"\n(?=      - alert:)", watchdog)[1:]:
-            found = (
+            fields = (
                 re.search(r"- alert: (\w+)", rule),
                 re.search(r"severity: (\w+)", rule),
                 re.search("summary: (.+)", rule),
             )
             hold = re.search(r"\n        for: (\w+)", rule)
-            words = [match[1] if match else "" for match in found]
+            words = [match[1] if match else "" for match in fields]
             yield f"| {words[0]} | {words[1]} | {hold[1] if hold else 'at once'} | {words[2]} |"
 
 

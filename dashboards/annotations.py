@@ -44,21 +44,21 @@ def incidents(path: Path) -> list[Incident]:
     """The incidents that a review.json lists. Raises InputError where it is no such file."""
     try:
         review = json.loads(path.read_text(encoding="utf-8"))
-        return [_incident(found) for theme in review["themes"] for found in theme["listed"]]
+        return [_incident(listed) for theme in review["themes"] for listed in theme["listed"]]
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is no review.json of `kafka-health review`: {error!r}") from error
 
 
-def _incident(found: Mapping[str, Any]) -> Incident:
-    stop = found["stop"]
+def _incident(listed: Mapping[str, Any]) -> Incident:
+    stop = listed["stop"]
     return Incident(
-        service=found["service"],
-        instance=found["instance"],
-        client_id=found["client_id"],
-        mode=found["mode"],
-        start_ms=_ms(found["start"]),
+        service=listed["service"],
+        instance=listed["instance"],
+        client_id=listed["client_id"],
+        mode=listed["mode"],
+        start_ms=_ms(listed["start"]),
         stop_ms=None if stop is None else _ms(stop),
     )
 

@@ -34,9 +34,9 @@ def limits(base: str, above: Limits) -> build.ThresholdsConfig:
 
     They are always written out: where nothing is said, Grafana paints everything above 80 red.
     """
-    steps = [model.Threshold(value=None, color=base)]
-    steps += [model.Threshold(value=float(value), color=colour) for value, colour in sorted(above.items())]
-    return build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(steps)
+    thresholds = [model.Threshold(value=None, color=base)]
+    thresholds += [model.Threshold(value=float(value), color=colour) for value, colour in sorted(above.items())]
+    return build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(thresholds)
 
 
 def words(numbered: Mapping[int, tuple[str, str]]) -> list[model.ValueMapping]:

@@ -78,8 +78,8 @@ def rendered(page: Page, settings: Settings) -> dict[str, Any]:
     board.annotation(_alerts("Critical alerts", "critical", CRITICAL, service))
     board.annotation(_alerts("Warnings", "warning", WARNING, service))
     board.annotation(_incidents())
-    for place, section in enumerate(page.sections):
-        row = build.Row(section.title).id(FIRST_ROW + place)
+    for position, section in enumerate(page.sections):
+        row = build.Row(section.title).id(FIRST_ROW + position)
         if section.collapsed:
             for panel in section.panels:
                 row.with_panel(panel)
@@ -88,23 +88,23 @@ def rendered(page: Page, settings: Settings) -> dict[str, Any]:
         board.with_row(row)
         for panel in section.panels:
             board.with_panel(panel)
-    found: dict[str, Any] = _kept(plain(board.build()), settings)
-    return found
+    document: dict[str, Any] = _kept(plain(board.build()), settings)
+    return document
 
 
 def plain(dashboard: model.Dashboard) -> dict[str, Any]:
     """JSON values without what the SDK adds although nobody has asked for it."""
-    found: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
+    document: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
     # Links and annotations would move into a menu, where nobody sees them.
-    for item in [*found["links"], *found["annotations"]["list"]]:
+    for item in [*document["links"], *document["annotations"]["list"]]:
         item.pop("placement", None)
-    for item in found["templating"]["list"]:
+    for item in document["templating"]["list"]:
         for key in ("auto", "auto_min", "auto_count"):
             item.pop(key, None)
-    for panel in [*found["panels"], *(inner for row in found["panels"] for inner in row.get("panels", []))]:
+    for panel in [*document["panels"], *(inner for row in document["panels"] for inner in row.get("panels", []))]:
         for link in panel.get("fieldConfig", {}).get("defaults", {}).get("links", []):
             link.pop("placement", None)
-    return found
+    return document
 
 
 def _kept(value: Any, settings: Settings) -> Any:

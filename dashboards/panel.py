@@ -237,7 +237,7 @@ def alert_list(id_: int, title: str, description: str, *, width: int = 8, height
 
 
 def _lettered(queries: Sequence[Query]) -> list[tuple[str, Query]]:
-    return [(chr(ord("A") + place), query) for place, query in enumerate(queries)]
+    return [(chr(ord("A") + position), query) for position, query in enumerate(queries)]
 
 
 def _range(ref: str, query: Query) -> prometheus.Dataquery:
@@ -270,12 +270,12 @@ def _dashed() -> list[model.DynamicConfigValue]:
 
 
 def _column(unit: str, above: Limits | None, words: Sequence[model.ValueMapping]) -> list[model.DynamicConfigValue]:
-    found = [model.DynamicConfigValue("unit", unit)]
+    values = [model.DynamicConfigValue("unit", unit)]
     if above:
-        found.append(model.DynamicConfigValue("thresholds", limits(NEUTRAL, above).build()))
+        values.append(model.DynamicConfigValue("thresholds", limits(NEUTRAL, above).build()))
     if above or words:
-        found += _coloured(words)
-    return found
+        values += _coloured(words)
+    return values
 
 
 def _coloured(words: Sequence[model.ValueMapping]) -> list[model.DynamicConfigValue]:

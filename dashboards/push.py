@@ -33,7 +33,7 @@ TOKEN_VARIABLE = "GRAFANA_TOKEN"
 _GRAFANAS_OWN = frozenset({"id", "version", "schemaVersion"})
 
 Outcome = Literal["created", "updated", "unchanged"]
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -49,19 +49,19 @@ def token(file: str | None) -> str:
     """The token of a service account, from a file or $GRAFANA_TOKEN. Raises SettingsError where there is none."""
     if file is not None:
         try:
-            found = Path(file).read_text(encoding="utf-8").strip()
+            text = Path(file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"the token cannot be read from {file}: {error}") from error
-        if not found:
+        if not text:
             raise SettingsError(f"the token file {file} is empty")
-        return found
-    found = os.environ.get(TOKEN_VARIABLE, "").strip()
-    if not found:
+        return text
+    text = os.environ.get(TOKEN_VARIABLE, "").strip()
+    if not text:
         raise SettingsError(
             f"no token for Grafana: name a file with --token-file, or set ${TOKEN_VARIABLE}; "
             "a service account with the role Editor has one"
         )
-    return found
+    return text
 
 
 class Grafana:
@@ -123,7 +123,7 @@ class Grafana:
             self._api.annotations.update_annotation(there[0]["id"], **wanted)
             return "updated"
 
-    def _get(self, ask: Callable[[], Found]) -> Found | None:
+    def _get(self, ask: Callable[[], Answer]) -> Answer | None:
         with self._speaking("what is there"):
             try:
                 return ask()

@@ -100,12 +100,12 @@ def _strip() -> Sequence[Panel]:
 
 
 def _versions() -> Panel:
-    known = f'kafka_client_info{{kind="producer", {OF_CLIENT}}}'
+    info = f'kafka_client_info{{kind="producer", {OF_CLIENT}}}'
     return rows(
         6,
         "Libraries and versions",
         "How many producers use which library and version. Old ones lack metrics: before 1.0 a stuck "
         "callback is known half a minute later. No alert.",
-        {"producers": (f"count by (library, version) (max by ({BY_CLIENT}, library, version) ({known}))", "none")},
+        {"producers": (f"count by (library, version) (max by ({BY_CLIENT}, library, version) ({info}))", "none")},
         nothing="no producers",
     )

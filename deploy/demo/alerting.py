@@ -34,7 +34,7 @@ class Alerting:
 
 def program(names: tuple[str, ...]) -> str | None:
     """The path of the first of these programs that is installed."""
-    return next((found for name in names if (found := shutil.which(name))), None)
+    return next((path for name in names if (path := shutil.which(name))), None)
 
 
 def missing() -> list[str]:

@@ -43,8 +43,8 @@ class Board:
         status, mode = course.worst
         onset = course.running.onset_ms
         since = f"{time.time() - onset / 1000:.0f} s" if onset else "" if course.client.mode else "(healthy)"
-        known = "no word yet" if not course.now else status if status in ("ok", "unknown") else f"{status} {mode}"
-        cell = f"{known:<36.36}"
+        verdict = "no word yet" if not course.now else status if status in ("ok", "unknown") else f"{status} {mode}"
+        cell = f"{verdict:<36.36}"
         if self._terminal and status in _COLOURS and course.now:
             cell = f"\x1b[{_COLOURS[status]}m{cell}\x1b[0m"
         return f"{course.client.name:<20.20} {since:<12} {cell} {'FIRING' if course.firing else '':<7}".rstrip()

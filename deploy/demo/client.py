@@ -133,8 +133,10 @@ class DemoClient:
             *("-cp", os.pathsep.join(map(str, jars.classpath(self.classpath)))),
             str(PROGRAMS / f"{self.program}.java"),
         ]
-        known = {name.partition(".")[2]: value for name, value in self.options.items() if name[:2] in ("p.", "c.")}
-        config = [f"{name}={value}" for name, value in known.items() if name in TARGET_OPTIONS]
+        kafka_options = {
+            name.partition(".")[2]: value for name, value in self.options.items() if name[:2] in ("p.", "c.")
+        }
+        config = [f"{name}={value}" for name, value in kafka_options.items() if name in TARGET_OPTIONS]
         target = " ".join([f"{self.service}=http://127.0.0.1:{port}/jolokia/", *config])
         running = Running(command, folder, self.service, [target], folder / "app.log", actions)
         if self.nice:

@@ -19,15 +19,15 @@ BEGIN_SECONDS = 900.0
 
 def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
     """A line for each failure: its pages, since when it was shown, and whether it still is."""
-    found = []
+    lines = []
     for course in courses:
         if course.client.mode is None or course.running.onset_ms is None:
             continue
         times = [_clock(page.received_ms) for page in paged(course, pages)]
         count = "1 page" if len(times) == 1 else f"{len(times)} pages"
         at = f" at {', '.join(times)}" if times else ""
-        found.append(f"{course.client.name:<20} {count}{at}, {_shown(course)}")
-    return found
+        lines.append(f"{course.client.name:<20} {count}{at}, {_shown(course)}")
+    return lines
 
 
 def shortcomings(
@@ -38,30 +38,30 @@ def shortcomings(
     Each failure must be shown without a gap until the end, with exactly one page; nobody else may be accused or
     paged, no nameless process either. `pager`: is there one at all?
     """
-    found = []
+    sentences = []
     for course in courses:
         name, onset = course.client.name, course.running.onset_ms
         if course.client.mode is not None and onset is None and seconds >= BEGIN_SECONDS:
-            found.append(f"wrong: {name} has not failed in {seconds:.0f} s")
+            sentences.append(f"wrong: {name} has not failed in {seconds:.0f} s")
         if course.wronged:
-            found.append(f"wrong: {name} was accused of {', '.join(sorted(course.wronged))}")
+            sentences.append(f"wrong: {name} was accused of {', '.join(sorted(course.wronged))}")
         if course.client.mode is None or onset is None:
             continue
         if course.first_shown_ms is None or not course.is_shown:
             due = now_ms - onset >= 1000 * DUE_SECONDS
             if due or course.first_shown_ms is not None:
-                found.append(f"wrong: {name} fails, but at the end it is {_shown(course)}")
+                sentences.append(f"wrong: {name} fails, but at the end it is {_shown(course)}")
         elif course.gaps:
-            found.append(f"wrong: {name} was not shown all the time: {_shown(course)}")
+            sentences.append(f"wrong: {name} was not shown all the time: {_shown(course)}")
         count = len(paged(course, pages))
         late = count == 0 and now_ms - onset < 1000 * DUE_SECONDS
         if pager and count != 1 and not late:
-            found.append(f"wrong: {name} was paged {count} times for one failure")
+            sentences.append(f"wrong: {name} was paged {count} times for one failure")
         if pager and count and not course.firing:
-            found.append(f"wrong: the page of {name} was resolved although it still fails")
+            sentences.append(f"wrong: the page of {name} was resolved although it still fails")
     nameless = {_about(page) for page in pages if page.labels.get("instance") and not page.labels.get("client_id")}
-    found += [f"wrong: a process without a name was told of: {about}" for about in sorted(nameless)]
-    return found + unexplained(pages, courses)
+    sentences += [f"wrong: a process without a name was told of: {about}" for about in sorted(nameless)]
+    return sentences + unexplained(pages, courses)
 
 
 def paged(course: Course, pages: Sequence[Page]) -> list[Page]:

@@ -50,7 +50,7 @@ class LogFile:
         self._limit = limit
         self.behind = False
         self._open: BinaryIO | None = None
-        self._quiet = 0
+        self._empty_reads = 0
         self._rest = b""
         self._event: LogEvent | None = None
         self._second = b""
@@ -60,9 +60,9 @@ class LogFile:
         """What was added since the last call, at most a chunk of it; notes of what was left out come with it."""
         chunk = self._read()
         self.behind = len(chunk) == CHUNK_BYTES
-        self._quiet = 0 if chunk else self._quiet + 1
+        self._empty_reads = 0 if chunk else self._empty_reads + 1
         if not chunk:
-            if self._quiet > 1:  # not at once: an exception may be half written
+            if self._empty_reads > 1:  # not at once: an exception may be half written
                 yield from self._complete()
             return
         lines = (self._rest + chunk).splitlines(keepends=True)

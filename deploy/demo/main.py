@@ -155,7 +155,7 @@ def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequen
 
     A client whose broker fails may be suspected for a while of what it does not have, as long as nobody is told.
     """
-    found = []
+    sentences = []
     for mode in expect:
         showing = [course for course in courses if course.client.mode == mode]
         course = max(showing, key=lambda course: (mode in course.paged, len(course.kinds.get(mode, ()))))
@@ -163,19 +163,21 @@ def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequen
         if mode not in course.paged:
             status = course.now.get(mode, "unknown")
             onset = "has begun" if course.running.onset_ms is not None else "has not begun"
-            found.append(f"missing: the page for {mode}: {course.client.name} {onset} to fail, its verdict is {status}")
+            sentences.append(
+                f"missing: the page for {mode}: {course.client.name} {onset} to fail, its verdict is {status}"
+            )
         elif len(kinds) < course.client.kinds:
-            found.append(
+            sentences.append(
                 f"missing: {course.client.kinds} kinds of evidence for {mode}: {course.client.name} is accused by "
                 f"{', '.join(kinds)} alone"
             )
     for course in courses:
         if course.wronged:
             state = "healthy" if course.client.mode is None else f"failing by {course.client.mode}"
-            found.append(
+            sentences.append(
                 f"wrong: {course.client.name} is {state} but was accused of {', '.join(sorted(course.wronged))}"
             )
-    return found + unexplained(pages, courses)
+    return sentences + unexplained(pages, courses)
 
 
 def _check_environment(options: Options) -> None:
@@ -226,8 +228,8 @@ def _run_folder(options: Options) -> Iterator[Path]:
         yield folder
 
 
-def _remove_old_runs(place: Path) -> None:
-    runs = sorted(place.glob("*/lock"))
+def _remove_old_runs(folder: Path) -> None:
+    runs = sorted(folder.glob("*/lock"))
     for lock_file in runs[: max(0, len(runs) - KEPT_RUNS + 1)]:
         with lock_file.open("w") as lock:
             try:

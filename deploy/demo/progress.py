@@ -134,7 +134,7 @@ class Course:
 
 def unexplained(pages: Sequence[Page], courses: Sequence[Course]) -> list[str]:
     """In sentences, the alerts that no running failure accounts for, and those that do not say what to do."""
-    found = []
+    sentences = []
     for page in pages:
         labels = page.labels
         about = ", ".join(
@@ -142,10 +142,10 @@ def unexplained(pages: Sequence[Page], courses: Sequence[Course]) -> list[str]:
         )
         alert = f"{labels.get('severity')} alert {labels.get('alertname')} ({about or 'of the monitor itself'})"
         if not any(course.explains(labels) for course in courses):
-            found.append(f"wrong: {alert}: nothing fails that explains it")
+            sentences.append(f"wrong: {alert}: nothing fails that explains it")
         if not page.annotations.get("runbook_url"):
-            found.append(f"wrong: {alert} has no link to a runbook")
-    return list(dict.fromkeys(found))
+            sentences.append(f"wrong: {alert} has no link to a runbook")
+    return list(dict.fromkeys(sentences))
 
 
 _RANK: Mapping[str, int] = {status: rank for rank, status in enumerate(STATUS_ORDER)}

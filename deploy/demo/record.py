@@ -102,7 +102,7 @@ def by_client(mbeans: MBeans) -> dict[str, dict[str, Any]]:
 
     `group/name{tag=value,…}` for what `metrics()` of a Java client has, `domain:k=v,…/Attribute` for other MBeans.
     """
-    found: dict[str, dict[str, Any]] = {}
+    of_clients: dict[str, dict[str, Any]] = {}
     shared: dict[str, Any] = {}
     for name, attributes in mbeans.items():
         domain, properties = object_name(name)
@@ -115,9 +115,9 @@ def by_client(mbeans: MBeans) -> dict[str, dict[str, Any]]:
             client_id = properties.get("clientId", properties.get("id"))
             tags = ",".join(f"{key}={value}" for key, value in sorted(properties.items()))
             keys = {attribute: f"{domain}:{tags}/{attribute}" for attribute in attributes}
-        into = shared if client_id is None else found.setdefault(client_id, {})
+        into = shared if client_id is None else of_clients.setdefault(client_id, {})
         into.update({keys[attribute]: value for attribute, value in attributes.items()})
-    return {client_id: {**shared, **metrics} for client_id, metrics in found.items()}
+    return {client_id: {**shared, **metrics} for client_id, metrics in of_clients.items()}
 
 
 def _follow(recording: Recording, lines: Any, seconds: float) -> None:

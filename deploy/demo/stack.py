@@ -133,8 +133,8 @@ class Stack:
     def states(self) -> list[dict[str, Any]]:
         """The newest state of every client, as the exporter tells it."""
         with urllib.request.urlopen(f"{self.status_page}/clients.json", timeout=10) as response:
-            found: list[dict[str, Any]] = json.load(response)
-        return found
+            states: list[dict[str, Any]] = json.load(response)
+        return states
 
     def check(self) -> None:
         """Raises ServiceError if a part of the product has ended (with the end of its log), or a broker stays away."""

@@ -40,11 +40,11 @@ def generate() -> dict[str, str]:
 
 def schema(values: dict[str, Any]) -> Schema:
     """The JSON schema of values with these defaults."""
-    found = _of_default("", values)
-    found["properties"]["config"] = _closed(_settings())
+    document = _of_default("", values)
+    document["properties"]["config"] = _closed(_settings())
     # Helm passes these to every chart that is part of another.
-    found["properties"]["global"] = {"type": "object"}
-    return {"$schema": "http://json-schema.org/draft-07/schema#", **found}
+    document["properties"]["global"] = {"type": "object"}
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **document}
 
 
 def _closed(properties: dict[str, Schema]) -> Schema:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from deploy.supply.jars import installed, judged, known
+from deploy.supply.jars import installed, judged, vulnerabilities
 from deploy.supply.sbom import requirements
 
 #: What pip-audit says where it got no answer, as opposed to one that it did not like.
@@ -22,7 +22,7 @@ _UNREACHABLE = (
 
 def main() -> int:
     """0 where nothing is to be mended, 1 where something is."""
-    mend, stays = judged(installed(), known())
+    mend, stays = judged(installed(), vulnerabilities())
     print("\n".join([*stays, *(f"MEND {line}" for line in mend)]))
     print(f"jars: {len(mend)} to mend, {len(stays)} that stay with a reason")
     packages = _packages()
@@ -36,10 +36,10 @@ def _packages() -> bool:
     listed.write_text(requirements(), encoding="utf-8")
     command = [sys.executable, "-m", "pip_audit", "--require-hashes", "--disable-pip", "--progress-spinner", "off"]
     done = subprocess.run([*command, "-r", str(listed)], capture_output=True, text=True, check=False)
-    return told(done.returncode, done.stdout, done.stderr)
+    return has_vulnerability(done.returncode, done.stdout, done.stderr)
 
 
-def told(code: int, out: str, err: str) -> bool:
+def has_vulnerability(code: int, out: str, err: str) -> bool:
     """Print what pip-audit found; whether a package is to be mended."""
     if code == 0:
         print("Python packages: none has a known vulnerability")

@@ -56,9 +56,9 @@ def install(distribution: Path, venv: Path) -> Path:
 
 def tried(programs: Path) -> None:
     """What must work without Spark, Java and extras. Raises ServiceError."""
-    found = _output([str(programs / "kafka-health"), "diagnose", str(root() / RECORDING)], 1)
-    if "producer-callback-deadlock" not in found:
-        raise ServiceError(f"the deadlock of {RECORDING} is not found:\n{found}")
+    report = _output([str(programs / "kafka-health"), "diagnose", str(root() / RECORDING)], 1)
+    if "producer-callback-deadlock" not in report:
+        raise ServiceError(f"the deadlock of {RECORDING} is not found:\n{report}")
     _output([str(programs / "kafka-health"), "check-config"], 0)
     listing = "files('clienthealth_exporters.prometheus').joinpath('runbooks').iterdir()"
     runbooks = f"from importlib.resources import files; print(len([*{listing}]))"

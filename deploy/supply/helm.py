@@ -23,7 +23,7 @@ FETCHED = checkout.root() / ".cache/helm/helm"
 MISSING = "Helm is missing: `make test` fetches it on Linux (x86-64), elsewhere install it (macOS: brew install helm)"
 
 
-def found() -> Path | None:
+def installed() -> Path | None:
     """The program, where there is one."""
     on_path = shutil.which("helm")
     if on_path is not None:
@@ -33,7 +33,7 @@ def found() -> Path | None:
 
 def main() -> int:
     """Fetch it. What fails is said and ends nothing: only the tests of the chart need it."""
-    if found() is not None:
+    if installed() is not None:
         return 0
     if (sys.platform, platform.machine()) == ("linux", "x86_64"):
         try:

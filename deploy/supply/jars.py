@@ -12,7 +12,7 @@ from typing import Any
 
 from clienthealth.platform import jars
 
-KNOWN = Path(__file__).with_name("known_cves.toml")
+CVES = Path(__file__).with_name("known_cves.toml")
 #: The place of the jars that PySpark brings.
 PYSPARK = "pyspark"
 _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
@@ -22,7 +22,7 @@ _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
 class Jar:
     """A jar and where it is used: a set of `platform.jars`, or PySpark. `group` is '' where nothing tells it."""
 
-    place: str
+    used_by: str
     group: str
     name: str
     version: str
@@ -36,24 +36,24 @@ class Jar:
 
 def installed(sets: Iterable[str] = jars.SETS) -> Iterator[Jar]:
     """All jars of some sets, fetched if need be, and those of PySpark."""
-    for place in sets:
-        for path in jars.classpath(place):
-            yield from _jar(place, path.parents[2].name, path)
+    for used_by in sets:
+        for path in jars.classpath(used_by):
+            yield from _jar(used_by, path.parents[2].name, path)
     spec = importlib.util.find_spec("pyspark")
     if spec is not None and spec.origin is not None:
         for path in sorted((Path(spec.origin).parent / "jars").glob("*.jar")):
             yield from _jar(PYSPARK, "", path)
 
 
-def _jar(place: str, group: str, path: Path) -> Iterator[Jar]:
-    if found := _FILE.fullmatch(path.name):
-        yield Jar(place, group, found["name"], found["version"], path)
+def _jar(used_by: str, group: str, path: Path) -> Iterator[Jar]:
+    if match := _FILE.fullmatch(path.name):
+        yield Jar(used_by, group, match["name"], match["version"], path)
 
 
-def known() -> list[Mapping[str, Any]]:
+def vulnerabilities() -> list[Mapping[str, Any]]:
     """The committed list of vulnerabilities."""
-    found: list[Mapping[str, Any]] = tomllib.loads(KNOWN.read_text(encoding="utf-8"))["cve"]
-    return found
+    listed: list[Mapping[str, Any]] = tomllib.loads(CVES.read_text(encoding="utf-8"))["cve"]
+    return listed
 
 
 def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
@@ -65,14 +65,15 @@ def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[l
         for jar in present:
             if jar.name != cve["jar"] or not _parts(cve["from"]) <= _parts(jar.version) < _parts(cve["fixed"]):
                 continue
-            text = f"{cve['id']} in {jar.name} {jar.version} ({jar.place}): {cve['what']}; fixed in {cve['fixed']}"
-            needed.add(jar.place)
-            if reason := reasons.get(jar.place):
+            text = f"{cve['id']} in {jar.name} {jar.version} ({jar.used_by}): {cve['what']}; fixed in {cve['fixed']}"
+            needed.add(jar.used_by)
+            if reason := reasons.get(jar.used_by):
                 stays.append(f"{text}. It stays: {reason}.")
             else:
-                mend.append(f"{text}. Raise it, or give the reason why it stays in {KNOWN.name}.")
+                mend.append(f"{text}. Raise it, or give the reason why it stays in {CVES.name}.")
         mend += [
-            f"{cve['id']}: nothing of '{place}' has it; remove the reason." for place in sorted(reasons.keys() - needed)
+            f"{cve['id']}: nothing of '{used_by}' has it; remove the reason."
+            for used_by in sorted(reasons.keys() - needed)
         ]
     return mend, stays
 

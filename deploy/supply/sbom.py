@@ -52,8 +52,8 @@ def _python() -> dict[str, Any]:
         "-",
     ]
     done = subprocess.run(command, input=requirements(), capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 def _component(jar: Jar) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def _component(jar: Jar) -> dict[str, Any]:
     group = {"group": jar.group} if jar.group else {}
     return {
         "type": "library",
-        "bom-ref": f"{jar.place}/{jar.path.name}",
+        "bom-ref": f"{jar.used_by}/{jar.path.name}",
         **group,
         "name": jar.name,
         "version": jar.version,

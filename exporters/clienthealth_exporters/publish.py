@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 CAPACITY = 20_000
 #: A source that waits is told of once in so long.
-QUIET_SECONDS = 60.0
+WARNING_SECONDS = 60.0
 _json = msgspec.json.Encoder().encode
 #: How long `send` may wait for a topic that is not there.
 MAX_BLOCK_MS = 5_000
@@ -60,7 +60,7 @@ class Publisher:
         self._changed = threading.Condition()
         self._failed: deque[_Record] = deque()
         self._under_way = 0
-        self._told_at = float("-inf")
+        self._warned_at = float("-inf")
         self._closing = threading.Event()
         self._again_thread = threading.Thread(target=self._send_again, name="send again", daemon=True)
         self._again_thread.start()
@@ -81,7 +81,7 @@ class Publisher:
         record = _Record(topic, key.encode(errors="replace"), _encoded(value))
         with self._changed:
             if self._under_way >= self._capacity:
-                self._tell_that_it_waits()
+                self._warn_that_it_waits()
                 self._changed.wait_for(lambda: self._under_way < self._capacity or self._closing.is_set())
             self._under_way += 1
         self._hand_over(record)
@@ -104,10 +104,10 @@ class Publisher:
             log.error("%d records were not delivered", self._under_way)
         return self._under_way
 
-    def _tell_that_it_waits(self) -> None:
+    def _warn_that_it_waits(self) -> None:
         now = time.monotonic()
-        if now - self._told_at >= QUIET_SECONDS:
-            self._told_at = now
+        if now - self._warned_at >= WARNING_SECONDS:
+            self._warned_at = now
             log.warning("%d records wait for Kafka; reading waits too", self._under_way)
 
     def _send_again(self) -> None:

@@ -47,19 +47,19 @@ class Answers:
         """`[kafka.options]`, as Kafka's Java clients name them. Raises SettingsError where an answer is missing."""
         if self.protocol == "PLAINTEXT":
             return {}
-        found = {"security.protocol": self.protocol}
+        options = {"security.protocol": self.protocol}
         if self.protocol.startswith("SASL_"):
             if not (self.username and self.password):
                 raise SettingsError(f"{self.protocol} needs a user and a password: --username and --password-file")
-            found["sasl.mechanism"] = self.mechanism
+            options["sasl.mechanism"] = self.mechanism
             user, password = (part.replace("\\", "\\\\").replace('"', '\\"') for part in (self.username, self.password))
             login = f'{LOGIN_MODULES[self.mechanism]} required username="{user}" password="{password}";'
-            found["sasl.jaas.config"] = login
+            options["sasl.jaas.config"] = login
         if self.protocol.endswith("SSL"):
             for store, file in (("truststore", self.ca_file), ("keystore", self.client_file)):
                 if file:
-                    found |= {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(Path(file).resolve())}
-        return found
+                    options |= {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(Path(file).resolve())}
+        return options
 
     def text(self, hidden: bool = False) -> str:
         """The file of settings. `hidden`: without its secrets."""

@@ -68,10 +68,10 @@ class _Client:
             self.topics.setdefault(key, {})[name] = number
 
     def metric(self, name: str, value: object) -> None:
-        known, later = CLIENT_METRICS[self.kind], _FORMERLY.get(name)
-        if name in known and (number := _number(value)) is not None:
+        of_kind, later = CLIENT_METRICS[self.kind], _FORMERLY.get(name)
+        if name in of_kind and (number := _number(value)) is not None:
             self.metrics[name] = number
-        elif later is not None and later in known and (number := _number(value)) is not None:
+        elif later is not None and later in of_kind and (number := _number(value)) is not None:
             self.metrics.setdefault(later, number)
 
 
@@ -139,12 +139,12 @@ def _java(
 
 def _of_scala() -> dict[tuple[str, str], tuple[str, str]]:
     """See _SCALA."""
-    found = {}
+    by_bean = {}
     for bean, name in metric_names.SCALA.items():
         kind, bean_name, _ = bean.split("/")
         of_client = name if name in CLIENT_METRICS["legacy-consumer"] else ""
-        found[kind, bean_name] = of_client, name if name in TOPIC_METRICS else ""
-    return found
+        by_bean[kind, bean_name] = of_client, name if name in TOPIC_METRICS else ""
+    return by_bean
 
 
 #: Scala MBean (type, name) → metric of the client, metric of the topic. Meters are read by their Count.

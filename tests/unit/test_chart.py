@@ -57,12 +57,12 @@ FULL: Mapping[str, Any] = {
 DEFAULT: Mapping[str, Any] = {}
 Resource = dict[str, Any]
 
-pytestmark = pytest.mark.skipif(helm.found() is None, reason=helm.MISSING)
+pytestmark = pytest.mark.skipif(helm.installed() is None, reason=helm.MISSING)
 
 
 def run(*arguments: str, values: Mapping[str, Any] = DEFAULT) -> subprocess.CompletedProcess[str]:
     """One call of Helm. Values come on standard input."""
-    command = [str(helm.found()), *arguments, *(["--values", "-"] if values else [])]
+    command = [str(helm.installed()), *arguments, *(["--values", "-"] if values else [])]
     return subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False, timeout=60)
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from deploy.supply import audit, sbom
-from deploy.supply.jars import Jar, installed, judged, known
+from deploy.supply.jars import Jar, installed, judged, vulnerabilities
 
 CVE = {"id": "CVE-1", "jar": "lib", "from": "1.2", "fixed": "1.10.1", "what": "bad"}
 
 
-def jar(version: str, name: str = "lib", place: str = "spark") -> Jar:
-    return Jar(place, "org.x", name, version, Path(f"{name}-{version}.jar"))
+def jar(version: str, name: str = "lib", used_by: str = "spark") -> Jar:
+    return Jar(used_by, "org.x", name, version, Path(f"{name}-{version}.jar"))
 
 
 @pytest.mark.parametrize(
@@ -28,19 +28,19 @@ def test_versions_are_compared_as_numbers(version: str, affected: bool) -> None:
 
 def test_a_reason_lets_a_jar_stay_in_its_place_alone_and_must_be_needed() -> None:
     excused = {**CVE, "stays": {"legacy": "for the demo"}}
-    mend, stays = judged([jar("1.3", place="legacy"), jar("1.3")], [excused])
+    mend, stays = judged([jar("1.3", used_by="legacy"), jar("1.3")], [excused])
     assert [line.split(" (")[1].split(")")[0] for line in (*mend, *stays)] == ["spark", "legacy"]
     assert stays[0].endswith("It stays: for the demo.")
-    assert judged([jar("1.10.1", place="legacy")], [excused]) == (
+    assert judged([jar("1.10.1", used_by="legacy")], [excused]) == (
         ["CVE-1: nothing of 'legacy' has it; remove the reason."],
         [],
     )
 
 
 def test_nothing_that_is_installed_is_to_be_mended() -> None:
-    mend, stays = judged(installed(), known())
+    mend, stays = judged(installed(), vulnerabilities())
     assert mend == [] and stays
-    monitor = {(found.name, found.version) for found in installed(("spark",)) if found.place == "spark"}
+    monitor = {(found.name, found.version) for found in installed(("spark",)) if found.used_by == "spark"}
     assert ("kafka-clients", "3.9.2") in monitor, "the connector asks for 3.9.0"
 
 
@@ -56,7 +56,7 @@ def test_nothing_that_is_installed_is_to_be_mended() -> None:
 def test_an_answer_that_did_not_come_is_neither_good_nor_bad(
     answer: tuple[int, str, str], mended: bool, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert audit.told(*answer) is mended
+    assert audit.has_vulnerability(*answer) is mended
     assert says in capsys.readouterr().out
 
 

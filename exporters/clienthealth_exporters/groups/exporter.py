@@ -56,15 +56,15 @@ class Cluster(NamedTuple):
 
 def clusters(settings: Settings) -> list[Cluster]:
     """The cluster of the settings, and those that they name. Raises SettingsError."""
-    found = [Cluster(settings.prometheus.cluster_name, settings)]
+    all_clusters = [Cluster(settings.prometheus.cluster_name, settings)]
     for name, file in settings.groups.clusters.items():
-        if any(name == cluster.name for cluster in found):
+        if any(name == cluster.name for cluster in all_clusters):
             raise SettingsError(
                 f"[groups] clusters: '{name}' is the name of two clusters; see [prometheus] cluster_name"
             )
         # The environment speaks of the cluster of the settings.
-        found.append(Cluster(name, load(file, environ={})))
-    return found
+        all_clusters.append(Cluster(name, load(file, environ={})))
+    return all_clusters
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -117,9 +117,9 @@ def once(cluster: Cluster, as_json: bool) -> int:
 
 def serve(settings: Settings, stop: threading.Event) -> None:
     """Read and publish all clusters until `stop` is set. Brokers may come and go."""
-    found = clusters(settings)
-    with ThreadPoolExecutor(len(found), "cluster") as threads:
-        tasks = [threads.submit(_serve, GroupExporter(settings, cluster), stop) for cluster in found]
+    all_clusters = clusters(settings)
+    with ThreadPoolExecutor(len(all_clusters), "cluster") as threads:
+        tasks = [threads.submit(_serve, GroupExporter(settings, cluster), stop) for cluster in all_clusters]
         wait(tasks, return_when=FIRST_EXCEPTION)
         # One that ended by a mistake of ours ends all, and is told.
         stop.set()

@@ -192,7 +192,7 @@ class GroupReader:
                 and self._wanted(row["group_id"])
             }
 
-        found: dict[int, dict[str, str]] = {}
+        of_brokers: dict[int, dict[str, str]] = {}
         error: Exception = KafkaError("the cluster has no brokers")
         for broker, result in zip(brokers, self._threads.map(listing, brokers), strict=True):
             if isinstance(result, Exception):
@@ -200,28 +200,28 @@ class GroupReader:
                 missed = self._groups_of_broker.get(broker, ())
                 attempt.groups.update(dict.fromkeys(missed, f"broker {broker}: {_reason(result)}"))
             else:
-                found[broker] = result
+                of_brokers[broker] = result
                 self._groups_of_broker[broker] = set(result)
-        if not found:
+        if not of_brokers:
             raise error
-        for groups in found.values():
+        for groups in of_brokers.values():
             for name in groups:
                 attempt.groups.pop(name, None)
-        return found
+        return of_brokers
 
     def _committed(
-        self, admin: KafkaAdminClient, asked: Iterable[Iterable[str]], attempt: _Attempt
+        self, admin: KafkaAdminClient, groups_of_brokers: Iterable[Iterable[str]], attempt: _Attempt
     ) -> dict[str, dict[TopicPartition, int]]:
         def ask(groups: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
             answer = admin.list_group_offsets(list(groups))
             return {
-                name: {tp: found.offset for tp, found in offsets.items() if found.offset >= 0}
+                name: {tp: offset.offset for tp, offset in offsets.items() if offset.offset >= 0}
                 for name, offsets in answer.items()
             }
 
         size = max(1, self._settings.groups_per_request)
-        chunks = [chunk for groups in asked for chunk in _chunks(sorted(groups), size)]
-        return self._asked(ask, chunks, attempt.groups, attempt)
+        chunks = [chunk for groups in groups_of_brokers for chunk in _chunks(sorted(groups), size)]
+        return self._in_chunks(ask, chunks, attempt.groups, attempt)
 
     def _limits(
         self, admin: KafkaAdminClient, partitions: set[TopicPartition], attempt: _Attempt
@@ -242,42 +242,42 @@ class GroupReader:
         def asking(spec: OffsetSpec) -> dict[TopicPartition, int]:
             def ask(chunk: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
                 answer = admin.list_partition_offsets(dict.fromkeys(chunk, spec))
-                return {tp: found.offset for tp, found in answer.items() if found.offset >= 0}
+                return {tp: offset.offset for tp, offset in answer.items() if offset.offset >= 0}
 
-            return self._asked(ask, [sorted(tps) for tps in leaders.values()], attempt.partitions, attempt)
+            return self._in_chunks(ask, [sorted(tps) for tps in leaders.values()], attempt.partitions, attempt)
 
         return asking(OffsetSpec.LATEST), asking(OffsetSpec.EARLIEST)
 
     def _describe(
         self,
         admin: KafkaAdminClient,
-        asked: Iterable[Iterable[str]],
+        groups_of_brokers: Iterable[Iterable[str]],
         states: Mapping[str, str],
         attempt: _Attempt,
     ) -> None:
         """Who is in the groups: asked where the state changed, else every `members_interval_seconds`."""
         now, every = self._clock(), self._settings.members_interval_seconds
-        self._described = {name: known for name, known in self._described.items() if name in states}
+        self._described = {name: description for name, description in self._described.items() if name in states}
 
         def due(name: str) -> bool:
-            known = self._described.get(name)
+            description = self._described.get(name)
             return states[name] not in MEMBERLESS and (
-                known is None or known.state != states[name] or now - known.at >= every
+                description is None or description.state != states[name] or now - description.at >= every
             )
 
         size = max(1, self._settings.groups_per_request)
-        chunks = [chunk for groups in asked for chunk in _chunks(sorted(filter(due, groups)), size)]
+        chunks = [chunk for groups in groups_of_brokers for chunk in _chunks(sorted(filter(due, groups)), size)]
         failed: dict[str, str] = {}
-        for name, row in self._asked(admin.describe_groups, chunks, failed, attempt).items():
+        for name, row in self._in_chunks(admin.describe_groups, chunks, failed, attempt).items():
             # A group of the newer consumer protocol answers this request with an error: its members stay unknown.
-            known = row["error"] is None and row["group_state"] != "Dead"
+            description = row["error"] is None and row["group_state"] != "Dead"
             self._described[name] = _Description(
-                len(row["members"]) if known else None, dict(_owners(row["members"])), states[name], now
+                len(row["members"]) if description else None, dict(_owners(row["members"])), states[name], now
             )
         for name, reason in failed.items():
             log.debug("members of group %s are not known: %s", name, reason)
 
-    def _asked(
+    def _in_chunks(
         self,
         ask: Callable[[Sequence[_Key]], Mapping[_Key, _Value]],
         chunks: Iterable[Sequence[_Key]],
@@ -299,16 +299,22 @@ class GroupReader:
             middle = len(chunk) // 2
             return answer(chunk[:middle]) | answer(chunk[middle:])
 
-        found: dict[_Key, _Value] = {}
+        answers: dict[_Key, _Value] = {}
         for part in self._threads.map(answer, chunks):
-            found.update(part)
-        return found
+            answers.update(part)
+        return answers
 
     def _group(self, name: str, state: str, offsets: Mapping[TopicPartition, Offsets]) -> Group:
         if state in MEMBERLESS:
             return Group(name, state, 0, offsets, {})
-        known = self._described.get(name)
-        return Group(name, state, known.members if known else None, offsets, known.owners if known else {})
+        description = self._described.get(name)
+        return Group(
+            name,
+            state,
+            description.members if description else None,
+            offsets,
+            description.owners if description else {},
+        )
 
 
 def _owners(members: Iterable[Mapping[str, Any]]) -> Iterator[tuple[TopicPartition, Member]]:

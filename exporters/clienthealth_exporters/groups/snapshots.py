@@ -32,9 +32,9 @@ class Snapshots:
         for name in self._commits.keys() - reading.names:
             del self._commits[name]
         for group in reading.groups:
-            known = self._commits.get(group.name, {})
+            before = self._commits.get(group.name, {})
             commits = {
-                tp: _commit(known.get(tp), offsets.committed, reading.ts_ms) for tp, offsets in group.offsets.items()
+                tp: _commit(before.get(tp), offsets.committed, reading.ts_ms) for tp, offsets in group.offsets.items()
             }
             self._commits[group.name] = commits
             yield self._snapshot(group, commits, reading.ts_ms)
@@ -58,10 +58,10 @@ class Snapshots:
         }
 
 
-def _commit(known: _Commit | None, offset: int, ts_ms: int) -> _Commit:
-    if known is None:
+def _commit(before: _Commit | None, offset: int, ts_ms: int) -> _Commit:
+    if before is None:
         return _Commit(offset, None)
-    return known if known.offset == offset else _Commit(offset, ts_ms)
+    return before if before.offset == offset else _Commit(offset, ts_ms)
 
 
 def _topic(group: Group, tp: TopicPartition, commit: _Commit) -> dict[str, Any]:

@@ -137,8 +137,8 @@ class Exporter:
             while not stop.is_set():
                 targets = self._targets.now()
                 new = [target for target in targets if target not in watched]
-                for place, target in enumerate(new):
-                    delay = self._settings.jvm.interval_seconds * place / len(new)
+                for position, target in enumerate(new):
+                    delay = self._settings.jvm.interval_seconds * position / len(new)
                     watched[target] = Watch(target, self._settings, self._publisher, budget, delay)
                 watched = {target: watched[target] for target in targets}
                 under_way = {target: task for target, task in under_way.items() if not task.done()}
@@ -203,18 +203,18 @@ class Watch:
         if of != self._process:
             log.info("%s is %s", self._target.service, of.instance)
             self._process, self._suspicion = of, Suspicion()
-        found = snapshots(mbeans, of, int(time.time() * 1000))
-        for snapshot in found:
+        clients = snapshots(mbeans, of, int(time.time() * 1000))
+        for snapshot in clients:
             key = f"{of.service}|{of.instance}|{snapshot['client']['client_id']}"
             self._publisher.send(self._settings.topics.metrics[0], key, snapshot)
-        self._reads_without_clients = 0 if found else self._reads_without_clients + 1
+        self._reads_without_clients = 0 if clients else self._reads_without_clients + 1
         if self._reads_without_clients == READS_WITHOUT_CLIENTS:
             log.warning(
                 "%s shows no Kafka client: none runs in it, or its metric.reporters leaves out "
                 "org.apache.kafka.common.metrics.JmxReporter, as the OpenTelemetry agent does with kafka-clients 4.x",
                 self._target.service,
             )
-        reasons = self._suspicion.reasons(found)
+        reasons = self._suspicion.reasons(clients)
         if self._settings.jvm.thread_dumps and self._plan.due(reasons, self._clock()):
             why = "; ".join(reason.text for reason in reasons)
             log.info("thread dump of %s: %s", of.instance, why)

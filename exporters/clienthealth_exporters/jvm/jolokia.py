@@ -52,25 +52,25 @@ class Jolokia:
         `patterns`: pattern → names of attributes, empty for all. A pattern that fits nothing is no error, and an
         attribute that cannot be read is left out. Raises JolokiaError.
         """
-        asked: list[dict[str, Any]] = [
+        requests: list[dict[str, Any]] = [
             {"type": "read", "mbean": pattern, "config": {"ignoreErrors": True}}
             | ({"attribute": list(attributes)} if attributes else {})
             for pattern, attributes in patterns.items()
         ]
-        answers = self._post(asked)
+        answers = self._post(requests)
         if not isinstance(answers, list) or not all(isinstance(answer, dict) for answer in answers):
             raise JolokiaError(f"{self.url}: the answer is not what a Jolokia agent says to a bulk request")
-        found: dict[str, dict[str, Any]] = {}
+        mbeans: dict[str, dict[str, Any]] = {}
         for answer in answers:
             value = answer.get("value")
             if answer.get("status") != 200:
                 if answer.get("status") != 404:
                     raise JolokiaError(f"{self.url}: {_reason(answer)}")
             elif "*" in answer["request"]["mbean"]:
-                found.update({name: attributes for name, attributes in value.items() if attributes})
+                mbeans.update({name: attributes for name, attributes in value.items() if attributes})
             else:
-                found[answer["request"]["mbean"]] = value
-        return found
+                mbeans[answer["request"]["mbean"]] = value
+        return mbeans
 
     def thread_dump(self) -> str:
         """A thread dump as `jcmd Thread.print` writes it. Raises JolokiaError."""

@@ -49,11 +49,11 @@ class Suspicion:
         """What is suspicious in this reading, compared with the one before."""
         now = {(snap["client"]["kind"], snap["client"]["client_id"]): snap for snap in snapshots}
         self._gone = {key: snap for key, snap in {**self._gone, **self._before}.items() if key not in now}
-        found = [Reason(f"{client_id} ({kind}) is gone while its process lives") for kind, client_id in self._gone]
+        reasons = [Reason(f"{client_id} ({kind}) is gone while its process lives") for kind, client_id in self._gone]
         for key, snap in now.items():
-            found += self._of_client(key, self._before.get(key), snap)
+            reasons += self._of_client(key, self._before.get(key), snap)
         self._before = now
-        return found
+        return reasons
 
     def _of_client(self, key: tuple[str, str], before: Snapshot | None, now: Snapshot) -> Iterator[Reason]:
         kind, name = key
@@ -159,12 +159,12 @@ def _legacy(before: Snapshot | None, now: Snapshot) -> Iterator[str]:
 
 def _queues(snapshot: Snapshot) -> dict[str, float]:
     """Chunks in the fullest queue of each topic."""
-    found: dict[str, float] = {}
+    by_topic: dict[str, float] = {}
     for reading in snapshot["topics"]:
         chunks = reading["metrics"].get("queue-chunks")
         if chunks is not None:
-            found[reading["topic"]] = max(chunks, found.get(reading["topic"], 0.0))
-    return found
+            by_topic[reading["topic"]] = max(chunks, by_topic.get(reading["topic"], 0.0))
+    return by_topic
 
 
 def _used(now: Snapshot) -> float:

@@ -89,7 +89,7 @@ def card(view: View, state: State) -> str:
     """A client in full."""
     record = state.record
     client = record.client
-    found = [v for v in record.verdicts if v.unhealthy]
+    unhealthy = [v for v in record.verdicts if v.unhealthy]
     status = status_of(state)
     group_state = record.text("group", "status")
     seen = wording.moment(state.seen, view.now)
@@ -98,7 +98,7 @@ def card(view: View, state: State) -> str:
         f'<article class="card {status}"><div class="who"><h3><a href="{address(record)}">{foreign(client.service)} '
         f'<span class="muted">/</span> {foreign(client.client_id or "(process)")}</a></h3>{badge(status, word)}</div>'
         f'<div class="small muted">{identity(record)} · last seen {seen}{" · gone" if state.departed else ""}</div>'
-        + "".join(_verdict(view, verdict) for verdict in sorted(found, key=lambda v: v.status))
+        + "".join(_verdict(view, verdict) for verdict in sorted(unhealthy, key=lambda v: v.status))
         + (_lagging(view, group_state) if status == "lagging" and group_state else "")
         + _others(record)
         + _measures(record)
@@ -149,8 +149,8 @@ def _evidence(view: View, fact: Evidence) -> str:
     at = f'<span class="muted">{wording.moment(ts / 1000, view.now)}</span> ' if ts is not None else ""
     source = fact.source
     record = f"{source.topic}/{source.partition}@{source.offset}" if source else ""
-    place = f' <span class="small muted mono">{foreign(record)}</span>' if record else ""
-    return f'<li><span class="tag">{foreign(str(fact.kind))}</span> {at}{foreign(str(fact.text))}{place}</li>'
+    position = f' <span class="small muted mono">{foreign(record)}</span>' if record else ""
+    return f'<li><span class="tag">{foreign(str(fact.kind))}</span> {at}{foreign(str(fact.text))}{position}</li>'
 
 
 def _plain(value: Any) -> str:
@@ -175,8 +175,8 @@ def _measures(record: HealthRecord) -> str:
 
 
 def _box(measured: Measurement) -> str:
-    known = "value" if measured.value else "value unknown"
-    value = f'<div class="{known}">{foreign(measured.text)}</div>'
+    css_class = "value" if measured.value else "value unknown"
+    value = f'<div class="{css_class}">{foreign(measured.text)}</div>'
     note = f'<div class="small muted">{foreign(measured.note)}</div>'
     return f'<div class="measure"><div class="name">{measured.name}</div>{value}{_bar(measured)}{note}</div>'
 

@@ -22,7 +22,7 @@ def details(view: View, state: State, track: Track | None) -> str:
         _plots(view, track)
         + _timeline(view, record, track)
         + _threads(view, record)
-        + _known(record)
+        + _record_table(record)
         + _copy(view, record)
     )
 
@@ -55,7 +55,7 @@ def _timeline(view: View, record: HealthRecord, track: Track | None) -> str:
 def _threads(view: View, record: HealthRecord) -> str:
     """What was read in thread dumps; the dump itself is the record of the input that each names."""
     facts = sorted(_facts(record, "thread-dump"), key=lambda fact: -(amount(fact.ts_ms) or 0))
-    items = "".join(f"<li>{_said(view, fact)}</li>" for fact in facts)
+    items = "".join(f"<li>{_evidence_line(view, fact)}</li>" for fact in facts)
     return f"<h2>Kafka threads in its newest dumps</h2><ul>{items}</ul>" if items else ""
 
 
@@ -63,14 +63,14 @@ def _facts(record: HealthRecord, kind: str) -> list[Evidence]:
     return [fact for verdict in record.verdicts for fact in verdict.evidence if fact.kind == kind]
 
 
-def _said(view: View, fact: Evidence) -> str:
+def _evidence_line(view: View, fact: Evidence) -> str:
     ts = amount(fact.ts_ms)
     at = f"{wording.moment(ts / 1000, view.now)} " if ts is not None else ""
-    place = f"{fact.source.topic}/{fact.source.partition}@{fact.source.offset}" if fact.source else ""
-    return f"{at}{foreign(str(fact.text))} {foreign(place) if place else ''}"
+    position = f"{fact.source.topic}/{fact.source.partition}@{fact.source.offset}" if fact.source else ""
+    return f"{at}{foreign(str(fact.text))} {foreign(position) if position else ''}"
 
 
-def _known(record: HealthRecord) -> str:
+def _record_table(record: HealthRecord) -> str:
     """All that its record says of it besides verdicts: who it is, and every figure."""
     client = record.client
     who = {
@@ -99,8 +99,8 @@ def _copy(view: View, record: HealthRecord) -> str:
         if verdict.unhealthy:
             lines.append(f"{verdict.mode}: {verdict.status} {json.dumps(dict(verdict.detail))}")
             for fact in verdict.evidence:
-                place = f" [{fact.source.topic}/{fact.source.partition}@{fact.source.offset}]" if fact.source else ""
-                lines.append(f"- {fact.kind} {fact.ts_ms}: {fact.text}{place}")
+                position = f" [{fact.source.topic}/{fact.source.partition}@{fact.source.offset}]" if fact.source else ""
+                lines.append(f"- {fact.kind} {fact.ts_ms}: {fact.text}{position}")
     if len(lines) == 1:
         return ""
     text = escape("\n".join(lines))

@@ -166,8 +166,8 @@ class Exporter:
 
     def _facets_of(self, states: list[State]) -> Facets:
         """What there is to filter by, counted once for all who ask."""
-        known, facets = self._facets
-        if known is not states:
+        counted_states, facets = self._facets
+        if counted_states is not states:
             facets = Facets.of(states, self._settings)
             self._facets = (states, facets)
         return facets

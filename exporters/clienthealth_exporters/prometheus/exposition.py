@@ -26,7 +26,7 @@ _NOTHING = ("",) * len(FAMILIES)
 
 
 def _needing(name: str) -> tuple[tuple[int, Family], ...]:
-    return tuple((place, family) for place, family in enumerate(FAMILIES) if family.source.needs == name)
+    return tuple((position, family) for position, family in enumerate(FAMILIES) if family.source.needs == name)
 
 
 #: Indicator → the metrics that come from it, with their places.
@@ -72,8 +72,8 @@ def group_of(client: Client) -> str:
 def beginning(settings: Settings) -> str:
     """The text that the labels of every series begin with: those of the installation and of the shard."""
     shard = settings.prometheus.shard
-    found = {**fixed_labels(settings), **({"shard": shard} if shard else {})}
-    return "".join(f"{_pairs((name,), (value,))}," for name, value in found.items())
+    labels = {**fixed_labels(settings), **({"shard": shard} if shard else {})}
+    return "".join(f"{_pairs((name,), (value,))}," for name, value in labels.items())
 
 
 def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
@@ -85,15 +85,15 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
     if client.kind == "group":
         cluster = client.instance
     ends = list(_NOTHING)
-    for place, family in _BY_INDICATOR[""]:
-        if found := family.source.read(record):
-            ends[place] = _ends(family.extra, found)
+    for position, family in _BY_INDICATOR[""]:
+        if samples := family.source.read(record):
+            ends[position] = _ends(family.extra, samples)
     for name, value in record.indicators.items():
         # An empty list or mapping says nothing, a zero does.
         if value or type(value) not in (list, dict):
-            for place, family in _BY_INDICATOR.get(name, ()):
-                if found := family.source.read(record):
-                    ends[place] = _ends(family.extra, found)
+            for position, family in _BY_INDICATOR.get(name, ()):
+                if samples := family.source.read(record):
+                    ends[position] = _ends(family.extra, samples)
     who = (client.service, client.host, client.instance, client.client_id)
     return Lines(
         f"{begin}{_pairs(SCOPES['client'], who)}",
@@ -110,9 +110,9 @@ def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) ->
     series) is raised by what was left out.
     """
     for index, family in enumerate(FAMILIES):
-        found = _once if family.scope == "partition" else _each
+        blocks = _once if family.scope == "partition" else _each
         first = True
-        for block in found(index, family, shown, cap, dropped):
+        for block in blocks(index, family, shown, cap, dropped):
             yield f"{_head(family)}{block}" if first else block
             first = False
 
@@ -144,17 +144,17 @@ def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
     """The lines of a metric whose series several records speak of: each series once, the last one told."""
-    known: dict[str, str] = {}
+    values: dict[str, str] = {}
     for of_record, _, whole in shown:
         for end in (of_record.ends[index] if whole else "").split("\n")[:-1]:
             extra, _, value = end.rpartition(" ")
             series = f"{family.name}{{{of_record.labels(family.scope)}{extra}"
-            if series in known or len(known) < cap:
-                known[series] = value
+            if series in values or len(values) < cap:
+                values[series] = value
             else:
                 dropped[family.name] = dropped.get(family.name, 0) + 1
-    if known:
-        yield "".join(f"{series} {value}\n" for series, value in known.items())
+    if values:
+        yield "".join(f"{series} {value}\n" for series, value in values.items())
 
 
 def rendered(family: Family, samples: Iterable[Sample], begin: str = "") -> str:

@@ -32,7 +32,7 @@ class Wanted:
     @classmethod
     def of(cls, query: Mapping[str, str]) -> Self:
         """What an address asks for; what makes no sense in it is as if it were not there."""
-        chosen = {name: found for name in FIELDS if (found := query.get(name, "").strip())}
+        chosen = {name: text for name in FIELDS if (text := query.get(name, "").strip())}
         number = query.get("page", "")
         page = int(number) if number.isascii() and number.isdigit() and len(number) < 7 else 1
         return cls(query.get("q", "").strip(), chosen, max(1, page))
@@ -44,8 +44,8 @@ class Wanted:
     def address(self, page: int = 1, **changed: str) -> str:
         """The address of this view, or of one that differs in some fields. Not escaped for HTML."""
         fields = {"q": self.text, **self.chosen, **changed, "page": str(page) if page > 1 else ""}
-        said = urlencode({name: value for name, value in fields.items() if value}, errors="replace")
-        return f"/?{said}" if said else "/"
+        query = urlencode({name: value for name, value in fields.items() if value}, errors="replace")
+        return f"/?{query}" if query else "/"
 
     def on(self, page: int) -> Wanted:
         """The same on another page."""
@@ -54,10 +54,12 @@ class Wanted:
     def among(self, states: Iterable[State], settings: Settings) -> list[State]:
         """The clients that it asks for, in their order."""
         needle = self.text.lower()
-        found = [state for state in states if needle in f"{state.key} {state.group}".lower()] if needle else [*states]
+        matching = (
+            [state for state in states if needle in f"{state.key} {state.group}".lower()] if needle else [*states]
+        )
         for name, value in self.chosen.items():
-            found = [state for state in found if value in _values(name, state, settings)]
-        return found
+            matching = [state for state in matching if value in _values(name, state, settings)]
+        return matching
 
 
 @dataclass(frozen=True)
@@ -113,15 +115,15 @@ def _values(name: str, state: State, settings: Settings) -> Iterator[str]:
     match name:
         case "cluster":
             fixed = settings.monitor.cluster or settings.prometheus.cluster_name
-            found: tuple[str | None, ...] = (client.instance if client.kind == "group" else fixed,)
+            values: tuple[str | None, ...] = (client.instance if client.kind == "group" else fixed,)
         case "mode":
-            found = tuple(mode for mode, status in state.statuses if status in ("suspected", "confirmed"))
+            values = tuple(mode for mode, status in state.statuses if status in ("suspected", "confirmed"))
         case "status":
-            found = (status_of(state),)
+            values = (status_of(state),)
         case "service":
-            found = (client.service,)
+            values = (client.service,)
         case "library":
-            found = (client.library,)
+            values = (client.library,)
         case _:
-            found = (client.version,)
-    return (value for value in found if value)
+            values = (client.version,)
+    return (value for value in values if value)

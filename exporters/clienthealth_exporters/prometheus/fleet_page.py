@@ -62,7 +62,7 @@ def _strip(service: str, shares: Mapping[int, float], hours: range) -> str:
 def _cell(share: float | None) -> str:
     if share is None:
         return '<td class="none"></td>'
-    _, level, mark = [found for found in LEVELS if share >= found[0]][-1]
+    _, level, mark = [row for row in LEVELS if share >= row[0]][-1]
     return f'<td class="{level}" title="{wording.percent(share)}">{mark}</td>'
 
 

@@ -53,7 +53,7 @@ class Track:
 
     def add(self, at: float, state: State) -> None:
         """Another state of the client."""
-        values = [state.lag if place is None else state.largest[place] for place in PLOTTED.values()]
+        values = [state.lag if position is None else state.largest[position] for position in PLOTTED.values()]
         self._points.extend([at, *(nan if value is None else value for value in values)])
         del self._points[: -_WIDTH * POINTS]
         statuses = {mode: str(status) for mode, status in state.statuses if status != "unknown"}
@@ -67,10 +67,10 @@ class Track:
 
     def series(self, name: str, since: float) -> list[tuple[float, float | None]]:
         """Moments (epoch seconds) and values of a measurement, None where it was unknown."""
-        place = 1 + list(PLOTTED).index(name)
+        column = 1 + list(PLOTTED).index(name)
         # A copy: whoever writes goes on meanwhile.
         points = self._points[:]
-        pairs = zip(points[::_WIDTH], points[place::_WIDTH], strict=True)
+        pairs = zip(points[::_WIDTH], points[column::_WIDTH], strict=True)
         return [(at, None if isnan(value) else value) for at, value in pairs if at >= since]
 
     def changes(self) -> list[Change]:
@@ -105,11 +105,11 @@ class History:
     def services(self) -> Iterator[tuple[str, Mapping[int, float]]]:
         """Service → hour (since 1970) → the unhealthy share of its judged readings, 0 to 1, the worst first."""
         with self._lock:
-            found = [
+            rows = [
                 (service, {hour: ill / judged for hour, (judged, ill) in hours.items()})
                 for service, hours in self._hours.items()
             ]
-        yield from sorted(found, key=lambda row: (-sum(row[1].values()), row[0]))
+        yield from sorted(rows, key=lambda row: (-sum(row[1].values()), row[0]))
 
     def _room(self, state: State) -> Track | None:
         """A new track, for which a healthy client's may be forgotten."""
@@ -131,12 +131,12 @@ class History:
         count = hours.setdefault(hour, [0, 0])
         count[0] += 1
         count[1] += state.standing != "ok"
-        for old in [known for known in hours if known <= hour - HOURS]:
+        for old in [start for start in hours if start <= hour - HOURS]:
             del hours[old]
 
 
 def lag_of(record: HealthRecord) -> float | None:
     """How many records a consumer or group is behind in all, None where that is unknown."""
     total = amount(record.value("group", "sum_lag"))
-    known = [found for row in record.rows("lag") if (found := amount(row.get("records"))) is not None]
-    return total if total is not None else sum(known) if known else None
+    of_partitions = [records for row in record.rows("lag") if (records := amount(row.get("records"))) is not None]
+    return total if total is not None else sum(of_partitions) if of_partitions else None

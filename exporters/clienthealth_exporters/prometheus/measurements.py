@@ -86,17 +86,17 @@ def _queue(name: str, record: HealthRecord) -> Measurement:
 
 
 def _lag(name: str, record: HealthRecord) -> Measurement:
-    known = [found for row in record.rows("lag") if (found := amount(row.get("records"))) is not None]
+    of_partitions = [records for row in record.rows("lag") if (records := amount(row.get("records"))) is not None]
     total = amount(record.value("group", "sum_lag"))
-    if total is None and not known:
+    if total is None and not of_partitions:
         return Measurement(name)
     ages = [age for row in record.rows("lag") if (age := amount(row.get("seconds"))) is not None]
     notes = (
         record.text("group", "status") or "",
         f"oldest {wording.duration(max(ages))}" if ages else "",
-        f"{len(known)} partitions",
+        f"{len(of_partitions)} partitions",
     )
-    return Measurement(name, f"{wording.count(sum(known) if total is None else total)} records", _joined(notes))
+    return Measurement(name, f"{wording.count(sum(of_partitions) if total is None else total)} records", _joined(notes))
 
 
 def _joined(notes: Iterable[str]) -> str:

@@ -23,15 +23,14 @@ _WORDS: dict[str, Callable[[float], str]] = {
 
 def plot(name: str, points: Sequence[Point], now: float) -> str:
     """A measurement over the last hour, '' where nothing is known of it."""
-    known = [value for _, value in points if value is not None]
-    if not known:
+    values = [value for _, value in points if value is not None]
+    if not values:
         return ""
     words = _WORDS[name]
     share = name in ("Buffer", "Topic queue")
-    top = 1.0 if share else max(*known, 1e-9) * 1.05
-    said = (
-        f"{name}, last hour: {words(min(known))} to {words(max(known))}, last {words(known[-1])}, {len(known)} readings"
-    )
+    top = 1.0 if share else max(*values, 1e-9) * 1.05
+    span = f"{words(min(values))} to {words(max(values))}"
+    summary = f"{name}, last hour: {span}, last {words(values[-1])}, {len(values)} readings"
     lines = "".join(
         f'<polyline points="{line}"/>'
         if " " in line
@@ -39,22 +38,22 @@ def plot(name: str, points: Sequence[Point], now: float) -> str:
         for line in _lines(points, now, top)
     )
     return (
-        f'<figure class="plot"><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(said)}">'
+        f'<figure class="plot"><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(summary)}">'
         f'<path class="frame" d="M0 {_HEIGHT - 0.5}H{_WIDTH}M0 .5H{_WIDTH}"/>{lines}</svg>'
-        f'<figcaption class="small">{escape(said)}</figcaption></figure>'
+        f'<figcaption class="small">{escape(summary)}</figcaption></figure>'
     )
 
 
 def _lines(points: Sequence[Point], now: float, top: float) -> list[str]:
     """The stretches of readings that follow each other, as SVG has the points of a line."""
-    found: list[list[str]] = [[]]
+    stretches: list[list[str]] = [[]]
     last = 0.0
     for at, value in points:
         if value is None or at - last > _GAP_SECONDS:
-            found.append([])
+            stretches.append([])
         if value is not None:
             x = _WIDTH * (1 - min(1.0, max(0.0, (now - at) / HOUR_SECONDS)))
             y = 1 + (_HEIGHT - 2) * (1 - min(1.0, value / top))
-            found[-1].append(f"{x:.1f},{y:.1f}")
+            stretches[-1].append(f"{x:.1f},{y:.1f}")
         last = at
-    return [" ".join(stretch) for stretch in found if stretch]
+    return [" ".join(stretch) for stretch in stretches if stretch]

@@ -77,12 +77,12 @@ def _indicator(*path: str) -> Source:
     *parents, name = path
 
     def read(record: HealthRecord) -> tuple[Sample, ...]:
-        found: Any = record.indicators
+        indicator: Any = record.indicators
         for parent in parents:
-            found = found[parent]
-            if type(found) is not dict:
+            indicator = indicator[parent]
+            if type(indicator) is not dict:
                 return ()
-        return _one(amount(found.get(name)))
+        return _one(amount(indicator.get(name)))
 
     return Source(path[0], read)
 
@@ -91,10 +91,10 @@ def _stats(name: str, *stats: str) -> Source:
     labels = [((stat,), stat) for stat in stats]
 
     def read(record: HealthRecord) -> tuple[Sample, ...]:
-        found = record.indicators[name]
-        if type(found) is not dict:
+        indicator = record.indicators[name]
+        if type(indicator) is not dict:
             return ()
-        return tuple([(label, value) for label, stat in labels if (value := amount(found.get(stat))) is not None])
+        return tuple([(label, value) for label, stat in labels if (value := amount(indicator.get(stat))) is not None])
 
     return Source(name, read)
 
@@ -105,7 +105,7 @@ def _info(record: HealthRecord) -> tuple[Sample, ...]:
 
 
 def _verdicts(record: HealthRecord) -> tuple[Sample, ...]:
-    return tuple([((found.mode, found.status), 1) for found in record.verdicts if found.status != "ok"])
+    return tuple([((verdict.mode, verdict.status), 1) for verdict in record.verdicts if verdict.status != "ok"])
 
 
 def _since(record: HealthRecord) -> tuple[Sample, ...]:
@@ -122,12 +122,12 @@ def _queues(record: HealthRecord) -> tuple[Sample, ...]:
 
 def _lag(field: str) -> Source:
     def read(record: HealthRecord) -> tuple[Sample, ...]:
-        found: list[Sample] = []
+        samples: list[Sample] = []
         for row in record.rows("lag"):
             value, partition = amount(row.get(field)), amount(row.get("partition"))
             if value is not None and partition is not None:
-                found.append(((row["topic"], str(int(partition)), *_member(record, row.get("member"))), value))
-        return tuple(found)
+                samples.append(((row["topic"], str(int(partition)), *_member(record, row.get("member"))), value))
+        return tuple(samples)
 
     return Source("lag", read)
 
@@ -143,12 +143,12 @@ def _member(record: HealthRecord, member: Any) -> tuple[str, str, str]:
 
 def _offset(field: str) -> Source:
     def read(record: HealthRecord) -> tuple[Sample, ...]:
-        found: list[Sample] = []
+        samples: list[Sample] = []
         for row in record.rows("lag"):
             value, partition = amount(row.get(field)), amount(row.get("partition"))
             if value is not None and partition is not None:
-                found.append(((row["topic"], str(int(partition))), value))
-        return tuple(found)
+                samples.append(((row["topic"], str(int(partition))), value))
+        return tuple(samples)
 
     return Source("lag", read)
 
@@ -163,8 +163,8 @@ def _topic_lag(record: HealthRecord) -> tuple[Sample, ...]:
 
 
 def _group_status(record: HealthRecord) -> tuple[Sample, ...]:
-    found = record.text("group", "status")
-    return (((found,), 1),) if found in STATE_ORDER else ()
+    status = record.text("group", "status")
+    return (((status,), 1),) if status in STATE_ORDER else ()
 
 
 def _client(name: str, text: str, source: Source, *extra: str, counter: bool = False) -> Family:

@@ -43,20 +43,20 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
     alike = Counter([(state.client.service, state.standing, state.statuses) for state in clients])
     standings: Counter[tuple[str, str]] = Counter()
     failures: Counter[tuple[str, str, str]] = Counter()
-    for (service, found, statuses), number in alike.items():
-        standings[service, found] += number
+    for (service, standing, statuses), number in alike.items():
+        standings[service, standing] += number
         for mode, status in statuses:
             failures[service, mode, status] += number
     services = sorted({service for service, _ in standings})
-    yield SERVICE_CLIENTS, [((one, found), standings[one, found]) for one in services for found in STANDINGS]
+    yield SERVICE_CLIENTS, [((one, standing), standings[one, standing]) for one in services for standing in STANDINGS]
     yield SERVICE_FAILURES, sorted(failures.items())
     rows: defaultdict[str, list[tuple[float | None, ...]]] = defaultdict(list)
     for state in clients:
         rows[state.client.service].append(state.largest)
-    columns = {service: [_known(column) for column in zip(*rows[service], strict=True)] for service in services}
-    for place, family in enumerate(SERVICE_WORST):
-        yield family, [((one,), max(known)) for one in services if (known := columns[one][place])]
+    columns = {service: [_reported(column) for column in zip(*rows[service], strict=True)] for service in services}
+    for position, family in enumerate(SERVICE_WORST):
+        yield family, [((one,), max(values)) for one in services if (values := columns[one][position])]
 
 
-def _known(column: Iterable[float | None]) -> list[float]:
+def _reported(column: Iterable[float | None]) -> list[float]:
     return [value for value in column if value is not None]

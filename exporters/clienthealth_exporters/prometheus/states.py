@@ -150,8 +150,8 @@ class States:
                 log.warning("%d records could not be read; the last: %s", self.decode_errors, error)
             return
         with self._lock:
-            known = self._states.get(name)
-            if known is None or self._replaces(known, state):
+            current = self._states.get(name)
+            if current is None or self._replaces(current, state):
                 self._states[name] = state
                 self._version += 1
                 self.history.note(state)
@@ -180,21 +180,21 @@ class States:
             other = newest.setdefault(state.identity, state)
             if (state.window_end, state.key) > (other.window_end, other.key):
                 newest[state.identity] = state
-        found = sorted(newest.values(), key=attrgetter("key"))
-        found.sort(key=attrgetter("urgency"), reverse=True)
-        self._live = (version, found)
-        return found
+        ordered = sorted(newest.values(), key=attrgetter("key"))
+        ordered.sort(key=attrgetter("urgency"), reverse=True)
+        self._live = (version, ordered)
+        return ordered
 
     def shown(self, states: Sequence[State]) -> list[Shown]:
         """What a page has of some states. A group's own record speaks for its lag, a consumer where there is none."""
         groups = {state.group for state in states if state.client.kind == "group"}
         groups |= {group for group, _ in list(self._elsewhere.values())}
-        found: list[Shown] = []
+        series: list[Shown] = []
         for state in states:
             of_group = state.client.kind == "group"
             if state.shown or of_group:
-                found.append(Shown(self._lines(state), of_group or state.group not in groups, state.shown))
-        return found
+                series.append(Shown(self._lines(state), of_group or state.group not in groups, state.shown))
+        return series
 
     def _age(self, now: float) -> None:
         """Forget who has been silent for the time to live, and take for unknown who is silent."""
@@ -205,7 +205,7 @@ class States:
         for key in [key for key, (_, written) in self._elsewhere.items() if written < oldest]:
             del self._elsewhere[key]
             self._version += 1
-        for key, state in [found for found in self._states.items() if found[1].silent_from < now]:
+        for key, state in [item for item in self._states.items() if item[1].silent_from < now]:
             reason = f"nothing was heard of it after {wording.moment(state.seen, now)}"
             self._states[key] = self._state(key, aged(state.raw, reason), round(1000 * state.written))
             self._version += 1
@@ -247,21 +247,21 @@ class States:
             stale=record.stale,
             urgency=urgent,
             standing=standing(record),
-            statuses=tuple([(found.mode, found.status) for found in record.verdicts if found.status != "ok"]),
+            statuses=tuple([(verdict.mode, verdict.status) for verdict in record.verdicts if verdict.status != "ok"]),
             largest=most,
             lag=lag_of(record),
             shown=urgent > _URGENCY["unknown"] or self._named(record.client) or _beyond(record, most),
             silent_from=inf if record.departed or record.stale else written + patience,
         )
 
-    def _replaces(self, known: State, new: State) -> bool:
+    def _replaces(self, current: State, new: State) -> bool:
         if new.departed:
-            return new.window_end >= known.window_start
-        if known.departed:
+            return new.window_end >= current.window_start
+        if current.departed:
             settings = self._settings
             overlap_ms = (settings.monitor.window_seconds - settings.absence.min_gap_seconds) * 1000
-            return new.window_end > known.window_end + max(0, overlap_ms)
-        return new.window_end >= known.window_end
+            return new.window_end > current.window_end + max(0, overlap_ms)
+        return new.window_end >= current.window_end
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:

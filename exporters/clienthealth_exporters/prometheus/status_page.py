@@ -29,8 +29,8 @@ _WORDS = (*_ILL, *_TITLES)
 def overview(view: View, states: list[State], facets: Facets, wanted: Wanted) -> str:
     """A page of the clients that are wanted, the worst first."""
     every = _by_status(states)
-    found = _by_status(wanted.among(states, view.settings)) if wanted else every
-    ordered = [state for those in found.values() for state in those]
+    matching = _by_status(wanted.among(states, view.settings)) if wanted else every
+    ordered = [state for those in matching.values() for state in those]
     pages = max(1, -(-len(ordered) // PAGE_SIZE))
     wanted = wanted.on(min(wanted.page, pages))
     shown = _by_status(ordered[(wanted.page - 1) * PAGE_SIZE : wanted.page * PAGE_SIZE])
@@ -43,7 +43,7 @@ def overview(view: View, states: list[State], facets: Facets, wanted: Wanted) ->
     if ill:
         body += "<h2>Needs attention</h2>" + "".join(card(view, state) for state in ill)
     for status, title in _TITLES.items():
-        body += _section(view, shown[status], title, len(found[status]), bool(wanted) or wanted.page > 1)
+        body += _section(view, shown[status], title, len(matching[status]), bool(wanted) or wanted.page > 1)
     body += _pages(wanted, pages, len(ordered)) + "</main>"
     footer = (
         f'<footer>Refreshed every {REFRESH_SECONDS} s<span id="stale" role="status"></span> · '
@@ -99,10 +99,10 @@ def _head(view: View) -> str:
 
 def _by_status(states: list[State]) -> dict[str, list[State]]:
     """The clients by the word for them, each list in the order given."""
-    found: dict[str, list[State]] = {word: [] for word in _WORDS}
+    by_status: dict[str, list[State]] = {word: [] for word in _WORDS}
     for state in states:
-        found[status_of(state)].append(state)
-    return found
+        by_status[status_of(state)].append(state)
+    return by_status
 
 
 def _title(every: Mapping[str, list[State]]) -> str:
@@ -113,9 +113,9 @@ def _title(every: Mapping[str, list[State]]) -> str:
 def _counts(every: Mapping[str, list[State]], wanted: Wanted) -> str:
     """How many clients there are of each status, each a link to them."""
     items = "".join(
-        f'<li><a href="{escape(wanted.address(status=word))}">{badge(word)} <b>{len(found)}</b></a></li>'
-        for word, found in every.items()
-        if found
+        f'<li><a href="{escape(wanted.address(status=word))}">{badge(word)} <b>{len(clients)}</b></a></li>'
+        for word, clients in every.items()
+        if clients
     )
     return f'<ul class="counts">{items}</ul>' if items else ""
 

@@ -299,10 +299,10 @@ class Reporter:
 
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
     """What `metrics()` of kafka-python tells under the names that the monitor knows."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for name, metric in (client.metrics(raw=True) or {}).items():
         if name.group in _GROUPS and name.name in CLIENT_METRICS[kind] and name.tags.keys() <= {"client-id"}:
             value = float(metric.value()) * _FACTORS.get(name.name, 1.0)
             if math.isfinite(value):
-                found[name.name] = value
-    return found
+                values[name.name] = value
+    return values

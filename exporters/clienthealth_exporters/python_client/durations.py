@@ -49,7 +49,7 @@ class Durations:
             if seen >= wanted:
                 bound = SMALLEST_SECONDS * GROWTH**position
                 break
-        found = Summary(self._count, self._sum / self._count, self._max, min(self._max, bound))
+        summary = Summary(self._count, self._sum / self._count, self._max, min(self._max, bound))
         self._count, self._sum, self._max = 0, 0.0, 0.0
         self._buckets = [0] * BUCKETS
-        return found
+        return summary

@@ -57,13 +57,13 @@ class ProducerProbe:
     def sending(self, topic: str) -> _Topic:
         """A record is handed to `send()`."""
         with self._lock:
-            found = self._topics.get(topic)
-            if found is None:
-                found = self._other_topics
+            counts = self._topics.get(topic)
+            if counts is None:
+                counts = self._other_topics
                 if len(self._topics) < MAX_TOPICS:
-                    found = self._topics[topic] = _Topic(self._lock)
-            found.sent += 1
-        return found
+                    counts = self._topics[topic] = _Topic(self._lock)
+            counts.sent += 1
+        return counts
 
     def accepted(self, future: Any, topic: _Topic, began: float) -> None:
         """`send()` took the record: follow what becomes of it, and time the callbacks that are added later."""
@@ -110,25 +110,25 @@ class ProducerProbe:
             sent, acknowledged, failed = (
                 sum(getattr(topic, name) for topic in topics) for name in ("sent", "acknowledged", "failed")
             )
-        found: dict[str, float] = {
+        values: dict[str, float] = {
             "record-send-total": sent,
             "record-ack-total": acknowledged,
             "record-error-total": failed,
             "queue-records": max(0, sent - acknowledged - failed),
         }
         if latency is not None:
-            found |= {"ack-latency-avg": latency.avg * 1000, "ack-latency-max": latency.max * 1000}
+            values |= {"ack-latency-avg": latency.avg * 1000, "ack-latency-max": latency.max * 1000}
         if callback is not None:
-            found |= {
+            values |= {
                 "callback-time-avg": callback.avg * 1000,
                 "callback-time-max": callback.max * 1000,
                 "callback-time-p99": callback.p99 * 1000,
             }
         if began is not None:
             running = (self.clock() - began) * 1000
-            found["callback-time-max"] = max(found.get("callback-time-max", 0.0), running)
-            found.setdefault("callback-time-avg", running)
-        return found
+            values["callback-time-max"] = max(values.get("callback-time-max", 0.0), running)
+            values.setdefault("callback-time-avg", running)
+        return values
 
     def topics(self) -> list[dict[str, Any]]:
         """Sent and failed records by topic."""
@@ -174,17 +174,17 @@ class ConsumerProbe:
             self._in_poll += now - (now if self._last_began is None else self._last_began)
             for partition, batch in records.items():
                 self._consumed += len(batch)
-                known = self._partitions.get(partition)
-                if known is None and len(self._partitions) < MAX_TOPICS:
+                counts = self._partitions.get(partition)
+                if counts is None and len(self._partitions) < MAX_TOPICS:
                     # The assignment changes rarely, and never without partitions that are new here.
                     assigned = consumer.assignment()
                     self._partitions = {tp: kept for tp, kept in self._partitions.items() if tp in assigned}
-                    known = self._partitions[partition] = [0, 0, 0]
-                if known is not None:
+                    counts = self._partitions[partition] = [0, 0, 0]
+                if counts is not None:
                     position = batch[-1].offset + 1
-                    known[0] += len(batch)
-                    known[1] = position
-                    known[2] = max(0, (consumer.highwater(partition) or position) - position)
+                    counts[0] += len(batch)
+                    counts[1] = position
+                    counts[2] = max(0, (consumer.highwater(partition) or position) - position)
 
     def metrics(self) -> dict[str, float]:
         """Counts, and since the last call the times. A poll under way counts with its time so far."""
@@ -198,24 +198,24 @@ class ConsumerProbe:
             between = self._between.drain()
             ended, polling, consumed = self._last_ended, self._polling, self._consumed
             lags = [lag for _, _, lag in self._partitions.values()]
-        found: dict[str, float] = {"records-consumed-total": consumed}
+        values: dict[str, float] = {"records-consumed-total": consumed}
         if now > since:
-            found["poll-idle-ratio-avg"] = min(1.0, (in_poll - before) / (now - since))
+            values["poll-idle-ratio-avg"] = min(1.0, (in_poll - before) / (now - since))
         if polling or ended is not None:
-            found["last-poll-seconds-ago"] = 0.0 if polling or ended is None else now - ended
+            values["last-poll-seconds-ago"] = 0.0 if polling or ended is None else now - ended
         if between is not None:
-            found["time-between-poll-max"] = between.max * 1000
+            values["time-between-poll-max"] = between.max * 1000
         if lags:
-            found["records-lag-max"] = max(lags)
-        return found
+            values["records-lag-max"] = max(lags)
+        return values
 
     def topics(self) -> list[dict[str, Any]]:
         """Records consumed, position and lag by partition."""
         with self._lock:
-            known = {(tp.topic, tp.partition): tuple(values) for tp, values in self._partitions.items()}
+            by_partition = {(tp.topic, tp.partition): tuple(values) for tp, values in self._partitions.items()}
         return [
             _entry(topic, number, {"records-consumed-total": consumed, "position": position, "records-lag": lag})
-            for (topic, number), (consumed, position, lag) in sorted(known.items())
+            for (topic, number), (consumed, position, lag) in sorted(by_partition.items())
         ]
 
 

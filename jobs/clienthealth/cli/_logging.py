@@ -9,7 +9,7 @@ import time
 from clienthealth.platform import secrecy
 
 #: A Kafka client that cannot connect says so four times a second.
-QUIET_SECONDS = 60.0
+REPEAT_SECONDS = 60.0
 
 
 def to_stderr(level: int = logging.INFO) -> None:
@@ -44,8 +44,8 @@ class _Repeated(logging.Filter):
             return True
         text = re.sub(r"\d+", "", record.getMessage())
         last_logged = self._logged.get(text)
-        if last_logged is not None and record.created - last_logged < QUIET_SECONDS:
+        if last_logged is not None and record.created - last_logged < REPEAT_SECONDS:
             return False
-        self._logged = {message: at for message, at in self._logged.items() if record.created - at < QUIET_SECONDS}
+        self._logged = {message: at for message, at in self._logged.items() if record.created - at < REPEAT_SECONDS}
         self._logged[text] = record.created
         return True

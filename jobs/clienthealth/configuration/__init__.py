@@ -61,7 +61,7 @@ def _tables(path: str) -> dict[str, dict[str, Any]]:
     except UnicodeDecodeError:
         raise SettingsError(f"{path}: not UTF-8") from None
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is no error of TOML's own
-        raise SettingsError(f"{path}: not valid TOML{_place(error)}") from None
+        raise SettingsError(f"{path}: not valid TOML{_position(error)}") from None
     for name, table in tables.items():
         if name not in (*_SECTIONS, "modes"):
             raise SettingsError(f"{path}: unknown section [{name}]; known are {', '.join((*_SECTIONS, 'modes'))}")
@@ -70,10 +70,10 @@ def _tables(path: str) -> dict[str, dict[str, Any]]:
     return tables
 
 
-def _place(error: Exception) -> str:
+def _position(error: Exception) -> str:
     """Where a file is wrong. What stands there is not repeated: it may be a secret."""
-    found = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
-    return f" (at {found[1]})" if found else ""
+    match = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
+    return f" (at {match[1]})" if match else ""
 
 
 def _parse(section: str, name: str, text: str, variable: str) -> Any:
@@ -94,15 +94,15 @@ def _parse(section: str, name: str, text: str, variable: str) -> Any:
 
 def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable[[str, str], str]) -> dict[str, Any]:
     """The values of a section by key, each as its type has it. Raises SettingsError on the first that cannot be."""
-    known = keys(section)
+    fields = keys(section)
     for key in values:
-        if key not in known:
-            raise SettingsError(f"{where(name, key)}: [{name}] has no key '{key}'; known are {', '.join(known)}")
+        if key not in fields:
+            raise SettingsError(f"{where(name, key)}: [{name}] has no key '{key}'; known are {', '.join(fields)}")
     wrong = complaint(section, values)
     if wrong:
         key, words = wrong
         raise SettingsError(f"{where(name, key)}: [{name}] {key} {words}")
-    return {key: known[key].fitted(value) for key, value in values.items()}
+    return {key: fields[key].fitted(value) for key, value in values.items()}
 
 
 def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T:

@@ -19,13 +19,13 @@ _TAKEN = frozenset({
 
 def fixed_labels(settings: Settings) -> Mapping[str, str]:
     """The labels of every series of this installation, without those that are empty. Raises SettingsError."""
-    found = {"cluster": settings.monitor.cluster, **settings.prometheus.labels}
-    for name in (*found, *settings.prometheus.keep_labels):
+    labels = {"cluster": settings.monitor.cluster, **settings.prometheus.labels}
+    for name in (*labels, *settings.prometheus.keep_labels):
         if not _NAME.fullmatch(name) or name.startswith("__"):
             raise SettingsError(f"[prometheus] labels: '{name}' is no name of a label")
         if name in _TAKEN:
             raise SettingsError(f"[prometheus] labels: '{name}' is the name of a label that our series have already")
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in labels.items() if value}
 
 
 def kept_labels(settings: Settings) -> tuple[str, ...]:

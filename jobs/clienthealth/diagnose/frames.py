@@ -42,7 +42,7 @@ def decisive(frames: Sequence[tuple[str, str]], fact: str = "") -> tuple[str, ..
     application = next((f for f in own if not f[0].startswith(_KAFKA)), None)
     if application is not None and application not in shown:
         shown = [*shown[: MOST - 1], application]
-    return tuple(f"{_short(method)} ({place})" if place else _short(method) for method, place in shown)
+    return tuple(f"{_short(method)} ({location})" if location else _short(method) for method, location in shown)
 
 
 def _short(method: str) -> str:

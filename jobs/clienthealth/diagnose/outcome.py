@@ -12,7 +12,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.health_record import client_json, verdict_json
 from clienthealth.model.verdicts import Verdict
 
-HEALTHY, FOUND, UNREADABLE, NOT_JUDGED = 0, 1, 2, 3
+HEALTHY, UNHEALTHY, UNREADABLE, NOT_JUDGED = 0, 1, 2, 3
 EXIT_CODES = (
     "Exit code: 0 judged and healthy, 1 at least one failure suspected or confirmed, 2 input unreadable or wrong "
     "usage, 3 nothing, or not every client, could be judged: nobody says that all is well."
@@ -27,7 +27,7 @@ def exit_code(clients: Sequence[tuple[Client, Sequence[Verdict]]], inputs: Seque
     if not clients and any(given.unread for given in inputs) and not any(given.read for given in inputs):
         return UNREADABLE
     if any(verdict.unhealthy for _, verdicts in clients for verdict in verdicts):
-        return FOUND
+        return UNHEALTHY
     judged = [any(verdict.status == "ok" for verdict in verdicts) for _, verdicts in clients]
     return HEALTHY if judged and all(judged) else NOT_JUDGED
 

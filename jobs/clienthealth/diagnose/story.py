@@ -24,7 +24,7 @@ Word = Literal["confirmed", "suspected", "unknown", "ok"]
 MOST_FACTS, MOST_ALIKE = 6, 3
 UNTIMED = "time unknown"
 #: What `detail` says that the cause's sentence does not.
-_TOLD = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
+_IN_SUMMARY = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
 NOTHING = "nothing here speaks of a Kafka client"
 
@@ -113,7 +113,7 @@ def _finding(verdict: Verdict, untimed: frozenset[str], dumps: Mapping[Source, s
         facts=tuple(_fact(fact, untimed, dumps) for fact in _decisive(verdict.evidence)[:MOST_FACTS]),
         cause=cause(verdict),
         detail=tuple(
-            (_words(n), _value(n, v)) for n, v in verdict.detail.items() if n not in _TOLD or _unsaid(n, verdict)
+            (_words(n), _value(n, v)) for n, v in verdict.detail.items() if n not in _IN_SUMMARY or _unsaid(n, verdict)
         ),
         alike=mode.confused_with[:MOST_ALIKE],
         remedy=remedy(mode, verdict),

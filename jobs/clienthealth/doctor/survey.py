@@ -23,7 +23,7 @@ class FormatCounts:
     """What the records of one format hold.
 
     records  that could be read to the end
-    lines    of logs, whether they say something of Kafka or not; `events`: things of Kafka clients that they say
+    lines    of logs, whether they say something of Kafka or not; `events`: what they report of Kafka clients
     """
 
     records: int = 0

@@ -51,18 +51,18 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
 
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
     """A verdict as others read it: onset and evidence only of a failure, a reason only where nothing is known."""
-    found: dict[str, Any] = {"mode": verdict.mode, "status": verdict.status}
+    fields: dict[str, Any] = {"mode": verdict.mode, "status": verdict.status}
     if verdict.unhealthy:
-        found |= {
+        fields |= {
             "since": verdict.since_ms,
             "detail": dict(verdict.detail),
             "evidence": [evidence_json(e) for e in verdict.evidence],
         }
     elif verdict.detail:
-        found["detail"] = dict(verdict.detail)
+        fields["detail"] = dict(verdict.detail)
     if verdict.reason is not None:
-        found["reason"] = verdict.reason
-    return found
+        fields["reason"] = verdict.reason
+    return fields
 
 
 def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
@@ -150,24 +150,24 @@ class HealthRecord:
 
     def text(self, *path: str) -> str | None:
         """An indicator that is a word, None where it is unknown."""
-        found = self._at(path)
-        return found if isinstance(found, str) else None
+        value = self._at(path)
+        return value if isinstance(value, str) else None
 
     def rows(self, name: str) -> Iterator[Mapping[str, Any]]:
         """The entries of a list of indicators (`lag`, `queues`) that name a topic."""
-        found = self.indicators.get(name)
-        for row in found if isinstance(found, list) else ():
+        entries = self.indicators.get(name)
+        for row in entries if isinstance(entries, list) else ():
             if isinstance(row, dict) and isinstance(row.get("topic"), str):
                 yield row
 
     def _at(self, path: tuple[str, ...]) -> Any:
-        found: Any = self.indicators
+        value: Any = self.indicators
         for name in path:
             # A dict is what JSON gives; asking for a Mapping takes ten times as long.
-            if not isinstance(found, dict):
+            if not isinstance(value, dict):
                 return None
-            found = found.get(name)
-        return found
+            value = value.get(name)
+        return value
 
 
 def number(value: Any) -> float | None:
@@ -249,18 +249,18 @@ def aged(value: bytes, reason: str) -> bytes:
 
 
 def _client(row: Mapping[str, Any]) -> Client:
-    found: dict[str, Any] = {name: row.get(name) for name in _CLIENT_FIELDS}
-    for name, value in found.items():
+    fields: dict[str, Any] = {name: row.get(name) for name in _CLIENT_FIELDS}
+    for name, value in fields.items():
         if value is None:
-            found[name] = "" if name in _NEVER_NONE else None
+            fields[name] = "" if name in _NEVER_NONE else None
         elif type(value) is str:
             # The clients of a fleet have services, hosts, libraries and versions in common.
-            found[name] = intern(value)
+            fields[name] = intern(value)
         else:
             raise TypeError(f"client: {name}")
-    if not found["instance"]:
+    if not fields["instance"]:
         raise TypeError("client: instance")
-    return Client(**found)
+    return Client(**fields)
 
 
 def _checked(verdicts: tuple[Verdict, ...]) -> None:

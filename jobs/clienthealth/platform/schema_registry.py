@@ -83,8 +83,8 @@ def _client(settings: RegistrySettings) -> _Client:
 class _Client:
     def __init__(self, settings: RegistrySettings) -> None:
         self._settings = settings
-        self._known: dict[int, Schema] = {}
-        self._unknown: dict[int, float] = {}
+        self._schemas: dict[int, Schema] = {}
+        self._missing: dict[int, float] = {}
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if settings.user:
             password = (
@@ -99,14 +99,14 @@ class _Client:
                 self._tls.load_cert_chain(settings.cert_file, settings.key_file or None)
 
     def schema(self, number: int) -> Schema:
-        schema = self._known.get(number)
+        schema = self._schemas.get(number)
         if schema is None:
-            if self._unknown.get(number, 0.0) > time.monotonic():
+            if self._missing.get(number, 0.0) > time.monotonic():
                 raise UnknownSchemaError(f"the schema registry has no schema {number}")
             try:
-                schema = self._known[number] = self._made(self._ask(f"schemas/ids/{number}"))
+                schema = self._schemas[number] = self._made(self._ask(f"schemas/ids/{number}"))
             except UnknownSchemaError:
-                self._unknown[number] = time.monotonic() + UNKNOWN_SECONDS
+                self._missing[number] = time.monotonic() + UNKNOWN_SECONDS
                 raise UnknownSchemaError(f"the schema registry has no schema {number}") from None
         return schema
 

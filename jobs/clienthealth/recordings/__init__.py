@@ -141,7 +141,7 @@ def readings(line: bytes, process: Process) -> list[bytes]:
     for key, value in values.items():
         mbean, attribute = _mbean(key, "kafka.producer" if of_producer else "kafka.consumer")
         mbeans.setdefault(mbean, {})[attribute] = value
-    return [json.dumps(found).encode() for found in snapshots(mbeans, process, ts_ms)]
+    return [json.dumps(snapshot).encode() for snapshot in snapshots(mbeans, process, ts_ms)]
 
 
 def _mbean(key: str, domain: str) -> tuple[str, str]:

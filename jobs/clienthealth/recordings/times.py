@@ -29,8 +29,10 @@ NEAR_MS = 86_400_000
 
 def time_of(value: bytes) -> int | None:
     """The record's own time as epoch ms; None where it tells none. A date without a zone is taken as UTC."""
-    found = LINE.match(value) or next((match for place in (*OWN, SAMPLE) if (match := place.search(value))), None)
-    return None if found is None else _millis(found["time"])
+    match = LINE.match(value) or next(
+        (candidate for pattern in (*OWN, SAMPLE) if (candidate := pattern.search(value))), None
+    )
+    return None if match is None else _millis(match["time"])
 
 
 def moved(value: bytes, shift_ms: int) -> bytes:
@@ -39,11 +41,11 @@ def moved(value: bytes, shift_ms: int) -> bytes:
     if own is None:
         return value
 
-    def replaced(found: re.Match[bytes]) -> bytes:
-        time = _millis(found[0])
+    def replaced(match: re.Match[bytes]) -> bytes:
+        time = _millis(match[0])
         if time is None or abs(time - own) > NEAR_MS:
-            return found[0]
-        return _epoch(found[0], shift_ms) if found["epoch"] else _date(found[0], shift_ms)
+            return match[0]
+        return _epoch(match[0], shift_ms) if match["epoch"] else _date(match[0], shift_ms)
 
     return ANY.sub(replaced, value)
 
@@ -69,9 +71,9 @@ def _epoch(text: bytes, shift_ms: int) -> bytes:
 
 
 def _date(text: bytes, shift_ms: int) -> bytes:
-    found = PARTS.fullmatch(text)
-    assert found is not None
-    day, between, clock, point, fraction, zone = (part.decode() for part in found.groups())
+    match = PARTS.fullmatch(text)
+    assert match is not None
+    day, between, clock, point, fraction, zone = (part.decode() for part in match.groups())
     shift = timedelta(milliseconds=shift_ms) if fraction else timedelta(seconds=round(shift_ms / 1000))
     moment = datetime.fromisoformat(f"{day}T{clock}{point}{fraction[:6]}") + shift
     digits = f"{moment.microsecond:06d}"[: len(fraction)] + fraction[6:]

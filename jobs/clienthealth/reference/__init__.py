@@ -35,7 +35,7 @@ def generate() -> dict[str, str]:
 
 def filled(text: str) -> str:
     """A page with its generated blocks made anew."""
-    return BLOCK.sub(lambda found: f"{found[1]}{BLOCKS[found[2]]()}\n{found[3]}", text)
+    return BLOCK.sub(lambda block: f"{block[1]}{BLOCKS[block[2]]()}\n{block[3]}", text)
 
 
 def configuration() -> str:

@@ -23,11 +23,11 @@ def room(module: str) -> str:
 def uses() -> Mapping[str, frozenset[str]]:
     """Room → the other rooms that its modules import, wherever in them."""
     inside = [module for module in modules() if module.startswith(PACKAGES) and module not in PACKAGES]
-    found: dict[str, set[str]] = {room(module): set() for module in inside}
+    used_by: dict[str, set[str]] = {room(module): set() for module in inside}
     for module in inside:
         named = (name for name in imports(module) if name in modules() and name not in PACKAGES)
-        found[room(module)].update(room(name) for name in named if name.startswith(PACKAGES))
-    return {name: frozenset(used - {name}) for name, used in found.items()}
+        used_by[room(module)].update(room(name) for name in named if name.startswith(PACKAGES))
+    return {name: frozenset(used - {name}) for name, used in used_by.items()}
 
 
 def floors() -> list[list[str]]:
@@ -35,14 +35,14 @@ def floors() -> list[list[str]]:
 
     Raises ValueError where two use each other.
     """
-    left, found = dict(uses()), list[list[str]]()
+    left, done = dict(uses()), list[list[str]]()
     while left:
         floor = sorted(name for name, used in left.items() if not used & left.keys())
         if not floor:
             raise ValueError(f"these rooms use each other: {', '.join(sorted(left))}")
-        found.append(floor)
+        done.append(floor)
         left = {name: used for name, used in left.items() if name not in floor}
-    return found
+    return done
 
 
 def table() -> str:
@@ -54,5 +54,5 @@ def table() -> str:
 
 def _about(name: str) -> str:
     package = "clienthealth" if "." not in name else "clienthealth_exporters"
-    said = ast.get_docstring(tree(f"{package}.{name.rpartition('.')[2]}")) or ""
-    return said.split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+    docstring = ast.get_docstring(tree(f"{package}.{name.rpartition('.')[2]}")) or ""
+    return docstring.split("\n\n")[0].replace("\n", " ").replace("|", "\\|")

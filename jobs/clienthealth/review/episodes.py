@@ -131,11 +131,11 @@ def _sums() -> list[Column]:
     are null where one incident that lost something tells none."""
     lose = F.count("lost_records_0")
     records = F.when(lose == F.count("lost_records_1"), F.sum("lost_records_1"))
-    bytes_known = lose == F.count("lost_bytes_1")
+    has_bytes = lose == F.count("lost_bytes_1")
     return [
         F.sum("lost_records_0").alias("lost_records_0"),
         records.alias("lost_records_1"),
-        *(F.when(bytes_known, F.sum(f"lost_bytes_{n}")).alias(f"lost_bytes_{n}") for n in (0, 1)),
+        *(F.when(has_bytes, F.sum(f"lost_bytes_{n}")).alias(f"lost_bytes_{n}") for n in (0, 1)),
     ]
 
 

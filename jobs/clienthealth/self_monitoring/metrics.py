@@ -140,9 +140,9 @@ class SelfMetrics:
 
     def labelled(self, labels: Mapping[str, str]) -> CollectorRegistry:
         """The same metrics with further labels on every series."""
-        found = CollectorRegistry()
-        found.register(_Labelled(self.registry, labels))
-        return found
+        labelled = CollectorRegistry()
+        labelled.register(_Labelled(self.registry, labels))
+        return labelled
 
     def counted(self, counts: Iterable[Arrived]) -> None:
         """Count the records of a batch, good and bad."""

@@ -115,12 +115,12 @@ class Key:
         else:
             what = f"a {'table' if origin is dict else 'list'} of {inner}s"
         form = self.bounds.form
-        said = [
+        parts = [
             what,
             *([f"{'each ' if origin else ''}{form.words}"] if form else []),
             *([self.range] * bool(self.range)),
         ]
-        return ", ".join(said)
+        return ", ".join(parts)
 
     def fitted(self, value: Any) -> Any:
         """The value as its type has it: a list as a tuple, a whole number as a number. Raises ValueError."""
@@ -160,24 +160,24 @@ def keys(section: type) -> Mapping[str, Key]:
 @functools.cache
 def _keys(section: type) -> Mapping[str, Key]:
     kinds = typing.get_type_hints(section)
-    found = {}
+    by_name = {}
     for field in dataclasses.fields(section):
         default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        found[field.name] = Key(
+        by_name[field.name] = Key(
             field.name, kinds[field.name], default, field.metadata["reason"], field.metadata["bounds"]
         )
-    return found
+    return by_name
 
 
 def complaint(section: type, values: Mapping[str, Any]) -> tuple[str, str] | None:
     """The first key whose value cannot be, and why in words that follow its name. What is not given has its default."""
-    known, fitted = keys(section), {}
-    for name, key in known.items():
+    fields, fitted = keys(section), {}
+    for name, key in fields.items():
         try:
             fitted[name] = key.fitted(values.get(name, key.default))
         except ValueError:
             return name, f"must be {key.wanted}{_but(key, values[name])}"
-    for name, key in known.items():
+    for name, key in fields.items():
         for bound, word in ((key.bounds.at_least, "least"), (key.bounds.at_most, "most")):
             if isinstance(bound, str):
                 beyond = fitted[name] < fitted[bound] if word == "least" else fitted[name] > fitted[bound]
@@ -220,8 +220,8 @@ _URL = rf"https?://(?:[^\s/@?#]*@)?{_HOST}(?::[0-9]{{1,5}})?(?:[/?#]\S*)?"
 
 def _parses(url: str) -> bool:
     try:
-        found = re.search(r"https?://\S+", url)
-        return found is not None and urllib.parse.urlsplit(found[0]).port != 0
+        match = re.search(r"https?://\S+", url)
+        return match is not None and urllib.parse.urlsplit(match[0]).port != 0
     except ValueError:
         return False
 

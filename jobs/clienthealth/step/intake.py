@@ -100,7 +100,7 @@ def _log_entries(
             return [], 0
         new: list[LogEntry] = []
         late = 0
-        for things in by_process.values():
-            mine, missed = _log_entries(state, things, settings, faults)
+        for entries_of_process in by_process.values():
+            mine, missed = _log_entries(state, entries_of_process, settings, faults)
             new, late = new + mine, late + missed
         return new, late
