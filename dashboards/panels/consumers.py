@@ -36,7 +36,14 @@ def page() -> Page:
             ),
             Section(
                 "Consumers (choose by client)",
-                (measured.topic_queues(width=24), measured.last_poll(), measured.poll_idle()),
+                (
+                    measured.topic_queues(width=24),
+                    measured.last_poll(),
+                    measured.poll_idle(),
+                    measured.rebalances(),
+                    measured.coordinator_time(),
+                    measured.throttled("consumer"),
+                ),
             ),
             Section("Partitions", (groups.partitions(),), collapsed=True),
         ),

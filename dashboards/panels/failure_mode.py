@@ -63,7 +63,7 @@ def _of_producers() -> Sequence[Panel]:
         measured.waiting_threads(),
         measured.callback_time(),
         measured.queue_time(),
-        measured.records_dropped(),
+        measured.records_failed(),
         measured.request_latency(),
         measured.seconds_to_full(),
     )

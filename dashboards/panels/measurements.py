@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from clienthealth.configuration.installation import KEPT, listed
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, GOOD, NEUTRAL, WARNING, words
 from dashboards.panel import Panel, Query, chart, timeline
@@ -119,17 +120,35 @@ def waiting_threads(width: int = 12) -> Panel:
     )
 
 
-def records_dropped(width: int = 12) -> Panel:
+def records_failed(width: int = 12) -> Panel:
     dropped = f"kafka_client_producer_buffer_exhausted_records_total{{{OF_CLIENT}}}"
     rate = f"max by ({BY_CLIENT}) (rate({dropped}[$__rate_interval]))"
     return chart(
         114,
-        "Records dropped for want of buffer",
-        "Records per second whose send() has failed because the buffer was full. Any is bad: they are lost "
-        "unless the application sends them again. Reliable since client 2.6. Alert: "
-        "KafkaClientBufferNearlyExhausted comes before it.",
-        [Query(f"topk({WORST}, {rate})", _WHO)],
+        "Records given up, dropped, sent again",
+        "Records per second; empty is good. Given up: no broker acknowledged them in time, or one refused them. "
+        "Dropped: send() failed for want of buffer (reliable since client 2.6). Both are lost unless the application "
+        "sends them again. Sent again (dashed): normal while brokers restart, bad for long. What to do: read the error "
+        "in the client's log. Alerts: those of delivery-stalled; KafkaClientBufferNearlyExhausted comes before a drop.",
+        [
+            Query(_worst("kafka_client_producer_record_error_rate"), f"given up: {_WHO}"),
+            Query(f"topk({WORST}, {rate})", f"dropped: {_WHO}"),
+            Query(_worst("kafka_client_producer_record_retry_rate"), f"sent again: {_WHO}", limit=True),
+        ],
         "recps",
+        width=width,
+        links=to_client("producers"),
+    )
+
+
+def batch_size(width: int = 12) -> Panel:
+    return chart(
+        115,
+        "Batch size",
+        "Average size of the batches that producers send, the smallest. Small ones at a high rate are bad: each costs "
+        "the brokers a request's work. What to do: raise linger.ms, or send to fewer partitions. No alert of its own.",
+        [Query(_worst("kafka_client_producer_batch_size_bytes", pick="bottomk"), _WHO)],
+        "bytes",
         width=width,
         links=to_client("producers"),
     )
@@ -198,6 +217,35 @@ def request_latency(width: int = 12) -> Panel:
     )
 
 
+def latency_by_broker(width: int = 12) -> Panel:
+    by = listed((*KEPT, "broker"))
+    return chart(
+        124,
+        "Slowest brokers",
+        "Average time to a response, of each broker that is the slowest of some producer: the worst among them. One "
+        "line above all others is bad: that broker, its disk or the way to it. What to do: look at that broker "
+        "first. No alert of its own.",
+        [Query(_worst("kafka_client_producer_slowest_broker_latency_seconds", by=by), "broker {{broker}}")],
+        "s",
+        width=width,
+    )
+
+
+def throttled(kind: str, width: int = 12) -> Panel:
+    held = _of_kinds(f"max by ({BY_CLIENT}) (kafka_client_throttle_seconds{{{OF_CLIENT}}})", {kind})
+    return chart(
+        125,
+        "Held back by quotas",
+        "Average time for which brokers hold answers back as the client exceeds its quota. Any that lasts is bad: the "
+        "client is slowed down on purpose, and buffers or lag grow; empty is good. What to do: raise the quota, or "
+        "find out who shares it. No alert of its own.",
+        [Query(f"topk({WORST}, {held})", _WHO)],
+        "s",
+        width=width,
+        links=to_client(f"{kind}s"),
+    )
+
+
 def topic_queues(width: int = 12) -> Panel:
     return chart(
         130,
@@ -243,6 +291,39 @@ def poll_idle(width: int = 12) -> Panel:
         [Query(_worst("kafka_client_consumer_poll_idle_ratio", pick="bottomk"), _WHO)],
         "percentunit",
         ceiling=1,
+        width=width,
+        links=to_client("consumers"),
+    )
+
+
+def rebalances(width: int = 12) -> Panel:
+    rate = f"topk({WORST}, 60 * max by ({BY_CLIENT}) (kafka_client_consumer_rebalance_rate{{{OF_CLIENT}}}))"
+    return chart(
+        133,
+        "Rebalances per minute",
+        "How often consumers take part in a rebalance, those that do so most. A few while members start or stop are "
+        "normal; again and again is bad: nothing is consumed meanwhile. What to do: see who joins and leaves in the "
+        "log, compare poll() with max.poll.interval.ms. Alert: of consumer-stalled, where a member hangs.",
+        [Query(rate, _WHO)],
+        "short",
+        width=width,
+        links=to_client("consumers"),
+    )
+
+
+def coordinator_time(width: int = 12) -> Panel:
+    commits = _worst("kafka_client_consumer_commit_latency_seconds", by=f"{BY_CLIENT}, stat")
+    return chart(
+        134,
+        "Time of commits and rebalances",
+        "How long commits of offsets take, and the longest rebalance of late (dashed). Long commits are bad: the "
+        "coordinator or the way to it is slow, and commitSync() holds up the handler. Rebalances last as long as the "
+        "slowest member needs to come back. No alert of its own.",
+        [
+            Query(commits, f"commit: {_WHO}, {{{{stat}}}}"),
+            Query(_worst("kafka_client_consumer_rebalance_seconds"), f"rebalance: {_WHO}", limit=True),
+        ],
+        "s",
         width=width,
         links=to_client("consumers"),
     )

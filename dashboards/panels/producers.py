@@ -28,12 +28,21 @@ def page() -> Page:
                     measured.buffer_bytes(),
                     measured.seconds_to_full(),
                     measured.waiting_threads(),
-                    measured.records_dropped(),
+                    measured.records_failed(),
                     measured.queue_time(),
+                    measured.batch_size(),
                 ),
             ),
             Section("Callbacks and I/O thread", (measured.callback_time(), measured.io_busy())),
-            Section("Brokers", (measured.request_latency(), measured.last_seen({"producer"}))),
+            Section(
+                "Brokers",
+                (
+                    measured.request_latency(),
+                    measured.latency_by_broker(),
+                    measured.throttled("producer"),
+                    measured.last_seen({"producer"}),
+                ),
+            ),
             Section("Versions", (_versions(),), collapsed=True),
         ),
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 from clienthealth.model import metric_names
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.nodes import node, slowest_node
 
 #: The attributes of MBeans, by the name of the MBean.
 MBeans = Mapping[str, Mapping[str, Any]]
@@ -60,6 +61,7 @@ class _Client:
     group: str | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     topics: dict[TopicKey, dict[str, float]] = field(default_factory=dict)
+    latencies: dict[int, float] = field(default_factory=dict)
 
     def topic(self, topic: str, name: str, value: object, *, partition: str = "", thread: str = "") -> None:
         number = _number(value)
@@ -126,7 +128,11 @@ def _java(
     elif topic is not None:
         for name, value in attributes.items():
             client.topic(topic, name, value, partition=properties.get("partition", ""))
-    elif "node-id" not in properties:
+    elif "node-id" in properties:
+        number, latency = node(properties["node-id"]), _number(attributes.get("request-latency-avg"))
+        if group == "producer-node-metrics" and number is not None and latency is not None:
+            client.latencies[number] = max(latency, client.latencies.get(number, 0.0))
+    else:
         for name, value in attributes.items():
             client.metric(name, value)
             in_name = _LAG_IN_NAME.fullmatch(name) if name.endswith(_LAG) else None
@@ -192,7 +198,7 @@ def _snapshot(client_id: str, client: _Client, of: Process, ts_ms: int) -> dict[
             "version": client.version,
             "group": client.group or (of.config.get(GROUP_OPTION) if client.kind != "producer" else None),
         },
-        "metrics": client.metrics,
+        "metrics": client.metrics | slowest_node(client.latencies),
         "topics": list(_topics(client)),
         "config": dict(of.config),
     }

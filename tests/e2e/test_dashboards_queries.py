@@ -65,8 +65,10 @@ EMPTY_WHEN_HEALTHY = {
     "Changes of verdicts",
     "Clocks that are wrong",
     "Failures over time",
+    "Held back by quotas",
     "Input that was gone before it was read",
-    "Records dropped for want of buffer",
+    "Rebalances per minute",
+    "Records given up, dropped, sent again",
     "Records rejected, by reason",
     "Series left out",
     "Share of records rejected",
@@ -139,10 +141,11 @@ def sick() -> list[dict[str, Any]]:
     indicators = deadlock()["indicators"]
     indicators["buffer"] |= {"seconds_to_full": 40.0}
     indicators["clock"] = {"skew_seconds": 240.0}
+    indicators |= traffic(rate=3.0, seconds=0.4)["producer"]
     for name in ("callback_seconds", "queue_time_seconds", "request_latency_seconds"):
         indicators[name] = {"avg": 0.2, "max": 0.9, "p99": 0.8, "source": "measured"}
     queues = {"queues": [{"topic": "orders", "used_ratio": 1.0, "records": None}, {"topic": "slow", "used_ratio": 0.0}]}
-    polling = {"last_poll_age_seconds": 3.0, "poll_idle_ratio": 0.4}
+    polling = {"last_poll_age_seconds": 3.0, "poll_idle_ratio": 0.4, **traffic(rate=0.05, seconds=2.0)["consumer"]}
     found = [deadlock(end_ms=end), *fit(end)]
     for mode in modes().values():
         if mode.id == "producer-callback-deadlock":
@@ -169,18 +172,39 @@ def sick() -> list[dict[str, Any]]:
     return [*found, group("late", status="STALL", end_ms=end)]
 
 
+def traffic(rate: float, seconds: float) -> dict[str, dict[str, Any]]:
+    """By kind, what clients say of their dealings with the brokers."""
+    return {
+        "producer": {
+            "record_error_rate": rate,
+            "record_retry_rate": rate,
+            "batch_size_bytes": 16_000.0,
+            "slowest_broker": {"id": 2.0, "latency_seconds": 0.01 + seconds},
+            "throttle_seconds": seconds,
+        },
+        "consumer": {
+            "rebalance_rate": rate,
+            "rebalance_seconds": 0.1 + seconds,
+            "commit_latency_seconds": {"avg": 0.01, "max": 0.02 + seconds},
+            "throttle_seconds": seconds,
+        },
+    }
+
+
 def fit(end: int | None = None) -> list[dict[str, Any]]:
     """Healthy clients alone, with everything that they can be asked for."""
     end = end or now_ms()
     indicators = healthy()["indicators"]
     for name in ("callback_seconds", "queue_time_seconds", "request_latency_seconds"):
         indicators[name] = {"avg": 0.002, "max": 0.009, "p99": 0.008, "source": "measured"}
+    indicators |= traffic(rate=0.0, seconds=0.0)["producer"]
     kinds = {kind for mode in modes().values() for kind in mode.kinds}
     fine = {kind: [verdict(mode.id, "ok") for mode in modes().values() if kind in mode.kinds] for kind in kinds}
     consumer = {
         "queues": [{"topic": "orders", "used_ratio": 0.1, "records": 10}],
         "last_poll_age_seconds": 0.2,
         "poll_idle_ratio": 0.9,
+        **traffic(rate=0.0, seconds=0.0)["consumer"],
     }
     names = {"service": "billing", "host": "bill-1", "instance": "bill-1:77"}
     groups = group("fine", cluster="prod-us", end_ms=end)

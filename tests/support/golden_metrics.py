@@ -49,6 +49,9 @@ KAFKA_PYTHON = {
     "record-send-rate": 2411.7,
     "requests-in-flight": 5,
     "metadata-age": 131.2,
+    "batch-size-avg": 15900.2,
+    "slowest-node": 3,
+    "slowest-node-latency-avg": 1902.8,
 }
 
 #: File → what it says of each client. What is null, false or empty is left out.
@@ -105,6 +108,8 @@ GOLDEN: dict[str, list[Row]] = {
                 "records-lag-max": 612004,
                 "last-heartbeat-seconds-ago": 1.2,
                 "assigned-partitions": 4,
+                "commit-latency-avg": 6,
+                "commit-latency-max": 44,
             },
             ts_ms=1795212000000,
         )
@@ -149,6 +154,7 @@ GOLDEN: dict[str, list[Row]] = {
                 "records-lag-max": 612004,
                 "assigned-partitions": 1,
                 "rebalance-total": 7,
+                "fetch-throttle-time-avg": 0,
             },
             ts_ms=AT + 1000,
             interval_ms=30_000,
@@ -195,6 +201,10 @@ GOLDEN: dict[str, list[Row]] = {
                 # (33 × 2,811 ms + 118 × 4.2 ms) / 151
                 "request-latency-avg": 617.606623,
                 "request-latency-max": 29900,
+                "slowest-node": 1,
+                "slowest-node-latency-avg": 2811,
+                "produce-throttle-time-avg": 0,
+                "batch-size-avg": 81200,
             },
             interval_ms=30_000,
             topics=[
@@ -250,7 +260,7 @@ GOLDEN: dict[str, list[Row]] = {
         snapshot(
             "metricbeat",
             {**CHECKOUT, "host": "checkout", "instance": "checkout:8778"},
-            {"buffer-available-bytes": 24576, "record-send-rate": 2411.7},
+            {"buffer-available-bytes": 24576, "record-send-rate": 2411.7, "batch-size-avg": 15900.2},
         )
     ],
     "otlp_json_metrics_kip714_java.json": [
@@ -272,6 +282,9 @@ GOLDEN: dict[str, list[Row]] = {
                 "record-send-rate": 2411.7,
                 "record-error-total": 4,
                 "record-retry-total": 812,
+                "produce-throttle-time-avg": 0,
+                "slowest-node": 3,
+                "slowest-node-latency-avg": 1902.8,
             },
             delta=True,
             interval_ms=30_000,
@@ -292,6 +305,8 @@ GOLDEN: dict[str, list[Row]] = {
                 "records-consumed-total": 336,
                 "assigned-partitions": 12,
                 "rebalance-total": 2,
+                "rebalance-latency-max": 31221,
+                "commit-latency-max": 44,
                 "last-heartbeat-seconds-ago": 1,
             },
             delta=True,
@@ -318,6 +333,9 @@ GOLDEN: dict[str, list[Row]] = {
                 "request-latency-max": 96,
                 "record-queue-time-avg": 7.9,
                 "record-queue-time-max": 1210,
+                "produce-throttle-time-avg": 0,
+                "slowest-node": 1,
+                "slowest-node-latency-avg": 12.41,
             },
             delta=True,
             interval_ms=30_000,
@@ -340,6 +358,8 @@ GOLDEN: dict[str, list[Row]] = {
                 "record-send-rate": 2411.7,
                 "request-latency-avg": 1902.8,
                 "request-latency-max": 9120,
+                "slowest-node": 3,
+                "slowest-node-latency-avg": 1902.8,
             },
             interval_ms=60_000,
             topics=[{"topic": "orders.v2", "metrics": {"record-error-total": 19, "record-send-total": 5822140}}],
@@ -347,7 +367,7 @@ GOLDEN: dict[str, list[Row]] = {
         snapshot(
             "otlp_metrics",
             {**BILLING, "service": "checkout", "host": POD, "instance": "6a0c5d8e-9b4f-4f3a-8f25-0f7c1a2b3c4d"},
-            {**STUCK, "records-lag-max": 612004, "assigned-partitions": 12},
+            {**STUCK, "records-lag-max": 612004, "assigned-partitions": 12, "rebalance-latency-max": 31221},
             interval_ms=60_000,
             topics=LAG,
         ),

@@ -166,7 +166,13 @@ CASES: dict[str, tuple[Any, list[Row]]] = {
             snapshot(
                 "otlp_metrics",
                 P,
-                {"record-send-rate": 9, "request-latency-max": 4, "request-latency-avg": 6},
+                {
+                    "record-send-rate": 9,
+                    "request-latency-max": 4,
+                    "request-latency-avg": 6,
+                    "slowest-node": 2,
+                    "slowest-node-latency-avg": 6,
+                },
                 **READS,
             )
         ],
@@ -354,6 +360,22 @@ CASES: dict[str, tuple[Any, list[Row]]] = {
             "labels": {"client_id": "p", "instance": "h:1"},
         },
         [snapshot("prometheus_adapter", {**P, "host": "h", "instance": "h:1"}, {}, interval_ms=60_000)],
+    ),
+    "adapter: of one broker nobody knows whether it is the slowest": (
+        {
+            "timestamp": "2026-11-20T18:40:30Z",
+            "value": "7",
+            "name": "kafka_producer_node_request_latency_avg",
+            "labels": {"client_id": "p", "instance": "h:1", "node_id": "node-1"},
+        },
+        [
+            snapshot(
+                "prometheus_adapter",
+                {**P, "host": "h", "instance": "h:1"},
+                {"request-latency-avg": 7},
+                interval_ms=60_000,
+            )
+        ],
     ),
     "adapter: not of Kafka": (
         {

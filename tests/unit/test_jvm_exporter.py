@@ -36,6 +36,9 @@ JAVA: MBeans = {
     },
     "kafka.producer:type=producer-topic-metrics,client-id=p-1,topic=orders.v2": {"record-send-total": 42.0},
     "kafka.producer:type=producer-node-metrics,client-id=p-1,node-id=node-1": {"request-latency-avg": 7.0},
+    # The connection to broker 2 as a coordinator, and one to nobody knows whom.
+    "kafka.producer:type=producer-node-metrics,client-id=p-1,node-id=node-2147483645": {"request-latency-avg": 9.0},
+    "kafka.producer:type=producer-node-metrics,client-id=p-1,node-id=node--1": {"request-latency-avg": 40.0},
     "kafka.producer:type=app-info,client-id=p-1": {"version": "3.9.1", "start-time-ms": 1795208530625},
     "kafka.producer:type=app-info,id=p-1": {"Version": "3.9.1"},
     "kafka.producer:type=kafka-metrics-count,client-id=p-1": {"count": 112.0},
@@ -69,6 +72,8 @@ def test_snapshots_of_java_clients() -> None:
             "buffer-total-bytes": 4194304.0,
             "buffer-available-bytes": 1048576.0,
             "waiting-threads": 0.0,
+            "slowest-node": 2.0,
+            "slowest-node-latency-avg": 9.0,
         },
         "topics": [{"topic": "orders.v2", "partition": None, "thread": None, "metrics": {"record-send-total": 42.0}}],
         "config": {},
@@ -370,7 +375,7 @@ def test_one_request_reads_all_mbeans() -> None:
     with agent(jvm) as url:
         found = Jolokia(url, 2.0).read({"kafka.producer:*": (), "kafka.common:*": (), RUNTIME: ("Name",)})
     assert found[RUNTIME]["Name"] == "31337@web-7"
-    assert len(found) == 7
+    assert len(found) == 9
 
 
 def test_user_and_password_are_sent() -> None:

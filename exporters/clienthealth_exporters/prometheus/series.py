@@ -87,6 +87,15 @@ def _indicator(*path: str) -> Source:
     return Source(path[0], read)
 
 
+def _some(name: str) -> Source:
+    """An indicator that is 0 of nearly all clients nearly always: it has a series while it is not."""
+
+    def read(record: HealthRecord) -> tuple[Sample, ...]:
+        return _one(amount(record.indicators[name]) or None)
+
+    return Source(name, read)
+
+
 def _stats(name: str, *stats: str) -> Source:
     labels = [((stat,), stat) for stat in stats]
 
@@ -97,6 +106,12 @@ def _stats(name: str, *stats: str) -> Source:
         return tuple([(label, value) for label, stat in labels if (value := amount(indicator.get(stat))) is not None])
 
     return Source(name, read)
+
+
+def _slowest_broker(record: HealthRecord) -> tuple[Sample, ...]:
+    broker = amount(record.value("slowest_broker", "id"))
+    seconds = amount(record.value("slowest_broker", "latency_seconds"))
+    return () if broker is None or seconds is None else (((str(int(broker)),), seconds),)
 
 
 def _info(record: HealthRecord) -> tuple[Sample, ...]:
@@ -260,6 +275,28 @@ FAMILIES: tuple[Family, ...] = (
         "stat",
     ),
     _client(
+        "producer_slowest_broker_latency_seconds",
+        "Average time from a request to its response, of the broker that answers the producer slowest.",
+        Source("slowest_broker", _slowest_broker),
+        "broker",
+    ),
+    _client(
+        "producer_record_error_rate",
+        "Records per second that the producer gave up; absent while there are none.",
+        _some("record_error_rate"),
+    ),
+    _client(
+        "producer_record_retry_rate",
+        "Records per second that the producer sent again; absent while there are none.",
+        _some("record_retry_rate"),
+    ),
+    _client("producer_batch_size_bytes", "Average size of the batches sent.", _indicator("batch_size_bytes")),
+    _client(
+        "throttle_seconds",
+        "Average time for which brokers hold answers back, as the client exceeds its quota; absent while it does not.",
+        _some("throttle_seconds"),
+    ),
+    _client(
         "consumer_queue_used_ratio",
         "Used share of the queue between the client and one topic, 0 to 1.",
         Source("queues", _queues),
@@ -274,6 +311,20 @@ FAMILIES: tuple[Family, ...] = (
         "consumer_poll_idle_ratio",
         "Share of time that the consumer waits in poll(); near 0 its handler is the bottleneck.",
         _indicator("poll_idle_ratio"),
+    ),
+    _client(
+        "consumer_rebalance_rate",
+        "Rebalances per second that the consumer took part in; absent while there are none.",
+        _some("rebalance_rate"),
+    ),
+    _client(
+        "consumer_rebalance_seconds", "Time that the longest rebalance of late took.", _indicator("rebalance_seconds")
+    ),
+    _client(
+        "consumer_commit_latency_seconds",
+        "Time that commits of offsets take.",
+        _stats("commit_latency_seconds", "avg", "max"),
+        "stat",
     ),
     _group("lag", "Records between the committed offset and the end of the partition.", _lag("records"), *_MEMBER),
     _group("lag_seconds", "Age of the oldest record that is not committed.", _lag("seconds"), *_MEMBER),

@@ -21,6 +21,7 @@ from clienthealth.formats._samples import Process
 from clienthealth.mbeans import Process as Jvm
 from clienthealth.mbeans import snapshots
 from clienthealth.model import metric_names
+from clienthealth.model.nodes import node
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import integer, number
 
@@ -198,10 +199,10 @@ class _Pile:
                 (labels[k] for k in ("client_id", "clientId", "client_id_", "id") if labels.get(k)), UNNAMED
             )
             kind = _KINDS[name[: len("kafka_producer_")]]
-            of_node = bool(labels.get("node_id"))
+            of_node = node(labels.get("node_id") or None)
             topic, partition = labels.get("topic"), integer(labels.get("partition", ""))
             canonical = self.names.get(name) or self.names.get(name.removesuffix("_total"))
-            process.add(client_id, kind, canonical, number(value), topic, partition, of_node=of_node)
+            process.add(client_id, kind, canonical, number(value), topic, partition, node=of_node)
         return process.snapshots(rolled_up=True)
 
     def _canonical(self, snapshot: Snapshot) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from clienthealth.formats._samples import Process
 from clienthealth.model import metric_names
+from clienthealth.model.nodes import node
 from clienthealth.model.values import integer, number, text
 
 #: One key property of an MBean's name: 1 the key, 2 the value, perhaps in quotes.
@@ -30,7 +31,7 @@ class MBean(NamedTuple):
 
     path     `type`, or `type/name`
     kind     of the client, None where it is no client's
-    of_node  is it about one broker?
+    node     the broker that it is about, see `nodes.node`
     names    attribute → our name
     """
 
@@ -40,7 +41,7 @@ class MBean(NamedTuple):
     topic: str | None
     partition: int | None
     thread: str | None
-    of_node: bool
+    node: int | None
     names: Mapping[str, str]
 
 
@@ -69,9 +70,9 @@ def parts(mbean: str) -> MBean:
 
     kind = _KINDS.get(properties.get("type", ""))
     path = "/".join(properties[key] for key in ("type", "name") if key in properties)
-    of_node = first("node-id", "brokerHost") is not None
+    of_node = node(first("node-id", "brokerHost"))
     # Of what the Scala consumer counts per broker, it has the sum in an MBean of its own.
-    per_broker = kind == "legacy-consumer" and of_node
+    per_broker = kind == "legacy-consumer" and of_node is not None
     return MBean(
         path=path,
         client_id=first("client-id", "clientId", "id"),
@@ -79,14 +80,14 @@ def parts(mbean: str) -> MBean:
         topic=properties.get("topic"),
         partition=integer(properties.get("partition")),
         thread=properties.get("threadId"),
-        of_node=of_node,
+        node=of_node,
         names=_NOTHING if per_broker else NAMES.get(path, _NOTHING),
     )
 
 
 def add(process: Process, mbean: MBean, name: str | None, value: float | None) -> None:
     """Give the process a sample of an MBean's attribute. `name`: ours."""
-    process.add(mbean.client_id, mbean.kind, name, value, mbean.topic, mbean.partition, mbean.thread, mbean.of_node)
+    process.add(mbean.client_id, mbean.kind, name, value, mbean.topic, mbean.partition, mbean.thread, mbean.node)
 
 
 def read(process: Process, name: str, attributes: Mapping[str, Any]) -> None:

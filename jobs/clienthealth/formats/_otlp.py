@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from clienthealth.formats._samples import Process
 from clienthealth.logs.fields import offset, service_of_pod
 from clienthealth.model import metric_names
+from clienthealth.model.nodes import node
 from clienthealth.model.telemetry import Identity, LogLine, Snapshot
 from clienthealth.model.values import epoch, integer, interval
 from clienthealth.settings import IdentitySettings
@@ -26,7 +27,7 @@ from clienthealth.settings import IdentitySettings
 KIP714 = "org.apache.kafka."
 KIP714_INTERVAL_MS, AGENT_INTERVAL_MS = 300_000, 60_000
 #: Attributes of a point that was measured for one broker of several.
-NODES = frozenset({"node_id", "node-id", "node.id"})
+NODES = ("node_id", "node-id", "node.id")
 #: A severity number is 1 to 24, four steps for each of these.
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 
@@ -67,16 +68,16 @@ class Sample(NamedTuple):
     name: str | None
     topic: str | None = None
     partition: int | None = None
-    of_node: bool = False
+    node: int | None = None
 
 
 def sample(of: Metric, attributes: Mapping[str, str], ids: Sequence[str]) -> Sample:
     """The point of a metric with these attributes; `ids`: which of them name the client."""
-    of_node = not NODES.isdisjoint(attributes)
+    of_node = node(first(attributes, NODES))
     return Sample(
         first(attributes, ids),
         of.kind,
-        of.name if of.of_nodes or not of_node else None,
+        of.name if of.of_nodes or of_node is None else None,
         attributes.get("topic"),
         integer(attributes.get("partition")),
         of_node,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from clienthealth.formats._samples import Process
 from clienthealth.model import metric_names
+from clienthealth.model.nodes import node
 from clienthealth.model.values import host_and_instance, integer, present
 
 _NAMES = metric_names.spellings(metric_names.micrometer, metric_names.jmx_exporter, metric_names.jmx_exporter_1)
@@ -30,7 +31,7 @@ class Series(NamedTuple):
     client_id: str | None
     topic: str | None
     partition: int | None
-    of_node: bool
+    node: int | None
 
 
 class Scraped(NamedTuple):
@@ -72,7 +73,7 @@ def series(name: str, labels: Labels) -> tuple[Series, Scraped] | None:
     if kind is None:
         return None
     values = dict(labels)
-    of_node = label(values, "node_id", "node-id") is not None
+    of_node = node(label(values, "node_id", "node-id"))
     instance = label(values, "instance")
     host, scraped = label(values, "host", "pod"), None
     if url := label(values, "url", "endpoint"):
@@ -81,7 +82,7 @@ def series(name: str, labels: Labels) -> tuple[Series, Scraped] | None:
     return (
         Series(
             kind,
-            our_name(name, of_node),
+            our_name(name, of_node is not None),
             label(values, "client_id", "clientId", "client.id", "client-id"),
             label(values, "topic"),
             integer(values.get("partition")),
@@ -98,7 +99,7 @@ def series(name: str, labels: Labels) -> tuple[Series, Scraped] | None:
 
 def add(process: Process, of: Series, value: float | None) -> None:
     """Give the process the sample of a series."""
-    process.add(of.client_id, of.kind, of.name, value, of.topic, of.partition, of_node=of.of_node)
+    process.add(of.client_id, of.kind, of.name, value, of.topic, of.partition, node=of.node)
 
 
 def labels_of(document: Mapping[str, Any]) -> Labels:

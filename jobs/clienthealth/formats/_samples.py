@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.nodes import slowest_node
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 
 #: Metrics that some give per topic or partition only; the client's own is their sum.
@@ -66,13 +67,13 @@ class Process:
         topic: str | None = None,
         partition: int | None = None,
         thread: str | None = None,
-        of_node: bool = False,
+        node: int | None = None,
     ) -> None:
         """Take a sample. Without `kind` it belongs to no Kafka client and is passed over.
 
         name     ours; None for a metric that we do not read: its client is seen all the same
         value    None where it is not known
-        of_node  measured for one broker of several: it counts where the client says nothing of the whole
+        node     the broker of several that it was measured for: it counts where the client says nothing of the whole
 
         Of several samples of one name the largest counts: the slowest broker's latency stands for the client's.
         """
@@ -81,7 +82,7 @@ class Process:
         if name is None or value is None:
             self._client(client_id, kind)
             return
-        metrics = self.metrics(client_id, kind, topic, partition, thread, of_node)
+        metrics = self.metrics(client_id, kind, topic, partition, thread, node)
         if value >= metrics.get(name, -1.0):
             metrics[name] = value
 
@@ -92,12 +93,12 @@ class Process:
         topic: str | None = None,
         partition: int | None = None,
         thread: str | None = None,
-        of_node: bool = False,
+        node: int | None = None,
     ) -> dict[str, float]:
         """Where the samples of a client, a topic of it, or a broker of it are gathered; see `add`."""
         client = self._client(client_id, kind)
         if topic is None:
-            return client.of_nodes if of_node else client.own
+            return client.own if node is None else client.nodes.setdefault(node, {})
         key = (topic, partition, thread)
         metrics = client.parts.get(key)
         if metrics is None:
@@ -114,11 +115,15 @@ class Process:
         """Take a sample that tells the library's version."""
         self._seen_version = max(self._seen_version or "", version)
 
-    def snapshots(self, rolled_up: bool = False) -> list[Snapshot]:
-        """One per client. `rolled_up`: what a client does not say of itself follows from what it says of its topics."""
-        return [self._snapshot(*who, client, rolled_up) for who, client in self._clients.items()]
+    def snapshots(self, rolled_up: bool = False, whole: bool = True) -> list[Snapshot]:
+        """One per client.
 
-    def _snapshot(self, client_id: str | None, kind: str, client: _Client, rolled_up: bool) -> Snapshot:
+        rolled_up  what a client does not say of itself follows from what it says of its topics
+        whole      its brokers can be compared: the record does not bring one sample of many
+        """
+        return [self._snapshot(*who, client, rolled_up, whole) for who, client in self._clients.items()]
+
+    def _snapshot(self, client_id: str | None, kind: str, client: _Client, rolled_up: bool, whole: bool) -> Snapshot:
         places = _without_doubles(client.parts)
         derived = _derived(places.values()) if rolled_up and places else {}
         return Snapshot(
@@ -133,7 +138,7 @@ class Process:
                 version=self.version or self._seen_version,
                 group=self.group,
             ),
-            metrics={**derived, **_of_clients(client.of_nodes), **_of_clients(client.own)},
+            metrics={**derived, **_of_nodes(client.nodes, whole), **_of_clients(client.own)},
             topics=_topics(places),
             interval_ms=self.interval_ms,
             delta=self.delta,
@@ -143,11 +148,11 @@ class Process:
 class _Client:
     """Its own metrics, those measured for single brokers, and those of its topics; names are ours."""
 
-    __slots__ = ("of_nodes", "own", "parts")
+    __slots__ = ("nodes", "own", "parts")
 
     def __init__(self) -> None:
         self.own: dict[str, float] = {}
-        self.of_nodes: dict[str, float] = {}
+        self.nodes: dict[int, dict[str, float]] = {}
         self.parts: dict[Part, dict[str, float]] = {}
 
 
@@ -159,6 +164,16 @@ def unusable(error: str = "wrong-types") -> Snapshot:
 def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
     """Without those that only a topic or a partition can have (told without one, they say nothing)."""
     return {name: value for name, value in metrics.items() if name in _CLIENT_METRICS}
+
+
+def _of_nodes(nodes: Mapping[int, Mapping[str, float]], whole: bool) -> dict[str, float]:
+    """What is measured for single brokers: the largest of each, and which broker answers slowest if all are told."""
+    largest: dict[str, float] = {}
+    for metrics in nodes.values():
+        for name, value in metrics.items():
+            largest[name] = max(value, largest.get(name, 0.0))
+    latencies = {node: metrics.get("request-latency-avg") for node, metrics in nodes.items()} if whole else {}
+    return _of_clients(largest) | slowest_node(latencies)
 
 
 def _topics(parts: Mapping[Part, Mapping[str, float]]) -> list[TopicMetrics]:

@@ -16,6 +16,7 @@ from clienthealth.formats._prometheus import Labels, kind_of, label, series
 from clienthealth.formats._prometheus import add as add_series
 from clienthealth.formats._samples import Process
 from clienthealth.model import metric_names
+from clienthealth.model.nodes import node
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import host_and_instance, integer, number
 
@@ -43,7 +44,7 @@ class _Whose(NamedTuple):
     client_id: str | None
     topic: str | None
     partition: int | None
-    of_node: bool
+    node: int | None
 
 
 class Processes:
@@ -88,9 +89,9 @@ class Processes:
         kind = _kind(point.name, point.fields)
         for field, value in point.fields.items():
             name = _NAMES.get(_attribute(field))
-            if whose.of_node and name is not None and not name.startswith("request-latency"):
+            if whose.node is not None and name is not None and not name.startswith("request-latency"):
                 name = None
-            process.add(whose.client_id, kind, name, number(value), whose.topic, whose.partition, of_node=whose.of_node)
+            process.add(whose.client_id, kind, name, number(value), whose.topic, whose.partition, node=whose.node)
 
 
 @lru_cache(maxsize=16_384)
@@ -102,7 +103,7 @@ def _whose(tags: Labels) -> _Whose:
         label(values, "client-id", "client_id", "clientId"),
         label(values, "topic"),
         integer(label(values, "partition")),
-        label(values, "node-id", "node_id") is not None,
+        node(label(values, "node-id", "node_id")),
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from clienthealth.formats import Format, Record
 from clienthealth.formats._mbeans import NAMES
 from clienthealth.formats._samples import Process
+from clienthealth.model.nodes import node
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import mapping, measurement, millis, number, text
 
@@ -34,7 +35,7 @@ class _Group(NamedTuple):
 
     kind: str
     topic: str | None
-    of_node: bool
+    node: int | None
     names: Mapping[str, str]
 
 
@@ -46,7 +47,8 @@ def _group(name: str) -> _Group | None:
         return None
     mbean_type, _, of = name.partition(".")
     topic = of if mbean_type == "producer-topic-metrics" else None
-    return _Group(match[1], topic, mbean_type.endswith("node-metrics"), NAMES.get(mbean_type, {}))
+    of_node = node(of) if mbean_type.endswith("node-metrics") else None
+    return _Group(match[1], topic, of_node, NAMES.get(mbean_type, {}))
 
 
 def _recognise(record: Record) -> bool:
@@ -95,7 +97,7 @@ def _read(process: Process, client_id: str | None, group: _Group, metrics: Mappi
             value = None
         if value is not None and metric.startswith(QUEUE_TIME):
             value *= queue_factor
-        process.add(client_id, group.kind, name, value, group.topic, of_node=group.of_node)
+        process.add(client_id, group.kind, name, value, group.topic, node=group.node)
 
 
 def _is_of_nothing(average: str, metrics: Mapping[str, Any]) -> bool:

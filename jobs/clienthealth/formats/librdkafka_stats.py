@@ -14,8 +14,9 @@ from typing import Any
 
 from clienthealth.formats import Format, Record
 from clienthealth.model.metric_names import LIBRDKAFKA
+from clienthealth.model.nodes import node, slowest_node
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
-from clienthealth.model.values import integer, mapping, measurement, millis, text
+from clienthealth.model.values import integer, mapping, measurement, millis, present, text
 
 Object = Mapping[str, Any]
 
@@ -57,7 +58,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 def _metrics(stats: Object, producer: bool) -> dict[str, float]:
     brokers = [mapping(broker) for broker in stats["brokers"].values()]
-    of_kind = _of_producer(stats, brokers) if producer else _of_consumer(stats)
+    of_kind = _of_producer(stats, brokers) if producer else _of_consumer(stats, brokers)
     fields = {
         **of_kind,
         "reply-queue": measurement(stats.get("replyq")),
@@ -81,12 +82,15 @@ def _of_producer(stats: Object, brokers: list[Object]) -> dict[str, float | None
         "record-queue-time-max": _maximum(internal),
         "request-latency-avg": _mean(round_trip),
         "request-latency-max": _maximum(round_trip),
+        **slowest_node(_by_node(brokers)),
+        "produce-throttle-time-avg": _mean(_windows(brokers, "throttle")),
+        "batch-size-avg": _mean(_windows(topics, "batchsize")),
         "requests-in-flight": _total(broker.get("waitresp_cnt") for broker in brokers),
         "metadata-age": min(_measurements(topic.get("metadata_age") for topic in topics), default=None),
     }
 
 
-def _of_consumer(stats: Object) -> dict[str, float | None]:
+def _of_consumer(stats: Object, brokers: list[Object]) -> dict[str, float | None]:
     group = mapping(stats.get("cgrp"))
     lags = (
         mapping(partition).get("consumer_lag")
@@ -98,17 +102,28 @@ def _of_consumer(stats: Object) -> dict[str, float | None]:
         "records-lag-max": max(_measurements(lags), default=None),
         "assigned-partitions": measurement(group.get("assignment_size")),
         "rebalance-total": measurement(group.get("rebalance_cnt")),
+        "fetch-throttle-time-avg": _mean(_windows(brokers, "throttle")),
     }
 
 
-def _windows(brokers: list[Object], name: str) -> list[tuple[float, Object]]:
-    """How much each broker measured in its window, and the window, without those that measured nothing."""
-    windows = [mapping(broker.get(name)) for broker in brokers]
+def _by_node(brokers: list[Object]) -> dict[int, float | None]:
+    """The average round trip of each broker by its id."""
+    ids = [node(present(broker.get("nodeid"))) for broker in brokers]
+    return {
+        number: _mean(_windows([broker], "rtt"))
+        for number, broker in zip(ids, brokers, strict=True)
+        if number is not None
+    }
+
+
+def _windows(of: list[Object], name: str) -> list[tuple[float, Object]]:
+    """How much each broker (or topic) measured in its window, and the window, without those that measured nothing."""
+    windows = [mapping(one.get(name)) for one in of]
     return [(count, window) for window in windows if (count := measurement(window.get("cnt")))]
 
 
 def _mean(windows: list[tuple[float, Object]]) -> float | None:
-    """The average over brokers, weighted by how much each measured."""
+    """The average over brokers or topics, weighted by how much each measured."""
     used = [(count, average) for count, window in windows if (average := measurement(window.get("avg"))) is not None]
     return (
         measurement(sum(count * average for count, average in used) / sum(count for count, _ in used)) if used else None

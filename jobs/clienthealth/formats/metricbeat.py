@@ -38,7 +38,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     kafka = mapping(event.get("kafka"))
     for fields in (kafka.get("producer"), kafka.get("consumer"), *mapping(event.get("jolokia")).values()):
         _read(process, mapping(fields))
-    return process.snapshots()
+    return process.snapshots(whole=False)
 
 
 def _read(process: Process, fields: Mapping[str, Any]) -> None:

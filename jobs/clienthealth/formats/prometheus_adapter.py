@@ -37,7 +37,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     of, scraped = of_client
     process = scraped.process(iso_millis(point.get("timestamp")))
     add(process, of, number(point.get("value")))
-    return process.snapshots()
+    return process.snapshots(whole=False)
 
 
 FORMAT = Format("prometheus_adapter", "metrics", 60, _recognise, _decode, interval_ms=60_000)

@@ -45,7 +45,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     process.delta = document.get("kind") == "incremental"
     values = (number(mapping(document.get(kind)).get("value")) for kind in _VALUES if kind in document)
     add(process, of, next(values, None))
-    return process.snapshots()
+    return process.snapshots(whole=False)
 
 
 FORMAT = Format("vector_metrics", "metrics", 65, _recognise, _decode, interval_ms=15_000)

@@ -15,6 +15,14 @@ from clienthealth.indicators.buffer import buffer, buffer_used_ratio
 from clienthealth.indicators.callback import callback_seconds, callback_source, io_thread_busy_ratio
 from clienthealth.indicators.queue import queue_entries, queues
 from clienthealth.indicators.records_lag import lag_entries, lags, points
+from clienthealth.indicators.traffic import (
+    batch_size_bytes,
+    commit_latency_seconds,
+    per_second,
+    rebalance_seconds,
+    slowest_broker,
+    throttle_seconds,
+)
 from clienthealth.settings import LagSettings
 from clienthealth.windows.columns import Bools, Floats, Ints
 from clienthealth.windows.view import Windows
@@ -27,8 +35,10 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
     """The measurements of each window, as JSON has them.
 
     Producers: buffer_used_ratio {last, max} (absent where unknown), buffer {…}, callback_seconds {…, source},
-    io_thread_busy_ratio, queue_time_seconds and request_latency_seconds {avg, max}. Consumers: last_poll_age_seconds,
-    poll_idle_ratio. Both: reply_queue. All: queues and lag, which may be empty. In this order.
+    io_thread_busy_ratio, queue_time_seconds and request_latency_seconds {avg, max}, record_error_rate and
+    record_retry_rate (per second), batch_size_bytes, slowest_broker {id, latency_seconds}. Consumers:
+    last_poll_age_seconds, poll_idle_ratio, rebalance_rate (per second), rebalance_seconds, commit_latency_seconds
+    {avg, max}. Both: reply_queue, throttle_seconds. All: queues and lag, which may be empty. In this order.
     """
     columns: dict[str, Column] = {}
     if w.kind == "producer":
@@ -39,10 +49,18 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
         columns["io_thread_busy_ratio"] = _numbers(io_thread_busy_ratio(w))
         columns["queue_time_seconds"] = _mappings(len(w), _milliseconds(w, "record-queue-time")), None
         columns["request_latency_seconds"] = _mappings(len(w), _milliseconds(w, "request-latency")), None
+        columns["record_error_rate"] = _numbers(per_second(w, "record-error-total"))
+        columns["record_retry_rate"] = _numbers(per_second(w, "record-retry-total"))
+        columns["batch_size_bytes"] = _numbers(batch_size_bytes(w))
+        columns["slowest_broker"] = _partly(len(w), slowest_broker(w))
     columns["reply_queue"] = _numbers(w.last("reply-queue"))
+    columns["throttle_seconds"] = _numbers(throttle_seconds(w))
     if w.kind == "consumer":
         columns["last_poll_age_seconds"] = _numbers(w.last("last-poll-seconds-ago"))
         columns["poll_idle_ratio"] = _numbers(w.last("poll-idle-ratio-avg"))
+        columns["rebalance_rate"] = _numbers(per_second(w, "rebalance-total"))
+        columns["rebalance_seconds"] = _numbers(rebalance_seconds(w))
+        columns["commit_latency_seconds"] = _partly(len(w), commit_latency_seconds(w))
     columns["queues"] = queue_entries(w), None
     columns["lag"] = lag_entries(w, lag), None
     return _rows(len(w), columns)
@@ -77,6 +95,12 @@ def _mappings(size: int, numbers: Mapping[str, Floats], **texts: Sequence[str]) 
     """Columns of so many windows as one mapping per window, without the numbers that are NaN."""
     columns = {name: _numbers(values) for name, values in numbers.items()}
     return _rows(size, columns | {name: (values, None) for name, values in texts.items()})
+
+
+def _partly(size: int, numbers: Mapping[str, Floats]) -> Column:
+    """The same, absent where none of the numbers is known."""
+    any_known: Bools = np.logical_or.reduce([~np.isnan(values) for values in numbers.values()])
+    return _mappings(size, numbers), any_known
 
 
 def _numbers(values: Floats) -> Column:

@@ -1,0 +1,118 @@
+"""Errors, retries, throttling, batches, the slowest broker, rebalances and commits: from the wire to Prometheus."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+
+import pytest
+
+from clienthealth.decode import decode_metrics
+from clienthealth.diagnose import raw_record
+from clienthealth.indicators.client import client_indicators
+from clienthealth.model.clients import Client
+from clienthealth.model.nodes import UNNAMED, node
+from clienthealth.model.readings import ClientWindow, Reading
+from clienthealth.recordings import read
+from clienthealth.settings import LagSettings, Settings
+from clienthealth.windows.view import Windows
+from clienthealth_exporters.prometheus.exporter import Exporter
+from clienthealth_exporters.prometheus.states import States
+from tests.support.recorded import RECORDINGS
+from tests.support.stepped import START, Stepped
+
+_LINE = re.compile(r'kafka_client_(\w+)\{.*client_id="([^"]+)"(?:,(\w+="[^"]*"))?\} (.+)')
+
+
+def scraped(recording: str) -> dict[tuple[str, str, str | None], float]:
+    """What Prometheus gets of a recording's last window: client id, metric and its own label → value."""
+    records = [record for record in read([RECORDINGS / recording]) if record.stream != "logs"]
+    now_ms = int(time.time() * 1000)
+    stepped, states = Stepped(), States(Settings())
+    stepped.batch(s for record in records for s in decode_metrics(raw_record(record), Settings(), now_ms).snapshots)
+    for key, value in stepped.published[0].records:
+        states.put(key.encode(), value, now_ms)
+    lines = Exporter(Settings(), states, lambda: None).metrics().text.splitlines()
+    found = [match.groups() for line in lines if (match := _LINE.fullmatch(line))]
+    return {(client_id, name, label): float(value) for name, client_id, label, value in found}
+
+
+#: Recording → what a person reads in the first and the last reading of its last window.
+RECORDED: Mapping[str, Mapping[tuple[str, str, str | None], float]] = {
+    # From ….680664 to ….700876: 1,061 → 2,117 records given up, 26,220 → 47,660 sent again.
+    "not-enough-replicas-2.8": {
+        ("feed-uploader", "producer_record_error_rate", None): 1056 / 20.212,
+        ("feed-uploader", "producer_record_retry_rate", None): 21440 / 20.212,
+        ("feed-uploader", "producer_batch_size_bytes", None): 16376.572702331961,
+    },
+    # From ….310280 to ….331458: the fifth rebalance, of 25 ms as those before it; no commit.
+    "consumer-rejoins-3.9": {
+        ("order-billing", "consumer_rebalance_rate", None): 1 / 21.178,
+        ("order-billing", "consumer_rebalance_seconds", None): 0.025,
+        ("order-api", "producer_slowest_broker_latency_seconds", 'broker="1"'): 0.004914572864321608,
+    },
+    "healthy-3.9": {
+        ("order-billing", "consumer_commit_latency_seconds", 'stat="avg"'): 0.0035,
+        ("order-billing", "consumer_commit_latency_seconds", 'stat="max"'): 0.005,
+    },
+}
+
+
+@pytest.mark.parametrize("recording", RECORDED)
+def test_what_a_real_client_says_is_what_prometheus_gets(recording: str) -> None:
+    found = scraped(recording)
+    assert {series: found[series] for series in RECORDED[recording]} == pytest.approx(RECORDED[recording])
+
+
+def test_what_is_zero_of_nearly_all_clients_has_a_series_while_it_is_not() -> None:
+    rare = {"producer_record_error_rate", "producer_record_retry_rate", "throttle_seconds", "consumer_rebalance_rate"}
+    assert rare.isdisjoint(name for _, name, _ in scraped("healthy-3.9"))
+
+
+def test_a_metric_that_nobody_has_gives_no_series() -> None:
+    assert {name for client_id, name, _ in scraped("consumer-rejoins-3.9") if client_id == "order-billing"}.isdisjoint(
+        {"consumer_commit_latency_seconds", "producer_slowest_broker_latency_seconds", "producer_batch_size_bytes"}
+    )
+    assert not any(name.startswith("producer_slowest") for _, name, _ in scraped("not-enough-replicas-2.8"))
+
+
+def measured(kind: str, *readings: Mapping[str, float]) -> Mapping[str, object]:
+    """The indicators of a window with a reading every ten seconds."""
+    client = Client(service="s", host="h", instance="i", client_id="c", kind=kind)  # type: ignore[arg-type]
+    rows = tuple(Reading(START + 10_000 * at, metrics) for at, metrics in enumerate(readings))
+    (found,) = client_indicators(Windows.of(ClientWindow(client, START, START + 60_000, rows)), LagSettings())
+    return found
+
+
+def test_times_are_seconds_and_rates_are_of_the_window() -> None:
+    said = {"produce-throttle-time-avg": 250.0, "slowest-node": 3.0, "slowest-node-latency-avg": 1902.8}
+    found = measured("producer", {"record-error-total": 7.0}, said, {"record-error-total": 10.0, "batch-size-avg": 0.0})
+    assert found["record_error_rate"] == 3 / 20
+    assert found["throttle_seconds"] == 0.25
+    assert found["slowest_broker"] == {"id": 3.0, "latency_seconds": 1.9028}
+    assert "batch_size_bytes" not in found, "a client before 1.0 that sent none"
+    consumer = measured("consumer", {"fetch-throttle-time-avg": 40.0, "commit-latency-max": 61.0})
+    assert (consumer["throttle_seconds"], consumer["commit_latency_seconds"]) == (0.04, {"max": 0.061})
+
+
+@pytest.mark.parametrize("totals", [[], [5.0], [5.0, 0.0]], ids=["none", "one reading", "a restart"])
+def test_a_rate_that_cannot_be_known_is_none(totals: list[float]) -> None:
+    assert "rebalance_rate" not in measured("consumer", {}, *({"rebalance-total": total} for total in totals))
+
+
+@pytest.mark.parametrize(
+    ("said", "broker"),
+    [
+        (None, None),
+        ("node-3", 3),
+        ("0", 0),
+        ("node-2147483646", 1),
+        ("coordinator-2", 2),
+        ("node--1", UNNAMED),
+        ("bootstrap-0", UNNAMED),
+        ("kafka-1.example.org", UNNAMED),
+    ],
+)
+def test_a_node_is_a_broker(said: str | None, broker: int | None) -> None:
+    assert node(said) == broker
