@@ -18,7 +18,7 @@ from clienthealth.step.state import BucketState, load, save
 from clienthealth.windows.packed import Chunk, LogEntry, Packer, decode, encode
 from tests.support.recorded import Recorded
 
-__all__ = ["START", "Stepped", "pack", "snapshot", "told"]
+__all__ = ["START", "Stepped", "logged", "pack", "snapshot"]
 
 START = 1_795_208_640_000  # a full minute
 SETTINGS = Settings()
@@ -48,7 +48,7 @@ def snapshot(
     )
 
 
-def told(
+def logged(
     second: float,
     signature: str = "buffer-exhausted",
     client_id: str | None = None,
@@ -76,10 +76,10 @@ class Stepped:
         self.published: list[Published] = []
         self._offset = 0
 
-    def chunk(self, things: Iterable[Snapshot | LogEntry]) -> Chunk:
+    def chunk(self, inputs: Iterable[Snapshot | LogEntry]) -> Chunk:
         """One decoding task."""
         packer = Packer(1)
-        for item in things:
+        for item in inputs:
             if isinstance(item, LogEntry):
                 packer.log_entry(item.service, item.host, item.instance, item.event, item.dump)
             else:
@@ -90,19 +90,19 @@ class Stepped:
         chunk.clocks = [packer.clock] if packer.clock else []
         return decode(encode(chunk))
 
-    def batch(self, things: Iterable[Snapshot | LogEntry], second: float = 10_000_000) -> Published:
+    def batch(self, inputs: Iterable[Snapshot | LogEntry], second: float = 10_000_000) -> Published:
         """One batch; this machine's clock is so many seconds after START."""
         if self.saved:
             self.state = load(save(self.state, 1), 1)
-        found = step(self.state, [self.chunk(things)], self.settings, START + int(1000 * second))
-        self.published.append(found)
-        return found
+        published = step(self.state, [self.chunk(inputs)], self.settings, START + int(1000 * second))
+        self.published.append(published)
+        return published
 
-    def batches(self, things: Iterable[Snapshot | LogEntry], seconds: float) -> list[Published]:
+    def batches(self, inputs: Iterable[Snapshot | LogEntry], seconds: float) -> list[Published]:
         """All in order of time in batches of so many seconds."""
         by_batch: dict[int, list[Snapshot | LogEntry]] = {}
-        for thing in sorted(things, key=lambda thing: thing.ts_ms or 0):
-            by_batch.setdefault(int(((thing.ts_ms or 0) - START) / 1000 // seconds), []).append(thing)
+        for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
+            by_batch.setdefault(int(((one.ts_ms or 0) - START) / 1000 // seconds), []).append(one)
         last = max(by_batch)
         return [self.batch(by_batch.get(n, []), (n + 1) * seconds) for n in range(min(by_batch), last + 1)]
 

@@ -80,8 +80,8 @@ def test_runbook_exists(rule: Rule) -> None:
 def test_dashboard_link(rule: Rule) -> None:
     url = urlsplit(rule.annotations["dashboard_url"].replace("{{ $labels.", "").replace(" | urlquery }}", ""))
     uid = url.path.removeprefix("/d/")
-    known = {dashboard_uid(name) for name in ("overview", "producers", "consumers", "review", "monitor")}
-    assert uid in known | {dashboard_uid(f"mode-{mode}") for mode in modes()}
+    uids = {dashboard_uid(name) for name in ("overview", "producers", "consumers", "review", "monitor")}
+    assert uid in uids | {dashboard_uid(f"mode-{mode}") for mode in modes()}
     assert len(uid) <= UID_LENGTH
     for variable, (label,) in parse_qs(url.query).items():
         assert variable == f"var-{label}"
@@ -183,9 +183,9 @@ def test_every_alert_is_tested_firing_and_silent() -> None:
         for case in read(path.read_text("utf-8"))["tests"]:
             for check in case.get("alert_rule_test", ()):
                 silent[check["alertname"]] += not check["exp_alerts"]
-                for found in check["exp_alerts"]:
-                    assert set(found["exp_annotations"]) == {"summary", "description", "runbook_url", "dashboard_url"}
-                    labels = found["exp_labels"]
+                for firing in check["exp_alerts"]:
+                    assert set(firing["exp_annotations"]) == {"summary", "description", "runbook_url", "dashboard_url"}
+                    labels = firing["exp_labels"]
                     fires[check["alertname"], labels["severity"], labels.get("long", "")] += 1
     for rule in ALERTS:
         assert fires[rule.name, rule.labels["severity"], rule.labels.get("long", "")], f"{rule} is never tested firing"

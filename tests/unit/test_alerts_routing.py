@@ -153,9 +153,9 @@ def _inhibits(rule: Mapping[str, list[str]], source: Mapping[str, str], target: 
 
 
 def _matches(matcher: str, labels: Mapping[str, str]) -> bool:
-    found = re.fullmatch(r'(\w+)(=~|!~|=|!=)"(.*)"', matcher)
-    assert found, matcher
-    name, operator, wanted = found.groups()
+    match = re.fullmatch(r'(\w+)(=~|!~|=|!=)"(.*)"', matcher)
+    assert match, matcher
+    name, operator, wanted = match.groups()
     value = labels.get(name, "")
     hit = bool(re.fullmatch(wanted, value)) if "~" in operator else value == wanted
     return hit != operator.startswith("!")

@@ -21,8 +21,8 @@ Indicators = list[dict[str, Any]]
 @cache
 def indicators(recording: str, interval: int) -> Indicators:
     """The producer's indicators in windows that hold 49 s of readings at least, in order of time."""
-    found = clients(RECORDINGS / "evidence" / recording, 1000 * interval if interval > 1 else 0)
-    (client,) = (client for client in found if client.client.kind == "producer")
+    recorded = clients(RECORDINGS / "evidence" / recording, 1000 * interval if interval > 1 else 0)
+    (client,) = (client for client in recorded if client.client.kind == "producer")
     windows = [
         window
         for window in client.windows

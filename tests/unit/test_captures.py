@@ -24,16 +24,16 @@ def metrics(path: str, value: bytes | None = None, settings: Settings | None = N
     return decode_metrics(Raw(path, content).record, settings or Settings(), NOW_MS)
 
 
-def only(found: Decoded) -> Snapshot:
-    assert found.errors == []
-    (snapshot,) = found.snapshots
+def only(decoded: Decoded) -> Snapshot:
+    assert decoded.errors == []
+    (snapshot,) = decoded.snapshots
     return snapshot
 
 
 @pytest.mark.parametrize("name", ["avro", "json", "protobuf"])
 def test_confluents_serializers(name: str) -> None:
-    said: dict[str, Any] = json.loads((CAPTURES / "confluent-kafka" / "registry.json").read_text())
-    registry = Registry(said["answers"])
+    document: dict[str, Any] = json.loads((CAPTURES / "confluent-kafka" / "registry.json").read_text())
+    registry = Registry(document["answers"])
     with serving(registry):
         snapshot = only(metrics(f"confluent-kafka/{name}.bin", settings=registry.settings))
     assert (snapshot.client.client_id, snapshot.client.kind, snapshot.ts_ms) == ("p", "producer", 1795200030000)
@@ -56,7 +56,7 @@ def test_confluents_serializers(name: str) -> None:
 def test_telegraf(name: str, fmt: str) -> None:
     content = (CAPTURES / "telegraf" / name).read_bytes()
     # A record of its Kafka output is a metric: a line, or a page.
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     topics: dict[str, float] = {}
     for record in [content] if fmt == "prometheus_text" else content.splitlines():
         decoded = metrics(name, record)
@@ -65,15 +65,15 @@ def test_telegraf(name: str, fmt: str) -> None:
             who = snapshot.client
             assert (who.client_id, who.kind, who.host) == ("shop-producer", "producer", "scraper")
             assert who.instance is not None and who.instance.startswith("scraper:")
-            found |= snapshot.metrics
+            values |= snapshot.metrics
             for topic in snapshot.topics:
                 assert topic.topic == "orders_v2"
                 topics |= topic.metrics
     # It had sent 106 records when it was asked.
     expected = {"buffer-total-bytes": 33554432.0, "waiting-threads": 0.0}
-    assert 0 < found["buffer-available-bytes"] <= 33554432.0
-    assert found.items() >= {**expected, "record-send-total": 106.0}.items()
-    assert found["select-total"] > 106
+    assert 0 < values["buffer-available-bytes"] <= 33554432.0
+    assert values.items() >= {**expected, "record-send-total": 106.0}.items()
+    assert values["select-total"] > 106
     assert topics == {"record-send-total": 106.0, "record-error-total": 0.0}
 
 
@@ -86,9 +86,9 @@ def test_telegraf(name: str, fmt: str) -> None:
     ],
 )
 def test_the_opentelemetry_collector_and_agent_of_a_producer(name: str, fmt: str, sent: float) -> None:
-    found = metrics(name)
-    snapshot = only(found)
-    assert found.format == fmt
+    decoded = metrics(name)
+    snapshot = only(decoded)
+    assert decoded.format == fmt
     who = snapshot.client
     assert (who.client_id, who.kind, who.service, who.host) == ("shop-producer", "producer", "shop", "shop-1")
     assert (snapshot.metrics["buffer-total-bytes"], snapshot.metrics["waiting-threads"]) == (33554432.0, 0.0)
@@ -106,9 +106,11 @@ def test_the_opentelemetry_collector_and_agent_of_a_producer(name: str, fmt: str
     ],
 )
 def test_the_opentelemetry_collector_and_agent_of_its_log(name: str, fmt: str) -> None:
-    found = decode_logs(Raw(name, (CAPTURES / name).read_bytes()).record, Settings(), NOW_MS)
-    assert (found.format, found.errors) == (fmt, [])
-    messages = [line.message for line in found.lines]
+    decoded = decode_logs(Raw(name, (CAPTURES / name).read_bytes()).record, Settings(), NOW_MS)
+    assert (decoded.format, decoded.errors) == (fmt, [])
+    messages = [line.message for line in decoded.lines]
     assert messages[0] is not None and messages[0].startswith("ProducerConfig values")
     assert "[Producer clientId=shop-producer] Instantiated an idempotent producer." in messages
-    assert {(line.client.service, line.client.host, line.level) for line in found.lines} == {("shop", "shop-1", "INFO")}
+    assert {(line.client.service, line.client.host, line.level) for line in decoded.lines} == {
+        ("shop", "shop-1", "INFO")
+    }

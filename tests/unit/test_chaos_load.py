@@ -36,17 +36,17 @@ def chunks(records: Sequence[load.Published], first: int, settings: Settings) ->
         topic = f"client-{record.stream}"
         row = (record.value, None, None, json.dumps(headers) if headers else None, topic)
         tasks[topic, record.partition(2)].append((*row, record.partition(2), offset, record.ts_ms))
-    found: dict[int, list[Chunk]] = defaultdict(list)
+    by_bucket: dict[int, list[Chunk]] = defaultdict(list)
     for rows in tasks.values():
         arrays = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), TYPES, strict=True)]
         for batch in decoder(settings, LITERALS)([pa.RecordBatch.from_arrays(arrays, names=list(RAW))]):
             for bucket, data in zip(*(batch.column(name).to_pylist() for name in ("bucket", "data")), strict=True):
                 if bucket >= 0:
-                    found[bucket].append(decode(decompressed(data)))
-    return found
+                    by_bucket[bucket].append(decode(decompressed(data)))
+    return by_bucket
 
 
-def told(parts: Sequence[load.Slice], cuts: int, settings: Settings) -> tuple[dict[Any, Any], dict[Any, Any]]:
+def stepped(parts: Sequence[load.Slice], cuts: int, settings: Settings) -> tuple[dict[Any, Any], dict[Any, Any]]:
     """Minutes, and incidents by client and mode: the statuses that they reached.
 
     `cuts`: of each slice, by chance, but of the last, which is read as in real time.
@@ -59,10 +59,10 @@ def told(parts: Sequence[load.Slice], cuts: int, settings: Settings) -> tuple[di
     for part in [*parts, *(load.Slice(last.number, last.begin_ms, records) for records in last.portions(0))]:
         ends = [*sorted(chosen.sample(range(1, len(part.records)), cuts if part in parts else 0)), len(part.records)]
         for begin, end in zip([0, *ends], ends, strict=False):
-            found = chunks(part.records[begin:end], offset, settings)
+            by_bucket = chunks(part.records[begin:end], offset, settings)
             offset += end - begin
             for bucket in range(settings.monitor.buckets):
-                given = found.get(bucket, [])
+                given = by_bucket.get(bucket, [])
                 if not states[bucket].empty or any(chunk.whos or chunk.log_entries or chunk.groups for chunk in given):
                     published = step(states[bucket], given, settings, NOW_MS)
                     minutes += published.minutes
@@ -94,21 +94,21 @@ def settings() -> Iterator[Settings]:
 
 
 def test_minutes_and_incidents_do_not_hang_on_the_batches(parts: list[load.Slice], settings: Settings) -> None:
-    minutes, reached = told(parts, 3, settings)
-    whole_minutes, whole_reached = told(parts, 0, settings)
+    minutes, reached = stepped(parts, 3, settings)
+    whole_minutes, whole_reached = stepped(parts, 0, settings)
     assert minutes == whole_minutes
     assert reached == whole_reached
     assert not any(row.get("clock_skew_seconds") for row in minutes.values())
-    found = {(key.split("|")[0].rpartition("-")[0], mode) for key, mode in reached}
-    assert found >= {(name, mode) for name, mode in load.FAILING.items()}
-    assert not {name for name, _ in found} & set(load.HARMLESS)
+    incidents = {(key.split("|")[0].rpartition("-")[0], mode) for key, mode in reached}
+    assert incidents >= {(name, mode) for name, mode in load.FAILING.items()}
+    assert not {name for name, _ in incidents} & set(load.HARMLESS)
     assert load.AVRO in {client for (_, _, _, client, _) in minutes}
     assert reached["service-0|web-0:100|client-0", "producer-callback-deadlock"] == ["confirmed"]
 
 
 def test_a_backlog_of_half_an_hour_in_one_batch_says_the_same(parts: list[load.Slice], settings: Settings) -> None:
     whole = load.Slice(0, BEGIN_MS, tuple(record for part in parts[:5] for record in part.records))
-    assert told([whole, parts[5]], 0, settings) == told(parts[:6], 0, settings)
+    assert stepped([whole, parts[5]], 0, settings) == stepped(parts[:6], 0, settings)
 
 
 def test_the_same_seed_gives_the_same_records() -> None:

@@ -75,21 +75,21 @@ def rendered(values: Mapping[str, Any] = DEFAULT, chart: Path = CHART) -> list[R
 def _rendered(values: str, chart: Path) -> list[Resource]:
     done = run("template", "kafka-client-health", str(chart), "--namespace", "health", values=json.loads(values))
     assert done.returncode == 0, done.stderr
-    return [found for found in yaml.safe_load_all(done.stdout) if found]
+    return [resource for resource in yaml.safe_load_all(done.stdout) if resource]
 
 
 def one(resources: list[Resource], kind: str, name: str) -> Resource:
-    (found,) = (r for r in resources if (r["kind"], r["metadata"]["name"]) == (kind, name))
-    return found
+    (resource,) = (r for r in resources if (r["kind"], r["metadata"]["name"]) == (kind, name))
+    return resource
 
 
 def pods(resources: list[Resource]) -> Iterator[tuple[str, Resource]]:
     """The templates of all pods, by the name of what makes them."""
-    for found in resources:
-        spec = found.get("spec", {})
+    for resource in resources:
+        spec = resource.get("spec", {})
         template = spec.get("jobTemplate", {}).get("spec", spec).get("template")
         if template:
-            yield found["metadata"]["name"], template
+            yield resource["metadata"]["name"], template
 
 
 def settings(resources: list[Resource], folder: Path) -> Settings:
@@ -109,12 +109,14 @@ def test_lint_finds_nothing(values: Mapping[str, Any]) -> None:
 @pytest.mark.parametrize("version", ["1.29", "1.37"])
 @pytest.mark.parametrize("values", [DEFAULT, FULL], ids=["default", "full"])
 def test_resources_fit_the_schemas_of_kubernetes(values: Mapping[str, Any], version: str) -> None:
-    ours = [found for found in rendered(values) if not found["apiVersion"].startswith("monitoring.coreos.com/")]
+    ours = [
+        resource for resource in rendered(values) if not resource["apiVersion"].startswith("monitoring.coreos.com/")
+    ]
     assert {"ConfigMap", "StatefulSet", "Deployment", "CronJob", "Service", "NetworkPolicy"} <= {
-        found["kind"] for found in ours
+        resource["kind"] for resource in ours
     }
-    for found in ours:
-        kubernetes_validate.validate(found, version, strict=True)
+    for resource in ours:
+        kubernetes_validate.validate(resource, version, strict=True)
 
 
 def test_a_field_that_is_not_known_would_be_found() -> None:
@@ -126,10 +128,10 @@ def test_a_field_that_is_not_known_would_be_found() -> None:
 
 @pytest.mark.parametrize("values", [DEFAULT, FULL], ids=["default", "full"])
 def test_pods_are_restricted(values: Mapping[str, Any]) -> None:
-    found = dict(pods(rendered(values)))
+    of_chart = dict(pods(rendered(values)))
     parts = {"monitor", "exporter", "groups", "review", "maintain"} | ({"jvm"} if values else set())
-    assert found.keys() == {f"kafka-client-health-{part}" for part in parts}
-    for pod in found.values():
+    assert of_chart.keys() == {f"kafka-client-health-{part}" for part in parts}
+    for pod in of_chart.values():
         spec = pod["spec"]
         context = spec["securityContext"]
         assert (context["runAsNonRoot"], context["seccompProfile"]) == (True, {"type": "RuntimeDefault"})
@@ -177,7 +179,7 @@ def test_the_stateful_set_names_a_headless_service_that_finds_its_pods() -> None
 )
 def test_probes_ask_what_notices_a_query_that_hangs(kind: str, name: str, port: int, live: str, ready: str) -> None:
     (container,) = one(rendered(), kind, f"kafka-client-health-{name}")["spec"]["template"]["spec"]["containers"]
-    assert [found["containerPort"] for found in container["ports"]] == [port]
+    assert [declared["containerPort"] for declared in container["ports"]] == [port]
     assert container["livenessProbe"]["httpGet"]["path"] == live
     assert container["readinessProbe"]["httpGet"]["path"] == ready
 
@@ -201,17 +203,17 @@ def test_jobs_run_where_the_volume_is() -> None:
 
 
 def test_values_reach_the_settings(tmp_path: Path) -> None:
-    found = settings(rendered(FULL), tmp_path)
-    assert found.kafka.options["security.protocol"] == "SASL_SSL"
-    assert found.topics.logs == ("filebeat", "vector") and found.topics.metrics == ("client-metrics",)
-    assert (found.monitor.buckets, found.monitor.max_offsets_per_trigger) == (64, 2_000_000)
-    assert found.lag.allowed_lag == {"batch-*/orders": 100_000} and found.lag.stop_gaps == 2.5
-    assert found.modes == {"delivery-stalled": {"suspect_stalled_seconds": 55.5}}
-    assert found.links.runbooks == "https://wiki.example.org/<health>"
-    assert found.links.status_page == "http://kafka-client-health.health.svc:9309"
+    in_force = settings(rendered(FULL), tmp_path)
+    assert in_force.kafka.options["security.protocol"] == "SASL_SSL"
+    assert in_force.topics.logs == ("filebeat", "vector") and in_force.topics.metrics == ("client-metrics",)
+    assert (in_force.monitor.buckets, in_force.monitor.max_offsets_per_trigger) == (64, 2_000_000)
+    assert in_force.lag.allowed_lag == {"batch-*/orders": 100_000} and in_force.lag.stop_gaps == 2.5
+    assert in_force.modes == {"delivery-stalled": {"suspect_stalled_seconds": 55.5}}
+    assert in_force.links.runbooks == "https://wiki.example.org/<health>"
+    assert in_force.links.status_page == "http://kafka-client-health.health.svc:9309"
     # What the chart itself fixes: the volume, and addresses that others reach.
-    assert found.monitor.checkpoint.startswith("/var/lib/kafka-client-health/")
-    assert (found.monitor.metrics_host, found.prometheus.host) == ("0.0.0.0", "0.0.0.0")
+    assert in_force.monitor.checkpoint.startswith("/var/lib/kafka-client-health/")
+    assert (in_force.monitor.metrics_host, in_force.prometheus.host) == ("0.0.0.0", "0.0.0.0")
 
 
 def test_every_setting_can_be_a_value(tmp_path: Path) -> None:
@@ -272,20 +274,20 @@ def test_rules_are_those_of_alerts_with_the_settings_of_the_release(
 
 def test_operator_selects_by_the_labels_of_the_values() -> None:
     for kind in ("PrometheusRule", "ServiceMonitor"):
-        labels = [found["metadata"]["labels"] for found in rendered(FULL) if found["kind"] == kind]
+        labels = [resource["metadata"]["labels"] for resource in rendered(FULL) if resource["kind"] == kind]
         assert labels and all(
-            found.items() >= {"release": "prometheus", "team": "streaming"}.items() for found in labels
+            resource.items() >= {"release": "prometheus", "team": "streaming"}.items() for resource in labels
         )
 
 
 def test_operator_scrapes_the_jobs_that_the_alerts_name() -> None:
     resources = rendered(FULL)
-    services = [found for found in resources if found["kind"] == "Service"]
+    services = [resource for resource in resources if resource["kind"] == "Service"]
     jobs = {}
-    for found in (r for r in resources if r["kind"] == "ServiceMonitor"):
-        (endpoint,) = found["spec"]["endpoints"]
+    for resource in (r for r in resources if r["kind"] == "ServiceMonitor"):
+        (endpoint,) = resource["spec"]["endpoints"]
         (relabelled,) = endpoint["relabelings"]
-        wanted = found["spec"]["selector"]["matchLabels"].items()
+        wanted = resource["spec"]["selector"]["matchLabels"].items()
         (service,) = (s for s in services if wanted <= s["metadata"]["labels"].items())
         assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
         jobs[relabelled["replacement"]] = endpoint["honorLabels"]
@@ -296,7 +298,7 @@ def test_operator_scrapes_the_jobs_that_the_alerts_name() -> None:
 def test_dashboards_are_the_committed_ones() -> None:
     maps = [r["data"] for r in rendered(FULL) if r["metadata"].get("labels", {}).get("grafana_dashboard") == "1"]
     files = {path.name: path.read_text("utf-8") for path in (ROOT / "dashboards/out").glob("*.json")}
-    assert {name: text for found in maps for name, text in found.items()} == files
+    assert {name: text for config_map in maps for name, text in config_map.items()} == files
 
 
 def test_the_packaged_chart_is_complete(tmp_path: Path) -> None:

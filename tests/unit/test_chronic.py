@@ -39,16 +39,16 @@ def changes(monitor: Stepped, mode: str) -> list[Transition]:
 
 def check(monitor: Stepped, failure: Failure, end: float, sure: bool = True) -> None:
     """One incident of one client, from its onset to its end. `sure`: it was confirmed, else suspected all the time."""
-    found = changes(monitor, failure.mode)
-    kinds = [change.change for change in found]
+    transitions = changes(monitor, failure.mode)
+    kinds = [change.change for change in transitions]
     assert kinds in (["opened", "closed"], ["opened", "escalated", "closed"]), kinds
-    assert {change.client.client_id for change in found} == {failure.client_id}
-    first, last = found[0], found[-1]
+    assert {change.client.client_id for change in transitions} == {failure.client_id}
+    first, last = transitions[0], transitions[-1]
     onset = ((first.verdict.since_ms or 0) - START) / 1000 - BEGIN
     assert -30 <= onset <= 90
     # It is over when its client, which reports once a minute at least, was heard of last.
     assert -61 <= (last.ts_ms - START) / 1000 - end <= CLOSED_SECONDS
-    assert any(change.verdict.status == "confirmed" for change in found[:-1]) == sure
+    assert any(change.verdict.status == "confirmed" for change in transitions[:-1]) == sure
 
 
 def ids(failure: Failure) -> str:
@@ -61,26 +61,26 @@ def test_a_day_of_a_failure_is_one_incident(failure: Failure) -> None:
     in which nothing arrives from anybody, and a restart of the monitor."""
     end = BEGIN + DAY
     out, back = 6 * 3600, 6 * 3600 + 600
-    things: list[Snapshot | LogEntry] = [*failure.snapshots(BEGIN, DAY, every=60)]
+    inputs: list[Snapshot | LogEntry] = [*failure.snapshots(BEGIN, DAY, every=60)]
     if failure.mode not in BY_METRICS:
-        things += failure.said(BEGIN, DAY)
+        inputs += failure.said(BEGIN, DAY)
     else:
-        things += failure.said(BEGIN, 8 * 3600)
-    things += failure.dumps(BEGIN, 3600)
-    things += others(end + 900, every=60)
+        inputs += failure.said(BEGIN, 8 * 3600)
+    inputs += failure.dumps(BEGIN, 3600)
+    inputs += others(end + 900, every=60)
     monitor = Stepped()
-    arrived = (thing for thing in things if not out <= ((thing.ts_ms or 0) - START) / 1000 < back)
+    arrived = (one for one in inputs if not out <= ((one.ts_ms or 0) - START) / 1000 < back)
     in_batches(monitor, arrived, restart=12 * 3600)
     check(monitor, failure, end)
 
 
-def in_batches(monitor: Stepped, things: Iterable[Snapshot | LogEntry], restart: float) -> None:
+def in_batches(monitor: Stepped, inputs: Iterable[Snapshot | LogEntry], restart: float) -> None:
     """Batches of ten seconds in the first minutes and in the last ones, of five minutes in between."""
     by_batch: dict[float, list[Snapshot | LogEntry]] = {}
-    for thing in sorted(things, key=lambda thing: thing.ts_ms or 0):
-        second = ((thing.ts_ms or 0) - START) / 1000
+    for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
+        second = ((one.ts_ms or 0) - START) / 1000
         length = 10.0 if second < 600 or second > DAY - 300 else 300.0
-        by_batch.setdefault((second // length + 1) * length, []).append(thing)
+        by_batch.setdefault((second // length + 1) * length, []).append(one)
     for second, batch in by_batch.items():
         monitor.saved = abs(second - restart) < 300
         monitor.batch(batch, second)
@@ -94,15 +94,15 @@ def test_metrics_alone_keep_an_incident_open(failure: Failure) -> None:
     check(monitor, failure, end, sure=failure.mode != "send-blocked-on-metadata")
 
 
-@pytest.mark.parametrize("thinned", [True, False])
+@pytest.mark.parametrize("rate_limited", [True, False])
 @pytest.mark.parametrize("failure", [f for f in FAILURES if f.mode in BY_LOG], ids=ids)
-def test_logs_alone_keep_an_incident_open_and_it_is_their_clients(failure: Failure, thinned: bool) -> None:
-    seconds = 600 if thinned else 150
+def test_logs_alone_keep_an_incident_open_and_it_is_their_clients(failure: Failure, rate_limited: bool) -> None:
+    seconds = 600 if rate_limited else 150
     monitor, end = Stepped(), BEGIN + seconds
-    monitor.batches([*failure.said(BEGIN, seconds, thinned), *others(end + 300)], 10)
-    found = changes(monitor, failure.mode)
-    assert [change.change for change in found] in (["opened", "closed"], ["opened", "escalated", "closed"])
-    assert -30 <= (found[-1].ts_ms - START) / 1000 - end <= CLOSED_SECONDS
+    monitor.batches([*failure.said(BEGIN, seconds, rate_limited), *others(end + 300)], 10)
+    transitions = changes(monitor, failure.mode)
+    assert [change.change for change in transitions] in (["opened", "closed"], ["opened", "escalated", "closed"])
+    assert -30 <= (transitions[-1].ts_ms - START) / 1000 - end <= CLOSED_SECONDS
 
 
 def test_records_left_behind_are_one_incident_shown_for_an_hour() -> None:
@@ -113,7 +113,7 @@ def test_records_left_behind_are_one_incident_shown_for_an_hour() -> None:
     assert (opened.change, closed.change) == ("opened", "closed")
     assert 3600 <= (closed.ts_ms - opened.ts_ms) / 1000 <= 3700
     key = opened.client.key
-    told = [value for published in monitor.published for name, value in published.records if name == key]
-    gone = [value for value in told if value and b'"departed":true' in value]
+    values = [value for published in monitor.published for name, value in published.records if name == key]
+    gone = [value for value in values if value and b'"departed":true' in value]
     assert len(gone) >= 12, "once in five minutes"
-    assert told[-1] is None
+    assert values[-1] is None

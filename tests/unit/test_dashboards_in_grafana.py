@@ -73,7 +73,7 @@ def transformed() -> dict[str, list[dict[str, list[Any]]]]:
     return dict(zip((name for name, _ in tables()), json.loads(done.stdout), strict=True))
 
 
-@pytest.mark.parametrize(("name", "panel"), [pytest.param(*found, id=found[0]) for found in tables()])
+@pytest.mark.parametrize(("name", "panel"), [pytest.param(*table, id=table[0]) for table in tables()])
 def test_a_table_has_a_row_per_client_and_a_column_per_query(name: str, panel: dict[str, Any]) -> None:
     (made,) = transformed()[name]
     headings = [target["legendFormat"] for target in panel["targets"]]
@@ -85,10 +85,10 @@ def test_a_table_has_a_row_per_client_and_a_column_per_query(name: str, panel: d
         assert shown == (expected if target["refId"] != "B" else [*expected[:2], None]), heading
 
 
-@pytest.mark.parametrize(("name", "panel"), [pytest.param(*found, id=found[0]) for found in tables()])
+@pytest.mark.parametrize(("name", "panel"), [pytest.param(*table, id=table[0]) for table in tables()])
 def test_every_override_finds_its_column(name: str, panel: dict[str, Any]) -> None:
     (made,) = transformed()[name]
-    known = {*made, *LABELS, "mode", "status", "state", "kind"}
+    columns = {*made, *LABELS, "mode", "status", "state", "kind"}
     for override in panel["fieldConfig"]["overrides"]:
         if override["matcher"]["id"] == "byName":
-            assert override["matcher"]["options"] in known
+            assert override["matcher"]["options"] in columns

@@ -45,26 +45,26 @@ def test_uids_and_ids_stay_as_they_are() -> None:
 
 def test_names_of_dashboards_are_unique_where_grafana_wants_them_to_be() -> None:
     for key in ("uid", "title"):
-        found = [board[key] for board in BOARDS.values()]
-        assert len(set(found)) == len(found)
+        values = [board[key] for board in BOARDS.values()]
+        assert len(set(values)) == len(values)
     assert all(len(board["uid"]) <= UID_LENGTH for board in BOARDS.values())
 
 
 def test_every_failure_mode_has_a_dashboard_that_says_what_it_is() -> None:
     for mode in modes().values():
         (text,) = (p["options"]["content"] for p in panels(BOARDS[f"mode-{mode.id}"]) if p["type"] == "text")
-        for said in (mode.summary, mode.impact, mode.action, *mode.confused_with):
-            assert said in text
+        for sentence in (mode.summary, mode.impact, mode.action, *mode.confused_with):
+            assert sentence in text
 
 
-def steps(board: dict[str, Any]) -> Iterator[tuple[str, float]]:
+def threshold_steps(board: dict[str, Any]) -> Iterator[tuple[str, float]]:
     """Title and value of every threshold, also those of columns."""
     for panel in panels(board):
         config = panel.get("fieldConfig", {})
-        found = [config.get("defaults", {}).get("thresholds", {"steps": []})]
-        found += [p["value"] for o in config.get("overrides", []) for p in o["properties"] if p["id"] == "thresholds"]
+        configs = [config.get("defaults", {}).get("thresholds", {"steps": []})]
+        configs += [p["value"] for o in config.get("overrides", []) for p in o["properties"] if p["id"] == "thresholds"]
         yield from (
-            (panel["title"], step["value"]) for one in found for step in one["steps"] if step["value"] is not None
+            (panel["title"], step["value"]) for one in configs for step in one["steps"] if step["value"] is not None
         )
 
 
@@ -73,7 +73,7 @@ def test_limits_are_those_of_the_alerts(name: str) -> None:
     """One failing client is the limit of the counts; the error budget is spent at 1."""
     compared = {n.val for rule in ALERTS for n in nodes(promql.parse(rule.expr)) if isinstance(n, promql.NumberLiteral)}
     allowed = {*astuple(LIMITS), 1.0, *(burn.factor for burn in BURNS)} | compared
-    for title, value in steps(BOARDS[name]):
+    for title, value in threshold_steps(BOARDS[name]):
         assert value in allowed, title
 
 
@@ -87,7 +87,7 @@ def test_limits_of_the_monitor_are_those_of_the_watchdog() -> None:
 
 @each_board
 def test_descriptions_say_what_is_bad_what_to_do_and_which_alert(name: str) -> None:
-    known = {rule.name for rule in ALERTS}
+    names = {rule.name for rule in ALERTS}
     for panel in panels(BOARDS[name]):
         if panel["type"] in ("row", "text"):
             continue
@@ -95,7 +95,7 @@ def test_descriptions_say_what_is_bad_what_to_do_and_which_alert(name: str) -> N
         assert len(text.split()) >= 15, panel["title"]
         assert re.search(r"\b[Aa]lerts?\b", text), panel["title"]
         for named in re.findall(r"\bKafkaClient[A-Za-z]+(?![\w…])", text):
-            assert named in known, f"{panel['title']}: no alert {named}"
+            assert named in names, f"{panel['title']}: no alert {named}"
 
 
 def test_every_alert_is_named_by_a_panel_or_belongs_to_a_mode() -> None:
@@ -119,10 +119,10 @@ def test_every_recording_is_shown_somewhere() -> None:
 @each_board
 def test_links_lead_to_dashboards_and_set_variables_that_they_have(name: str) -> None:
     by_uid = {board["uid"]: {v["name"] for v in board["templating"]["list"]} for board in BOARDS.values()}
-    found = 0
+    count = 0
     for panel in panels(BOARDS[name]):
         for link in panel.get("fieldConfig", {}).get("defaults", {}).get("links", []):
-            found += 1
+            count += 1
             url = urlsplit(link["url"])
             if url.path.startswith("/d/"):
                 variables = by_uid[url.path.removeprefix("/d/")]
@@ -132,7 +132,7 @@ def test_links_lead_to_dashboards_and_set_variables_that_they_have(name: str) ->
             for label in re.findall(r"\$\{__(?:field\.labels|data\.fields)\.(\w+):", link["url"]):
                 queried = {m for target in panel["targets"] for m in metrics(plain(target["expr"])) if m}
                 assert any(label in (*known_labels()[m], "instance") for m in queried), f"{panel['title']}: {label}"
-    assert found or name == "monitor"
+    assert count or name == "monitor"
 
 
 def plain(expr: str) -> str:

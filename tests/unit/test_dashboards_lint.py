@@ -32,13 +32,13 @@ def test_committed_files_are_current_and_no_other() -> None:
 
 def chart(board: dict[str, Any]) -> dict[str, Any]:
     """A chart with one query and limits."""
-    (found,) = (p for p in board["panels"] if p["title"] == "Buffer used")
-    return dict_of(found)
+    (panel,) = (p for p in board["panels"] if p["title"] == "Buffer used")
+    return dict_of(panel)
 
 
-def dict_of(found: Any) -> dict[str, Any]:
-    assert isinstance(found, dict)
-    return found
+def dict_of(value: Any) -> dict[str, Any]:
+    assert isinstance(value, dict)
+    return value
 
 
 def stat(board: dict[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def push(fake: Grafana, *more: str) -> int:
 def test_all_dashboards_arrive_in_their_folder(grafana: Grafana, capsys: pytest.CaptureFixture[str]) -> None:
     assert push(grafana, "--folder", "Kafka", "--folder-uid", "kafka", "--message", "release 12") == 0
     assert grafana.folders["kafka"]["title"] == "Kafka"
-    assert {uid: found["meta"]["folderUid"] for uid, found in grafana.boards.items()} == {
+    assert {uid: pushed["meta"]["folderUid"] for uid, pushed in grafana.boards.items()} == {
         board["uid"]: "kafka" for board in boards().values()
     }
     bodies = [body for _, path, body in grafana.writes if path == "/dashboards/db"]
@@ -105,7 +105,7 @@ def test_address_and_target_of_the_settings_arrive(grafana: Grafana, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("request_", "answer", "said"),
+    ("request_", "answer", "sentence"),
     [
         (("POST", "/dashboards"), (403, {"message": "Permission denied"}), "(403): the token may not do this: give"),
         (
@@ -124,24 +124,28 @@ def test_address_and_target_of_the_settings_arrive(grafana: Grafana, tmp_path: P
     ],
 )
 def test_refusals_are_told_in_a_sentence(
-    grafana: Grafana, capsys: pytest.CaptureFixture[str], request_: tuple[str, str], answer: tuple[int, Any], said: str
+    grafana: Grafana,
+    capsys: pytest.CaptureFixture[str],
+    request_: tuple[str, str],
+    answer: tuple[int, Any],
+    sentence: str,
 ) -> None:
     grafana.refuse[request_] = answer
     assert push(grafana) == 2
-    assert said in told(capsys)
+    assert sentence in refusal(capsys)
 
 
 def test_wrong_token(grafana: Grafana, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAFANA_TOKEN", "glsa_expired-secret")
     assert push(grafana) == 2
-    assert "does not accept the token (401)" in told(capsys)
+    assert "does not accept the token (401)" in refusal(capsys)
 
 
 def test_grafana_that_does_not_answer(grafana: Grafana, capsys: pytest.CaptureFixture[str]) -> None:
     grafana.silent = threading.Event()
     assert push(grafana, "--timeout", "0.2") == 2
     grafana.silent.set()
-    assert "did not answer in time" in told(capsys)
+    assert "did not answer in time" in refusal(capsys)
 
 
 def test_nobody_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,27 +153,27 @@ def test_nobody_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     assert push(Grafana(url=f"http://127.0.0.1:{port}")) == 2
-    assert f"http://127.0.0.1:{port} cannot be reached" in told(capsys)
+    assert f"http://127.0.0.1:{port} cannot be reached" in refusal(capsys)
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "sentence"),
     [("grafana:3000", "no address of a Grafana"), ("http://admin:secret@grafana", "must hold no password")],
 )
-def test_addresses(url: str, said: str, capsys: pytest.CaptureFixture[str], grafana: Grafana) -> None:
+def test_addresses(url: str, sentence: str, capsys: pytest.CaptureFixture[str], grafana: Grafana) -> None:
     assert push(Grafana(url=url)) == 2
-    assert said in told(capsys)
+    assert sentence in refusal(capsys)
 
 
 def test_no_token(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("GRAFANA_TOKEN", raising=False)
     assert push(Grafana(url="http://127.0.0.1:9")) == 2
-    assert "no token for Grafana" in told(capsys)
+    assert "no token for Grafana" in refusal(capsys)
     assert push(Grafana(url="http://127.0.0.1:9"), "--token-file", str(tmp_path / "missing")) == 2
-    assert "cannot be read" in told(capsys)
+    assert "cannot be read" in refusal(capsys)
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> str:
+def refusal(capsys: pytest.CaptureFixture[str]) -> str:
     """What was written to standard error: one sentence, no traceback, no secret."""
     text = capsys.readouterr().err
     assert text.startswith("kafka-health: ") and "Traceback" not in text
@@ -208,8 +212,8 @@ def test_incidents_become_annotations_once(grafana: Grafana, tmp_path: Path) -> 
 def test_end_of_an_incident_is_added_later(grafana: Grafana, tmp_path: Path) -> None:
     push(grafana, "--incidents", str(review(tmp_path, None)))
     assert push(grafana, "--incidents", str(review(tmp_path, "2026-11-20T21:09:00Z"))) == 0
-    (found,) = grafana.annotations.values()
-    assert (found["timeEnd"], found["text"]) == (
+    (annotation,) = grafana.annotations.values()
+    assert (annotation["timeEnd"], annotation["text"]) == (
         1795208940000,
         "producer-callback-deadlock: p of orders on web-7:1",
     )

@@ -71,7 +71,7 @@ CANONICAL: list[dict[str, Any]] = [
         "interval_ms": 5000,
     },
 ]
-WHOLE = [json.dumps(said).encode() for said in CANONICAL]
+WHOLE = [json.dumps(document).encode() for document in CANONICAL]
 SAMPLES = [r.value or b"" for name in GOLDEN for r in sample(name)]
 VARIANTS = [record(name, value).value or b"" for name, (value, _) in CASES.items()]
 LOG_SAMPLES = [
@@ -83,11 +83,11 @@ LOG_SAMPLES = [
 WHO = ("service", "host", "instance", "client_id", "kind", "library", "version", "group")
 AVRO_READINGS = [
     {
-        "ts": int(said["ts"]),
-        "client": {name: said["client"].get(name) for name in WHO},
+        "ts": int(document["ts"]),
+        "client": {name: document["client"].get(name) for name in WHO},
         "metrics": {"select-total": 1.0},
     }
-    for said in CANONICAL
+    for document in CANONICAL
 ]
 RECORDS = 10_000
 HEADER: tuple[dict[str, str], ...] = (
@@ -101,15 +101,15 @@ HEADER: tuple[dict[str, str], ...] = (
 SETTINGS = Settings()
 
 
-def check(found: Decoded) -> None:
+def check(decoded: Decoded) -> None:
     """Is everything as `Decoded` promises it?"""
-    assert found.snapshots or found.lines or found.errors
-    assert all(error.split(":")[0] in REASONS for error in found.errors)
+    assert decoded.snapshots or decoded.lines or decoded.errors
+    assert all(error.split(":")[0] in REASONS for error in decoded.errors)
     # A mistake of ours, which decode.py turns into a reject.
-    assert not any("Error: " in error for error in found.errors if not error.startswith("binary: not of schema")), (
-        found.errors
+    assert not any("Error: " in error for error in decoded.errors if not error.startswith("binary: not of schema")), (
+        decoded.errors
     )
-    for snapshot in found.snapshots:
+    for snapshot in decoded.snapshots:
         check_snapshot(snapshot)
 
 
@@ -123,8 +123,8 @@ def check_snapshot(snapshot: Snapshot) -> None:
     assert all(type(topic.topic) is str and topic.metrics.keys() <= TOPIC_METRICS.keys() for topic in snapshot.topics)
     values = [*snapshot.metrics.values(), *(v for topic in snapshot.topics for v in topic.metrics.values())]
     assert all(type(value) is float and 0 <= value < float("inf") for value in values)
-    told = [snapshot.client, *(topic.member for topic in snapshot.topics if topic.member)]
-    texts = [getattr(said, name) for said in told for name in said.__struct_fields__]
+    named = [snapshot.client, *(topic.member for topic in snapshot.topics if topic.member)]
+    texts = [getattr(document, name) for document in named for name in document.__struct_fields__]
     texts += [text for option in snapshot.config.items() for text in option]
     assert all(text is None or text.encode() is not None for text in texts)
 
@@ -135,10 +135,10 @@ def test_every_record_is_usable_or_rejected_with_its_reason(seed: int) -> None:
     read: Counter[str | None] = Counter()
     for n in range(RECORDS):
         raw = Raw("x", mutated(dice, SAMPLES + VARIANTS), n, b"s|i|c", dice.choice(HEADER)).record
-        found = decode_metrics(raw, SETTINGS, ARRIVED_MS)
-        check(found)
+        decoded = decode_metrics(raw, SETTINGS, ARRIVED_MS)
+        check(decoded)
         check(decode_any(raw, SETTINGS, ARRIVED_MS))
-        read[found.format if found.snapshots else None] += 1
+        read[decoded.format if decoded.snapshots else None] += 1
     assert set(read) - {None} == {fmt.name for fmt in formats("metrics")}
 
 
@@ -160,7 +160,7 @@ def test_whatever_stands_around_a_record_it_is_usable_or_rejected() -> None:
     registry = Registry()
     registry.schemas["/schemas/ids/7"] = {"schema": json.dumps(AVRO)}
     registry.schemas["/schemas/ids/8"] = {"schemaType": "PROTOBUF", "schema": ""}
-    avro = [framed(7, said | {"config": {}}) for said in AVRO_READINGS]
+    avro = [framed(7, document | {"config": {}}) for document in AVRO_READINGS]
     seen: Counter[str] = Counter()
     with serving(registry):
         settings = registry.settings
@@ -169,10 +169,10 @@ def test_whatever_stands_around_a_record_it_is_usable_or_rejected() -> None:
             value = value if dice.random() < 0.3 else damaged(dice, value)
             raw = Raw("x", value, n, b"s|i|c").record
             for decode in (decode_metrics, decode_any, decode_logs):
-                found = decode(raw, settings, ARRIVED_MS)
-                check(found)
-                seen.update(error.partition(":")[0] for error in found.errors)
-                seen["used"] += bool(found.snapshots or found.lines)
+                decoded = decode(raw, settings, ARRIVED_MS)
+                check(decoded)
+                seen.update(error.partition(":")[0] for error in decoded.errors)
+                seen["used"] += bool(decoded.snapshots or decoded.lines)
     assert seen["used"] > RECORDS / 80 and seen["unknown-schema"] and seen["binary"]
 
 
@@ -190,24 +190,24 @@ def test_the_fast_path_reads_what_the_careful_one_reads() -> None:
     taken = 0
     for n in range(RECORDS):
         raw = Raw("x", mutated(dice, WHOLE), n, b"s|i|c", dice.choice(HEADER)).record
-        found = fast(raw.value, not raw.headers.keys().isdisjoint(HEADERS), latest_ms(SETTINGS, ARRIVED_MS))
-        if found is not None:
+        quick = fast(raw.value, not raw.headers.keys().isdisjoint(HEADERS), latest_ms(SETTINGS, ARRIVED_MS))
+        if quick is not None:
             taken += 1
             careful = decode_metrics(raw, SETTINGS, ARRIVED_MS)
             # Text that is not UTF-8 in what nobody reads goes unseen there.
-            assert [found.snapshot()] == careful.snapshots or careful.errors == ["binary"]
+            assert [quick.snapshot()] == careful.snapshots or careful.errors == ["binary"]
     assert taken > RECORDS / 50
 
 
-@pytest.mark.parametrize("said", CANONICAL)
-def test_the_fast_path_takes_whole_records(said: dict[str, Any]) -> None:
+@pytest.mark.parametrize("document", CANONICAL)
+def test_the_fast_path_takes_whole_records(document: dict[str, Any]) -> None:
     latest = latest_ms(SETTINGS, ARRIVED_MS)
-    for value in (json.dumps(said).encode(), json.dumps(said | {"topics": None, "config": None}).encode()):
-        found = fast(value, False, latest)
-        assert found is not None
-        assert [found.snapshot()] == decode_metrics(Raw("x", value).record, SETTINGS, ARRIVED_MS).snapshots
+    for value in (json.dumps(document).encode(), json.dumps(document | {"topics": None, "config": None}).encode()):
+        quick = fast(value, False, latest)
+        assert quick is not None
+        assert [quick.snapshot()] == decode_metrics(Raw("x", value).record, SETTINGS, ARRIVED_MS).snapshots
         again = fast(memoryview(value), False, latest)
-        assert again is not None and again.client is found.client and again.config is found.config
+        assert again is not None and again.client is quick.client and again.config is quick.config
 
 
 @pytest.mark.parametrize(

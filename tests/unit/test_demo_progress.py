@@ -151,5 +151,5 @@ ITS_PAGE = Page(
 def test_a_failure_that_goes_on_is_shown_to_the_end_and_paged_once(
     failing: Course, pages: list[Page], lacks: str | None
 ) -> None:
-    found = lasting.shortcomings([failing, HEALTHY], pages, 1200, now_ms=1_200_000)
-    assert found == [] if lacks is None else any(lacks in sentence for sentence in found)
+    sentences = lasting.shortcomings([failing, HEALTHY], pages, 1200, now_ms=1_200_000)
+    assert sentences == [] if lacks is None else any(lacks in sentence for sentence in sentences)

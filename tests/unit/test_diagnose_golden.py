@@ -29,14 +29,14 @@ FOLDERS = (
 
 def reviewed() -> dict[tuple[str, str], dict[str, str]]:
     """The matrix's rows on FOLDERS, as recorded: service and client → mode → status, of the modes that apply."""
-    found = {}
+    by_client = {}
     for line in MATRIX.read_text(encoding="utf-8").splitlines():
         folder, _, rest = line.partition(" ")
         if folder in FOLDERS and " every 10 s " not in line:
             client, *statuses = rest.split()
             by_mode = dict(zip(modes(), statuses, strict=True))
-            found[folder.rpartition("/")[2], client] = {m: s for m, s in by_mode.items() if s != "-"}
-    return found
+            by_client[folder.rpartition("/")[2], client] = {m: s for m, s in by_mode.items() if s != "-"}
+    return by_client
 
 
 def test_recordings_are_judged_as_the_golden_matrix_says() -> None:

@@ -36,9 +36,9 @@ def test_what_stands_around_lines_changes_no_verdict(
 ) -> None:
     file = tmp_path / "app.log"
     file.write_text(AROUND_LINES[name](log(BLOCKED)), newline="")
-    found, inputs = statuses(file)
-    assert found == of_log
-    assert worst(found, METADATA) == "confirmed"
+    by_mode, inputs = statuses(file)
+    assert by_mode == of_log
+    assert worst(by_mode, METADATA) == "confirmed"
     assert not inputs["app.log"].unread
 
 
@@ -46,8 +46,8 @@ def test_what_stands_around_lines_changes_no_verdict(
 def test_any_layout_of_entries_is_read(name: str, tmp_path: Path) -> None:
     file = tmp_path / "app"
     file.write_text(LAYOUTS[name](log(BLOCKED)))
-    found, inputs = statuses(file)
-    assert worst(found, METADATA) == "confirmed"
+    by_mode, inputs = statuses(file)
+    assert worst(by_mode, METADATA) == "confirmed"
     assert inputs["app"].timed is (name != "no time")
     assert not inputs["app"].unread
 
@@ -73,9 +73,9 @@ def test_archives(ending: str, tmp_path: Path) -> None:
     plain, _ = statuses(folder)
     packed = tmp_path / f"support.{ending}"
     packed.write_bytes(ARCHIVES[ending](folder))
-    found, inputs = statuses(packed)
-    assert found == plain
-    assert worst(found, CALLBACK) == "confirmed"
+    by_mode, inputs = statuses(packed)
+    assert by_mode == plain
+    assert worst(by_mode, CALLBACK) == "confirmed"
     skipped = {name.rpartition("/")[2]: given.what for name, given in inputs.items() if given.left_out}
     assert (skipped["architecture.pdf"], skipped["Main.class"]) == ("a PDF", "a Java class")
     assert ("screenshot.png" in skipped) is (ending == "nested.zip")
@@ -112,9 +112,9 @@ def test_zst(tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
     file = tmp_path / "app.log"
     file.write_text(log(BLOCKED))
     subprocess.run([tool, "-q", "--rm", file], check=True)
-    found, inputs = statuses(tmp_path / "app.log.zst")
+    by_mode, inputs = statuses(tmp_path / "app.log.zst")
     if importlib.util.find_spec("zstandard") or importlib.util.find_spec("compression"):
-        assert found == of_log
+        assert by_mode == of_log
     else:
         assert any("pip install zstandard" in why for why in inputs["app.log.zst"].unread)
 
@@ -134,8 +134,8 @@ def test_json_lines_among_text_are_read_one_by_one(tmp_path: Path) -> None:
     as_json = LAYOUTS["JSON lines"](log(BLOCKED)).splitlines()
     file = tmp_path / "app.log"
     file.write_text("\n".join([*text[:3], "{main} is no JSON", *as_json]) + "\n")
-    found, inputs = statuses(file)
-    assert worst(found, METADATA) == "confirmed"
+    by_mode, inputs = statuses(file)
+    assert worst(by_mode, METADATA) == "confirmed"
     assert not inputs["app.log"].unread
 
 
@@ -154,8 +154,8 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     folder = unpacked("healthy-4.1", tmp_path)
     assert worst(statuses(folder)[0], CALLBACK) == "ok"
     (folder / "more.log").write_bytes(bytes(range(256)) * 20)
-    found, inputs = statuses(folder)
-    assert worst(found, CALLBACK) == "unknown"
+    by_mode, inputs = statuses(folder)
+    assert worst(by_mode, CALLBACK) == "unknown"
     assert list(inputs["healthy-4.1/more.log"].unread) == ["binary, not text"]
     (folder / "more.log").unlink()
     (folder / "rest.7z").write_bytes(b"7z\xbc\xaf\x27\x1c" + bytes(30))
@@ -164,8 +164,8 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_what_has_no_time_claims_none(tmp_path: Path) -> None:
     text = LAYOUTS["no time"](log(BLOCKED)).encode()
-    found = examine([Path("-")], Settings(), io.BytesIO(text))
-    verdicts = [v for _, of_client in found.clients for v in of_client if v.unhealthy]
+    diagnosis = examine([Path("-")], Settings(), io.BytesIO(text))
+    verdicts = [v for _, of_client in diagnosis.clients for v in of_client if v.unhealthy]
     assert verdicts
     for verdict in verdicts:
         assert verdict.since_ms is None

@@ -21,13 +21,13 @@ Row = tuple[int, Mapping[tuple[str, str, str], float]]
 
 def rows(recording: str) -> list[Row]:
     """Time, and (group, name, tags) → value, of each reading."""
-    found: list[Row] = []
+    listed: list[Row] = []
     for line in gzip.decompress((RECORDINGS / recording / "metrics.jsonl.gz").read_bytes()).splitlines():
-        said = json.loads(line)
-        named = ((_NAME.fullmatch(key), value) for key, value in said["metrics"].items())
+        document = json.loads(line)
+        named = ((_NAME.fullmatch(key), value) for key, value in document["metrics"].items())
         values = {(m["group"], m["name"], m["tags"]): v for m, v in named if m and isinstance(v, int | float)}
-        found.append((said["ts"], values))
-    return found
+        listed.append((document["ts"], values))
+    return listed
 
 
 def _labels(tags: str) -> str:
@@ -42,42 +42,42 @@ def _samples(values: Mapping[tuple[str, str, str], float], ts: str = "") -> Iter
         yield f"{metric}{{{_labels(tags)},}} {value!r}{ts}"
 
 
-def timestamped(found: list[Row]) -> str:
+def timestamped(readings: list[Row]) -> str:
     """An exposition whose samples say when they were taken."""
-    return "".join(line + "\n" for ts, values in found for line in _samples(values, f" {ts}"))
+    return "".join(line + "\n" for ts, values in readings for line in _samples(values, f" {ts}"))
 
 
-def dated(found: list[Row]) -> str:
+def dated(readings: list[Row]) -> str:
     """`while sleep 1; do date; curl …; done`."""
     return "".join(
         f"{datetime.fromtimestamp(ts / 1000, UTC):%a %b %d %H:%M:%S UTC %Y}\n" + "\n".join(_samples(values)) + "\n"
-        for ts, values in found
+        for ts, values in readings
     )
 
 
-def jmxtool(found: list[Row]) -> str:
+def jmxtool(readings: list[Row]) -> str:
     """JmxTool's CSV."""
-    keys = list(found[0][1])
+    keys = list(readings[0][1])
     head = [f'"kafka.{g.split("-")[0]}:type={g},{tags}:{name}"' for g, name, tags in keys]
     lines = [",".join(['"time"', *head])]
-    lines += [",".join([str(ts), *(str(values.get(key, "NaN")) for key in keys)]) for ts, values in found]
+    lines += [",".join([str(ts), *(str(values.get(key, "NaN")) for key in keys)]) for ts, values in readings]
     return "\n".join(lines) + "\n"
 
 
-def printed(found: list[Row]) -> str:
+def printed(readings: list[Row]) -> str:
     """`--print-metrics` of Kafka's tools, again and again."""
     blocks = []
-    for ts, values in found:
+    for ts, values in readings:
         lines = [f"{g}:{name}:{{{tags}}}".ljust(90) + f" : {value:.3f}" for (g, name, tags), value in values.items()]
         when = f"{datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%d %H:%M:%S}"
         blocks.append("\n".join([when, "Metric Name".ljust(90) + "   Value", *lines]))
     return "\n".join(blocks) + "\n"
 
 
-def jmxterm(found: list[Row]) -> str:
+def jmxterm(readings: list[Row]) -> str:
     """`get` of a JMX shell."""
     lines = []
-    for ts, values in found:
+    for ts, values in readings:
         lines.append(f"# {datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}")
         last = ""
         for (group, name, tags), value in sorted(values.items(), key=lambda item: (item[0][0], item[0][2])):
@@ -88,10 +88,10 @@ def jmxterm(found: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def kafka_python(found: list[Row]) -> str:
+def kafka_python(readings: list[Row]) -> str:
     """`print(producer.metrics())` in a log."""
     lines = []
-    for ts, values in found:
+    for ts, values in readings:
         groups: dict[str, dict[str, float]] = {"kafka-metrics-count": {"count": 56.0}}
         for (group, name, tags), value in values.items():
             if "node-id" not in tags and "topic=" not in tags:
@@ -111,8 +111,8 @@ def test_pasted_metrics(shape: Callable[[list[Row]], str], recording: str, statu
     assert worst(statuses(plain)[0], CALLBACK) in (status, "confirmed")
     file = tmp_path / "pasted.txt"
     file.write_text(shape(rows(recording)))
-    found, inputs = statuses(file)
-    assert worst(found, CALLBACK) == worst(statuses(plain)[0], CALLBACK)
+    by_mode, inputs = statuses(file)
+    assert worst(by_mode, CALLBACK) == worst(statuses(plain)[0], CALLBACK)
     assert inputs["pasted.txt"].timed
     assert not inputs["pasted.txt"].unread
 
@@ -121,15 +121,15 @@ def test_readings_without_a_time_are_never_ok(tmp_path: Path) -> None:
     file = tmp_path / "metrics.prom"
     untimed = [(0, values) for _, values in rows("healthy-4.1")]
     file.write_text("".join(line + "\n" for _, values in untimed for line in _samples(values)))
-    found, inputs = statuses(file)
+    verdicts, inputs = statuses(file)
     assert not inputs["metrics.prom"].timed
-    assert {status for by_mode in found.values() for status in by_mode.values()} == {"unknown"}
+    assert {status for by_mode in verdicts.values() for status in by_mode.values()} == {"unknown"}
 
 
 def test_librdkafka_statistics_in_a_log(tmp_path: Path) -> None:
     stats = json.dumps(json.loads(Path("tests/formats/librdkafka_stats_producer.json").read_text()))
     file = tmp_path / "app.log"
     file.write_text(f"2026-11-20 21:02:10,164 INFO [main] app - STATS: {stats}\n")
-    found, inputs = statuses(file)
-    assert len(found) == 1
+    by_mode, inputs = statuses(file)
+    assert len(by_mode) == 1
     assert inputs["app.log"].used == 1

@@ -70,16 +70,16 @@ def _entries(data: bytes, size: int = 1 << 18) -> list[tuple[int, int | None, by
     sample = [plain(line).rstrip(b"\n") for line in lines[:2_000]]
     before = Prefixes(sample)
     splitter = Splitter(before, Layouts.learned([before.strip(line).line for line in sample], None))
-    found: list[Entry] = []
+    listed: list[Entry] = []
     block = b""
     for line in lines:
         block += line
         if len(block) >= size:
-            found += splitter.take(block)
+            listed += splitter.take(block)
             block = b""
-    found += splitter.take(block) if block else []
-    found += splitter.close()
-    return [(entry.line, entry.ts_ms, entry.value) for entry in found]
+    listed += splitter.take(block) if block else []
+    listed += splitter.close()
+    return [(entry.line, entry.ts_ms, entry.value) for entry in listed]
 
 
 @FEW
@@ -105,8 +105,8 @@ def test_a_cut_of_packed_data_is_always_seen(data: st.DataObject, tmp_path_facto
     packed = (RECORDINGS / "healthy-4.1" / "metrics.jsonl.gz").read_bytes()
     at = data.draw(st.integers(1, len(packed) - 1))
     (folder / "metrics.jsonl.gz").write_bytes(packed[:at])
-    found, inputs = statuses(folder)
-    assert all(status != "ok" for by_mode in found.values() for status in by_mode.values())
+    verdicts, inputs = statuses(folder)
+    assert all(status != "ok" for by_mode in verdicts.values() for status in by_mode.values())
     assert any(given.unread for given in inputs.values())
 
 
@@ -129,5 +129,5 @@ def test_no_bytes_are_too_odd(junk: bytes, tmp_path_factory: pytest.TempPathFact
     file: Path = tmp_path_factory.mktemp("junk") / "file"
     for content in (junk, gzip.compress(junk), b"PK\x03\x04" + junk, b'{"a": ' + junk, b"\xff\xfe" + junk):
         file.write_bytes(content)
-        found, _ = statuses(file)
-        assert all(status != "ok" for by_mode in found.values() for status in by_mode.values())
+        verdicts, _ = statuses(file)
+        assert all(status != "ok" for by_mode in verdicts.values() for status in by_mode.values())

@@ -111,13 +111,13 @@ INNOCENT = (
 
 @pytest.mark.parametrize("text", INNOCENT)
 def test_what_only_speaks_of_a_failure_accuses_nobody(text: str, tmp_path: Path) -> None:
-    found = judged(text, tmp_path)
-    assert not {"suspected", "confirmed"} & {status for by_mode in found.values() for status in by_mode.values()}
+    verdicts = judged(text, tmp_path)
+    assert not {"suspected", "confirmed"} & {status for by_mode in verdicts.values() for status in by_mode.values()}
 
 
 def test_frames_below_an_exception_are_no_frames_of_the_thread_above(tmp_path: Path) -> None:
     """After the dump of a healthy thread a log goes on, with the trace of an exception out of a callback."""
     trace = THREAD.partition("State: WAITING (parking)\n")[2]
     for head in ("2026-11-20 18:40:45,123 ERROR [x] y - failed", "java.lang.IllegalStateException: no"):
-        found = judged(f"{IDLE}\n{cut('prose about it', 80)}\n\n{head}\n{trace}", tmp_path)
-        assert worst(found, CALLBACK) == "unknown"
+        verdicts = judged(f"{IDLE}\n{cut('prose about it', 80)}\n\n{head}\n{trace}", tmp_path)
+        assert worst(verdicts, CALLBACK) == "unknown"

@@ -226,10 +226,10 @@ def test_each_json_line_has_its_client_its_inputs_and_what_was_skipped() -> None
     mine = Input("a.log", "log", 3, 2, process=("orders", "h"))
     foreign = Input("b.log", "log", 3, 2, process=("other", "h"))
     (line,) = json_lines([(CLIENT, [DEADLOCK])], [mine, foreign, INPUTS[2]])
-    told = json.loads(line)
-    assert told["client"]["client_id"] == "order-producer" and told["verdicts"][0]["status"] == "confirmed"
-    assert [given["name"] for given in told["inputs"]] == ["a.log"]
-    assert told["skipped"] == [
+    document = json.loads(line)
+    assert document["client"]["client_id"] == "order-producer" and document["verdicts"][0]["status"] == "confirmed"
+    assert [given["name"] for given in document["inputs"]] == ["a.log"]
+    assert document["skipped"] == [
         {
             "name": "photo.png",
             "what": "no evidence",
@@ -251,9 +251,9 @@ def run(*args: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_command_says_by_its_exit_code_what_came_out(tmp_path: Path) -> None:
-    found = run(str(RECORDINGS / "deadlock-3.9" / "jstack-during3-073659.txt"), "--html", str(tmp_path / "ticket.html"))
-    assert (found.returncode, found.stderr) == (1, "")
-    assert found.stdout.count("CONFIRMED  order-publisher") == 1
+    ended = run(str(RECORDINGS / "deadlock-3.9" / "jstack-during3-073659.txt"), "--html", str(tmp_path / "ticket.html"))
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert ended.stdout.count("CONFIRMED  order-publisher") == 1
     assert (tmp_path / "ticket.html").read_text(encoding="utf-8").count("ProduceRequestResult.java:76") == 1
     one = run(str(SHAPES / "jstack-25.txt"), "--json")
     assert one.returncode == 1

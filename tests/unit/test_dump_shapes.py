@@ -37,7 +37,7 @@ NAME = "kafka-producer-network-thread | orders"
 
 
 def java(before: str = "\tat ", module: str = "") -> str:
-    return "".join(f"{before}{module if m.startswith('j') else ''}{m}({place})\n" for m, place in AWAIT)
+    return "".join(f"{before}{module if m.startswith('j') else ''}{m}({location})\n" for m, location in AWAIT)
 
 
 def j9() -> str:
@@ -111,26 +111,26 @@ def verdicts(*texts: str) -> dict[str, Verdict]:
     """What is judged of dumps of one process, ten seconds apart where they say no time."""
     records: list[RawRecord] = []
     for text in texts:
-        for found in dumps_in(text):
-            at = found.text if found.ts_ms is not None else f"2026-11-20 18:40:{45 + len(records) * 10}\n{found.text}"
+        for dump in dumps_in(text):
+            at = dump.text if dump.ts_ms is not None else f"2026-11-20 18:40:{45 + len(records) * 10}\n{dump.text}"
             records.append(RawRecord("logs", "shop", "shop:1", "dump.txt", len(records), at.encode()))
     result = diagnose(records, load(None))
-    return {verdict.mode: verdict for _, found in result.clients for verdict in found}
+    return {verdict.mode: verdict for _, dump in result.clients for verdict in dump}
 
 
 def only(text: str) -> EmbeddedDump:
-    (found,) = dumps_in(text)
-    return found
+    (dump,) = dumps_in(text)
+    return dump
 
 
 @pytest.mark.parametrize("shape", DEADLOCKS)
 def test_a_deadlock_is_confirmed_by_one_dump_of_any_shape(shape: str) -> None:
     text = DEADLOCKS[shape]
-    found = only(text)
-    assert found.kafka == 1
+    dump = only(text)
+    assert dump.kafka == 1
     assert verdicts(text)["producer-callback-deadlock"].status == "confirmed"
     assert verdicts(text.replace("\n", "\r\n"))["producer-callback-deadlock"].status == "confirmed"
-    ((name, frames),) = placed_frames(found.text)
+    ((name, frames),) = placed_frames(dump.text)
     assert name.startswith("kafka-producer-network-thread")
     assert [method for method, _ in frames] == [method for method, _ in AWAIT]
     if shape not in ("jstack -F", "actuator"):
@@ -164,9 +164,9 @@ def test_what_a_dump_does_not_say_is_not_known() -> None:
 )
 def test_real_tools_tell_of_callers_that_wait_for_metadata(file: str, what: str, workers: list[str]) -> None:
     text = (FOLDER / file).read_text(encoding="utf-8")
-    found = only(text)
-    assert found.what == what
-    names = [thread.name for thread in threads(found.text)]
+    dump = only(text)
+    assert dump.what == what
+    names = [thread.name for thread in threads(dump.text)]
     assert [name for name in names if not name.startswith("kafka-")] == workers
     network = next(name for name in names if name.startswith("kafka-producer-network-thread"))
     assert network.endswith(" | order-producer") or file == "faulthandler.txt"

@@ -157,8 +157,8 @@ EXPECTED[JVM_8.replace("\n", "\r\n")] = EXPECTED[JVM_8]
 TAKEN = 1795200045000  # 2026-11-20 18:40:45 UTC
 
 
-def as_tuples(found: Iterable[Thread]) -> list[tuple[str, str, list[str], float | None]]:
-    return [(t.name, t.state, list(t.frames), t.cpu_ms) for t in found]
+def as_tuples(threads_of_dump: Iterable[Thread]) -> list[tuple[str, str, list[str], float | None]]:
+    return [(t.name, t.state, list(t.frames), t.cpu_ms) for t in threads_of_dump]
 
 
 def test_dumps_of_all_jvms_by_hand() -> None:
@@ -172,7 +172,7 @@ HEADER = re.compile(r'^"(?P<name>.*?)"(?P<rest>.*)$')
 
 def read_by_blocks(text: str) -> tuple[int, tuple[Thread, ...]]:
     """When a dump of `jstack` was taken, and its threads that touch a Kafka client; read in another way."""
-    found = []
+    blocks = []
     for block in text.split("\n\n"):
         lines = block.strip("\n").split("\n")
         header = HEADER.match(lines[0])
@@ -183,9 +183,9 @@ def read_by_blocks(text: str) -> tuple[int, tuple[Thread, ...]]:
         cpu = re.search(r"cpu=([\d.]+)ms", header["rest"])
         thread = Thread(header["name"], state, frames, float(cpu.group(1)) if cpu else None)
         if thread.name == "DestroyJavaVM" or any("kafka" in part.lower() for part in (thread.name, *frames)):
-            found.append(thread)
+            blocks.append(thread)
     taken = datetime.strptime(text.split("\n", 1)[0], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-    return round(1000 * taken.timestamp()), tuple(found)
+    return round(1000 * taken.timestamp()), tuple(blocks)
 
 
 def test_real_dumps_are_read_as_one_reads_them_by_blocks() -> None:
@@ -199,22 +199,22 @@ def test_real_dumps_are_read_as_one_reads_them_by_blocks() -> None:
 
 def test_several_dumps_in_one_text_keep_their_distance() -> None:
     text = "started\n" + JVM_21 + "other\n" + JVM_8.replace("18:40:45", "18:40:55")
-    found = dumps(text, 5_000, None)
-    assert [d.ts_ms for d in found] == [5_000, 15_000]
-    assert [len(d.threads) for d in found] == [2, 3]
+    parsed = dumps(text, 5_000, None)
+    assert [d.ts_ms for d in parsed] == [5_000, 15_000]
+    assert [len(d.threads) for d in parsed] == [2, 3]
 
 
 def event(text: str, file: str, offset: int, ts_ms: int = TAKEN) -> LogEvent:
-    place = {"file": file, "offset": str(offset)}
-    return LogEvent(ts_ms, DUMP_LINE, text, captures=place, source=Source("client-logs", 0, offset))
+    position = {"file": file, "offset": str(offset)}
+    return LogEvent(ts_ms, DUMP_LINE, text, captures=position, source=Source("client-logs", 0, offset))
 
 
 def lines_of(text: str, file: str, base: int = 0) -> list[LogEvent]:
-    found, at = [], base
+    events, at = [], base
     for line in text.split("\n"):
-        found.append(event(line, file, at, TAKEN + 1_000))
+        events.append(event(line, file, at, TAKEN + 1_000))
         at += len(line) + 1
-    return found
+    return events
 
 
 @pytest.mark.parametrize("text", [JVM_8, JVM_11, JVM_21])
@@ -223,10 +223,10 @@ def test_lines_of_a_dump_are_put_together_again(text: str) -> None:
     lines = [line for line in lines_of(text, "/dump", 100) if line.text.strip()] + other
     twice = [*lines, *lines[:5]]
     random.Random(1).shuffle(twice)
-    found = {d.threads[0].name: d for d in rejoin(twice)}
+    rejoined = {d.threads[0].name: d for d in rejoin(twice)}
     expected = EXPECTED[text]
-    assert set(found) == {expected[0][0], "http-2"}
-    joined = found[expected[0][0]]
+    assert set(rejoined) == {expected[0][0], "http-2"}
+    joined = rejoined[expected[0][0]]
     assert as_tuples(joined.threads) == expected
     assert joined.ts_ms == TAKEN + 1_000
     assert joined.source is not None and joined.source.topic == "client-logs"
@@ -235,8 +235,8 @@ def test_lines_of_a_dump_are_put_together_again(text: str) -> None:
 def test_frames_far_from_a_thread_are_not_its_own() -> None:
     dump = lines_of(JVM_21.split("JNI")[0], "/log")
     frame = "\tat org.apache.kafka.clients.NetworkClient.poll(N.java:1)"
-    found = rejoin([*dump, event(frame, "/log", 90_000), event(frame, "/another", 90_000)])
-    assert [as_tuples(d.threads) for d in found] == [EXPECTED[JVM_21]]
+    rejoined = rejoin([*dump, event(frame, "/log", 90_000), event(frame, "/another", 90_000)])
+    assert [as_tuples(d.threads) for d in rejoined] == [EXPECTED[JVM_21]]
 
 
 def test_a_storm_of_stack_traces_is_bounded_and_a_dump_is_not_thinned() -> None:

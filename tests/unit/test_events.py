@@ -22,31 +22,31 @@ from tests.support.recorded import RECORDINGS
 from tests.unit.test_dumps import EXPECTED, JVM_8, as_tuples
 from tests.unit.test_formats_logs import ARRIVED_MS, raw, sample
 
-Found = tuple[LogLine, LogEvent | ThreadDump]
+Evidence = tuple[LogLine, LogEvent | ThreadDump]
 
 
-def found_in(records: Sequence[RawRecord], signatures: Sequence[Signature] = SIGNATURES) -> list[Found]:
+def evidence_in(records: Sequence[RawRecord], signatures: Sequence[Signature] = SIGNATURES) -> list[Evidence]:
     """All that the records say, each with the line that says it."""
     worth = [r for r in records if signatures is not SIGNATURES or worth_decoding(bytes(r.value or b""))]
     return [
-        (line, thing)
+        (line, one)
         for record in worth
         for line in decode_logs(record, Settings(), ARRIVED_MS).lines
-        for things in events_and_dumps(line, record.source, signatures)
-        for thing in things
+        for evidence in events_and_dumps(line, record.source, signatures)
+        for one in evidence
     ]
 
 
 def events(records: Sequence[RawRecord], signatures: Sequence[Signature] = SIGNATURES) -> list[LogEvent]:
-    things = [thing for _, thing in found_in(records, signatures)]
-    found = [thing for thing in things if isinstance(thing, LogEvent)]
-    assert len(found) == len(things)
-    return found
+    evidence = [one for _, one in evidence_in(records, signatures)]
+    log_events = [one for one in evidence if isinstance(one, LogEvent)]
+    assert len(log_events) == len(evidence)
+    return log_events
 
 
-def topic(thing: LogEvent | ThreadDump) -> str:
-    assert thing.source is not None
-    return thing.source.topic
+def topic(evidence: LogEvent | ThreadDump) -> str:
+    assert evidence.source is not None
+    return evidence.source.topic
 
 
 def line(text: str, topic: str = "x", offset: int = 0) -> RawRecord:
@@ -59,7 +59,7 @@ LOG = "2026-11-20 20:00:00,000 {} [{}] {} - {}"
 def test_a_line_becomes_an_event_with_its_client_and_captures() -> None:
     text = "[Producer clientId=p] Bootstrap broker 10.0.0.1:9092 (id: -1 rack: null) disconnected"
     logged = LOG.format("WARN", "kafka-producer-network-thread | p", "org.apache.kafka.clients.NetworkClient", text)
-    [(read, event)] = found_in([line(logged)])
+    [(read, event)] = evidence_in([line(logged)])
     assert event == LogEvent(
         ts_ms=1795204800000,
         signature="bootstrap-disconnected",
@@ -75,8 +75,8 @@ def test_a_line_becomes_an_event_with_its_client_and_captures() -> None:
 
 
 def test_the_line_of_the_exception_is_the_evidence() -> None:
-    found = events(sample("filebeat_plain_multiline.json") + sample("filebeat_plain_split_lines.ndjson"))
-    of_signature = [e for e in found if e.signature == "buffer-exhausted"]
+    log_events = events(sample("filebeat_plain_multiline.json") + sample("filebeat_plain_split_lines.ndjson"))
+    of_signature = [e for e in log_events if e.signature == "buffer-exhausted"]
     assert [e.text[:79] for e in of_signature] == [
         "org.apache.kafka.clients.producer.BufferExhaustedException: Failed to allocate "
     ] * 2
@@ -95,8 +95,8 @@ def test_lines_without_a_signature_leave_nothing() -> None:
 
 
 def test_a_line_with_two_signatures_is_two_events() -> None:
-    found = events([line("Cluster ID: abc and Local: Queue full")])
-    assert sorted(e.signature for e in found) == ["cluster-known", "queue-full"]
+    log_events = events([line("Cluster ID: abc and Local: Queue full")])
+    assert sorted(e.signature for e in log_events) == ["cluster-known", "queue-full"]
 
 
 FAKES = (
@@ -116,12 +116,12 @@ def test_a_logger_may_be_shortened_but_not_another() -> None:
         "NetworkClient": {"of-package", "of-class", "optional"},
         "com.example.App": {"optional"},
     }
-    found = events([line(LOG.format("INFO", "main", logger, "boom all"), logger) for logger in loggers], FAKES)
+    log_events = events([line(LOG.format("INFO", "main", logger, "boom all"), logger) for logger in loggers], FAKES)
     by_logger: dict[str, set[str]] = {}
-    for event in found:
+    for event in log_events:
         by_logger.setdefault(topic(event), set()).add(event.signature)
     assert by_logger == loggers
-    assert {e.captures.get("what") for e in found if e.signature == "of-package"} == {"all"}
+    assert {e.captures.get("what") for e in log_events if e.signature == "of-package"} == {"all"}
 
 
 def test_who_is_spoken_of() -> None:
@@ -167,9 +167,9 @@ def test_a_whole_dump_is_one_dump() -> None:
         "host.name": "h",
         "service.node.name": "h:1",
     }
-    found = [thing for _, thing in found_in([raw("ecs", json.dumps(shipped).encode()), line(JVM_8, "text")])]
-    dumps = {topic(thing): thing for thing in found if isinstance(thing, ThreadDump)}
-    assert len(dumps) == len(found)
+    evidence = [one for _, one in evidence_in([raw("ecs", json.dumps(shipped).encode()), line(JVM_8, "text")])]
+    dumps = {topic(one): one for one in evidence if isinstance(one, ThreadDump)}
+    assert len(dumps) == len(evidence)
     assert [dumps["ecs"].ts_ms, dumps["text"].ts_ms] == [1795200046100, 1795200045000]
     assert as_tuples(dumps["ecs"].threads) == as_tuples(dumps["text"].threads) == EXPECTED[JVM_8]
 
@@ -186,10 +186,10 @@ def test_a_dump_sent_line_by_line_is_one_dump_again() -> None:
         records.append(raw("filebeat", json.dumps(envelope).encode(), number))
         records.append(line(text, "lines", number))
         at += len(text) + 1
-    found = events(records)
-    assert {e.signature for e in found} == {DUMP_LINE}
+    log_events = events(records)
+    assert {e.signature for e in log_events} == {DUMP_LINE}
     for sent in ("filebeat", "lines"):
-        joined = rejoin(e for e in found if topic(e) == sent)
+        joined = rejoin(e for e in log_events if topic(e) == sent)
         assert [as_tuples(d.threads) for d in joined] == [EXPECTED[JVM_8]]
 
 
@@ -200,14 +200,14 @@ def test_recorded_logs_give_the_events_that_a_search_of_their_text_finds() -> No
         for r in read([RECORDINGS / "evidence" / name])
         if r.file.endswith(".log.gz")
     ]
-    found = [e for _, e in found_in(records) if isinstance(e, LogEvent) and e.signature == "buffer-exhausted"]
+    exhausted = [e for _, e in evidence_in(records) if isinstance(e, LogEvent) and e.signature == "buffer-exhausted"]
     texts = [bytes(r.value or b"").decode() for r in records]
     searched = [
         text for text in texts if re.search("Failed to allocate (memory|[0-9]+ bytes) within the configured", text)
     ]
     times = [datetime.fromisoformat(f"{text[:23].replace(',', '.')}+00:00") for text in searched]
-    assert sorted(e.ts_ms for e in found) == sorted(round(1000 * at.timestamp()) for at in times)
-    assert len(found) > 1
+    assert sorted(e.ts_ms for e in exhausted) == sorted(round(1000 * at.timestamp()) for at in times)
+    assert len(exhausted) > 1
 
 
 def test_the_literals_survive_every_json_encoder() -> None:

@@ -10,7 +10,7 @@ from clienthealth.streaming.failures import explained
 
 
 @pytest.mark.parametrize(
-    ("told", "kind", "sentence"),
+    ("java_message", "kind", "sentence"),
     [
         ("x\nCaused by: java.io.IOException: No space left on device\n\tat a.b", ServiceError, "is full"),
         ("java.io.FileNotFoundException: /h/x (Read-only file system)", ServiceError, "cannot be written"),
@@ -49,14 +49,14 @@ from clienthealth.streaming.failures import explained
         ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.", StateError, "is damaged"),
     ],
 )
-def test_each_has_its_sentence(told: str, kind: type[Exception], sentence: str) -> None:
-    found = explained(told, Settings())
-    assert type(found) is kind
-    assert sentence in str(found)
-    assert "\n" not in str(found)
+def test_each_has_its_sentence(java_message: str, kind: type[Exception], sentence: str) -> None:
+    error = explained(java_message, Settings())
+    assert type(error) is kind
+    assert sentence in str(error)
+    assert "\n" not in str(error)
 
 
 def test_what_nobody_has_a_sentence_for_is_told_without_its_stack() -> None:
-    found = explained("first line\nsecond line\n\tat org.apache.spark.Somewhere(a.scala:1)", Settings())
-    assert type(found) is ServiceError
-    assert str(found) == "the streaming query failed: first line\nsecond line"
+    error = explained("first line\nsecond line\n\tat org.apache.spark.Somewhere(a.scala:1)", Settings())
+    assert type(error) is ServiceError
+    assert str(error) == "the streaming query failed: first line\nsecond line"

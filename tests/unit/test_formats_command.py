@@ -53,13 +53,13 @@ def test_files_of_a_folder_each_as_what_they_are(tmp_path: Path, capsys: pytest.
     (tmp_path / "packed.bin").write_bytes(gzip.compress((SAMPLES / names[0]).read_bytes()))
     (tmp_path / "framed.bin").write_bytes(b"\0\0\0\0\x07whatever")
     assert ran(tmp_path, "--json") == 1
-    told: dict[str, Any] = {}
+    by_source: dict[str, Any] = {}
     for line in capsys.readouterr().out.splitlines():
-        said = json.loads(line)
-        told[said.pop("source")] = said
+        document = json.loads(line)
+        by_source[document.pop("source")] = document
     nothing = {"readings": 0, "lines": 0, "events": 0, "dumps": 0, "clients": 0}
     pushed = {"otlp_metrics_protobuf": nothing | {"records": 1, "readings": 2, "clients": 2}}
-    assert told == {
+    assert by_source == {
         names[0]: {"records": 1, "rejected": 0, "formats": pushed, "rejects": []},
         "packed.bin": {"records": 1, "rejected": 0, "formats": pushed, "rejects": []},
         names[1]: {

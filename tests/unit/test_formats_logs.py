@@ -314,8 +314,8 @@ def raw(
     topic: str, value: bytes | None, offset: int = 0, key: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> RawRecord:
     """A record before it is decoded. `topic` names it in results."""
-    told = {name: text.encode() for name, text in (headers or {}).items()}
-    return RawRecord(value, Source(topic, 0, offset), ARRIVED_MS, key, told)
+    encoded = {name: text.encode() for name, text in (headers or {}).items()}
+    return RawRecord(value, Source(topic, 0, offset), ARRIVED_MS, key, encoded)
 
 
 def sample(name: str) -> list[RawRecord]:
@@ -329,24 +329,24 @@ def decode(record: RawRecord) -> Decoded:
     return decode_logs(record, Settings(), ARRIVED_MS)
 
 
-def as_row(found: Any) -> dict[str, Any]:
+def as_row(event: Any) -> dict[str, Any]:
     """A line's fields without what is null or empty."""
-    row = {name: value for name in found.__struct_fields__ if (value := getattr(found, name)) is not None}
+    row = {name: value for name in event.__struct_fields__ if (value := getattr(event, name)) is not None}
     client = as_row(row.pop("client")) if "client" in row else {}
     return {**row, **({"client": client} if client else {})}
 
 
 def rows(record: RawRecord) -> list[dict[str, Any]]:
     """What is read of a record: its lines, then why others cannot be used; of a line of nobody also what it says."""
-    found = decode(record)
-    named = {"format": found.format} if found.format else {}
-    if found.errors == ["missing-identity"]:
+    decoded = decode(record)
+    named = {"format": decoded.format} if decoded.format else {}
+    if decoded.errors == ["missing-identity"]:
         somebody = msgspec.structs.replace(record, headers={"service": b"somebody"})
         [said_all_the_same] = rows(somebody)
         return [{**{k: v for k, v in said_all_the_same.items() if k != "client"}, "error": "missing-identity"}]
     return [
-        *({**named, **as_row(line)} for line in found.lines),
-        *({**named, "error": error} for error in found.errors),
+        *({**named, **as_row(line)} for line in decoded.lines),
+        *({**named, "error": error} for error in decoded.errors),
     ]
 
 
@@ -572,8 +572,8 @@ LINES: dict[str, tuple[str, dict[str, Any]]] = {
 def test_layouts_of_text_and_json_by_hand(name: str) -> None:
     line, expected = LINES[name]
     arrived = 1795212000000
-    [found] = rows(raw(name, line.encode(), headers={"service": "s"}))
-    assert found == {"format": "plain_text", "ts_ms": arrived, "client": {"service": "s"}, **expected}
+    [row] = rows(raw(name, line.encode(), headers={"service": "s"}))
+    assert row == {"format": "plain_text", "ts_ms": arrived, "client": {"service": "s"}, **expected}
 
 
 REJECTED: dict[str, tuple[bytes | None, str]] = {
@@ -595,8 +595,8 @@ REJECTED: dict[str, tuple[bytes | None, str]] = {
 def test_what_cannot_be_read_is_rejected_with_its_reason() -> None:
     records = [raw(name, value, headers={"service": "s"}) for name, (value, _) in REJECTED.items()]
     records.append(raw("nobody", b"a line of nobody"))
-    found = {r.source.topic: [error.split(":")[0] for error in decode(r).errors] for r in records}
-    assert found == {**{name: [reason] for name, (_, reason) in REJECTED.items()}, "nobody": ["missing-identity"]}
+    reasons = {r.source.topic: [error.split(":")[0] for error in decode(r).errors] for r in records}
+    assert reasons == {**{name: [reason] for name, (_, reason) in REJECTED.items()}, "nobody": ["missing-identity"]}
 
 
 def test_key_and_headers_say_who_logs_where_the_line_does_not() -> None:
@@ -614,8 +614,8 @@ def test_one_bad_log_record_does_not_spoil_the_others() -> None:
     document = json.loads((SAMPLES / "otlp_json_logs_javaagent.json").read_text())
     document["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0] = 7
     document["resourceLogs"] += [None, {"scopeLogs": None}, {"scopeLogs": [{"logRecords": {}}, None]}]
-    found = rows(raw("x", json.dumps(document).encode(), headers={"service": "s"}))
-    assert sorted(r.get("error", "fine") for r in found) == ["fine", *["wrong-types"] * 5]
+    good = rows(raw("x", json.dumps(document).encode(), headers={"service": "s"}))
+    assert sorted(r.get("error", "fine") for r in good) == ["fine", *["wrong-types"] * 5]
 
 
 def test_every_format_is_asked_in_an_order_without_ties() -> None:
@@ -671,10 +671,10 @@ def test_no_input_raises_or_vanishes(seed: int) -> None:
     dice = random.Random(seed)
     for offset in range(400):
         record = raw("x", arbitrary_value(dice), offset, headers={"service": "s"})
-        found = decode(record)
-        assert found.lines or found.errors
-        assert not any("Error" in error for error in found.errors), found.errors
-        for line in found.lines:
+        decoded = decode(record)
+        assert decoded.lines or decoded.errors
+        assert not any("Error" in error for error in decoded.errors), decoded.errors
+        for line in decoded.lines:
             assert line.ts_ms is not None
             events_and_dumps(line, record.source)
 
@@ -708,8 +708,8 @@ def test_hostile_lines_are_read_in_no_time(name: str) -> None:
     for value in (HOSTILE[name], b"2026-11-20 20:00:00,000 " + HOSTILE[name]):
         record = raw("x", value, headers={"service": "s"})
         started = time.process_time()
-        found = decode(record)
-        assert found.lines or found.errors
-        for line in found.lines:
+        decoded = decode(record)
+        assert decoded.lines or decoded.errors
+        for line in decoded.lines:
             events_and_dumps(line, record.source)
         assert time.process_time() - started < 5.0

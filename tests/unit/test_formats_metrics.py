@@ -22,34 +22,34 @@ def decoded(raw: Raw, settings: Settings | None = None) -> Decoded:
     return decode_metrics(raw.record, settings or Settings(), ARRIVED_MS)
 
 
-def rows(found: Decoded) -> list[Row]:
+def rows(result: Decoded) -> list[Row]:
     """What came out of a record; unknown, false and empty left out."""
     return [
-        *({**told(snapshot), "format": found.format} for snapshot in found.snapshots),
-        *({"format": found.format, "error": error} for error in found.errors),
+        *({**non_empty(snapshot), "format": result.format} for snapshot in result.snapshots),
+        *({"format": result.format, "error": error} for error in result.errors),
     ]
 
 
-def told(snapshot: Snapshot) -> Row:
+def non_empty(snapshot: Snapshot) -> Row:
     """The snapshot without what is None, false or empty; values rounded to 6 digits."""
     row: Row = json.loads(msgspec.json.encode(snapshot))
     client = {name: value for name, value in row["client"].items() if value}
     topics = [_topic(topic) for topic in row["topics"]]
-    said = {name: value for name, value in row.items() if value} | {"client": client}
-    return said | {"metrics": _rounded(row["metrics"])} | ({"topics": topics} if topics else {})
+    fields = {name: value for name, value in row.items() if value} | {"client": client}
+    return fields | {"metrics": _rounded(row["metrics"])} | ({"topics": topics} if topics else {})
 
 
 def _topic(topic: Row) -> Row:
-    said = {name: value for name, value in topic.items() if value is not None}
-    return said | {"metrics": _rounded(topic["metrics"])}
+    fields = {name: value for name, value in topic.items() if value is not None}
+    return fields | {"metrics": _rounded(topic["metrics"])}
 
 
 def _rounded(metrics: Mapping[str, float]) -> dict[str, float]:
     return {name: round(value, 6) for name, value in metrics.items()}
 
 
-def _sorted(found: list[Row]) -> list[Row]:
-    return sorted(found, key=lambda row: json.dumps(row, sort_keys=True))
+def _sorted(listed: list[Row]) -> list[Row]:
+    return sorted(listed, key=lambda row: json.dumps(row, sort_keys=True))
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -67,9 +67,9 @@ def test_each_variant_says_what_a_person_reads_in_it(name: str) -> None:
 @pytest.mark.parametrize("name", REJECTED)
 def test_what_cannot_be_read_is_rejected_with_its_reason(name: str) -> None:
     value, reason = REJECTED[name]
-    found = decoded(record(name, value))
-    assert [error.split(":")[0] for error in found.errors] == [reason]
-    assert found.snapshots == []
+    result = decoded(record(name, value))
+    assert [error.split(":")[0] for error in result.errors] == [reason]
+    assert result.snapshots == []
 
 
 def test_a_setting_names_the_attribute_that_identifies_a_client() -> None:
@@ -159,8 +159,8 @@ def test_a_key_that_is_no_text_names_nobody() -> None:
     ],
 )
 def test_nothing_that_json_can_hold_raises(value: bytes) -> None:
-    found = decode_any(Raw("x", value, key=b"s|i|c").record, Settings(), ARRIVED_MS)
-    assert len(found.snapshots) + len(found.lines) + len(found.errors) == 1
+    result = decode_any(Raw("x", value, key=b"s|i|c").record, Settings(), ARRIVED_MS)
+    assert len(result.snapshots) + len(result.lines) + len(result.errors) == 1
 
 
 def test_half_a_surrogate_is_no_character() -> None:
@@ -201,8 +201,8 @@ def test_a_record_may_be_a_view_of_memory() -> None:
 
 def test_of_mixed_input_metrics_are_told_from_logs() -> None:
     def kind(value: bytes, **headers: str) -> tuple[str | None, int, int]:
-        found = decode_any(Raw("x", value, key=b"s|i|c", headers=headers).record, Settings(), ARRIVED_MS)
-        return found.format, len(found.snapshots), len(found.lines)
+        result = decode_any(Raw("x", value, key=b"s|i|c", headers=headers).record, Settings(), ARRIVED_MS)
+        return result.format, len(result.snapshots), len(result.lines)
 
     assert kind(canonical()) == ("canonical", 1, 0)
     assert kind(b"2026-11-20 18:40:31,204 ERROR [main] com.example.App - no") == ("plain_text", 0, 1)

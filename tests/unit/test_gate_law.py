@@ -38,11 +38,11 @@ def metrics_only(window: ClientWindow) -> ClientWindow:
 
 @cache
 def recorded(every_ms: int = 0) -> tuple[ClientWindow, ...]:
-    found = []
+    of_recordings = []
     for folder in folders():
         for client in clients(folder, every_ms):
-            found += [metrics_only(window) for window in client.windows]
-    return tuple(found)
+            of_recordings += [metrics_only(window) for window in client.windows]
+    return tuple(of_recordings)
 
 
 @cache
@@ -67,8 +67,8 @@ def assert_law(mode: LiveMode[Any], windows: Sequence[ClientWindow]) -> None:
         suspected, reasons = gate(mode, stacked(of_kind))
         for window, suspect, reason in zip(of_kind, suspected.tolist(), reasons, strict=True):
             if not suspect:
-                found = verdict(mode, window)
-                assert (found.status, found.reason) == ("unknown" if reason else "ok", reason or None), window
+                judged = verdict(mode, window)
+                assert (judged.status, judged.reason) == ("unknown" if reason else "ok", reason or None), window
 
 
 @every_live_mode
@@ -129,7 +129,7 @@ def test_a_window_is_seen_alike_alone_and_among_others(mode: LiveMode[Any]) -> N
         together = stacked(of_kind)
         suspected, reasons = gate(mode, together)
         alone = [gate(mode, Windows.of(window)) for window in of_kind]
-        assert suspected.tolist() == [bool(found[0]) for found, _ in alone]
+        assert suspected.tolist() == [bool(gated[0]) for gated, _ in alone]
         assert reasons == [reason for _, (reason,) in alone]
         chosen = np.arange(len(of_kind))[::-2]
         assert gate(mode, together.at(chosen))[0].tolist() == suspected[chosen].tolist()

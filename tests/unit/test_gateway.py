@@ -32,12 +32,12 @@ def answer(connection: socket.socket) -> None:
 def gateway() -> Iterator[Gateway]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=echo, args=(server,), daemon=True).start()
-        found = Gateway(free_port(), server.getsockname()[1]).open()
-        yield found
-        found.close()
+        opened = Gateway(free_port(), server.getsockname()[1]).open()
+        yield opened
+        opened.close()
 
 
-def said(connection: socket.socket, word: bytes) -> bytes:
+def logged(connection: socket.socket, word: bytes) -> bytes:
     connection.settimeout(2.0)
     connection.sendall(word)
     return connection.recv(1000)
@@ -48,14 +48,14 @@ def test_it_passes_both_ways_for_several(gateway: Gateway) -> None:
         socket.create_connection(("127.0.0.1", gateway.port)) as one,
         socket.create_connection(("127.0.0.1", gateway.port)) as other,
     ):
-        assert said(one, b"a") == b"a"
-        assert said(other, b"b") == b"b"
-        assert said(one, b"c") == b"c"
+        assert logged(one, b"a") == b"a"
+        assert logged(other, b"b") == b"b"
+        assert logged(one, b"c") == b"c"
 
 
 def test_shut_it_drops_and_refuses_and_opens_again(gateway: Gateway) -> None:
     with socket.create_connection(("127.0.0.1", gateway.port)) as one:
-        assert said(one, b"a") == b"a"
+        assert logged(one, b"a") == b"a"
         gateway.shut()
         one.settimeout(2.0)
         assert one.recv(1000) == b""
@@ -63,12 +63,12 @@ def test_shut_it_drops_and_refuses_and_opens_again(gateway: Gateway) -> None:
         socket.create_connection(("127.0.0.1", gateway.port))
     gateway.open()
     with socket.create_connection(("127.0.0.1", gateway.port)) as one:
-        assert said(one, b"a") == b"a"
+        assert logged(one, b"a") == b"a"
 
 
 def test_it_swallows_until_it_is_opened(gateway: Gateway) -> None:
     with socket.create_connection(("127.0.0.1", gateway.port)) as one:
-        assert said(one, b"a") == b"a"
+        assert logged(one, b"a") == b"a"
         gateway.swallow()
         time.sleep(0.5)
         one.settimeout(0.5)
@@ -82,12 +82,12 @@ def test_it_swallows_until_it_is_opened(gateway: Gateway) -> None:
 
 def test_it_holds_up_what_passes_both_ways(gateway: Gateway) -> None:
     with socket.create_connection(("127.0.0.1", gateway.port)) as one:
-        assert said(one, b"a") == b"a"
+        assert logged(one, b"a") == b"a"
         gateway.delay(0.3)
         began = time.monotonic()
-        assert said(one, b"b") == b"b"
+        assert logged(one, b"b") == b"b"
         assert time.monotonic() - began >= 0.6
         gateway.open()
         began = time.monotonic()
-        assert said(one, b"c") == b"c"
+        assert logged(one, b"c") == b"c"
         assert time.monotonic() - began < 0.6

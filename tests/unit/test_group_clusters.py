@@ -24,10 +24,10 @@ def settings(folder: Path, **clusters: str) -> Settings:
 
 def test_each_has_its_own_brokers_and_choice_of_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS", "home:9092")
-    found = exporter.clusters(
+    all_clusters = exporter.clusters(
         settings(tmp_path, eu='[kafka]\nbootstrap_servers = "eu:9092"\n[groups]\ninterval_seconds = 30.0\n')
     )
-    assert [(c.name, c.settings.kafka.bootstrap_servers, c.settings.groups.interval_seconds) for c in found] == [
+    assert [(c.name, c.settings.kafka.bootstrap_servers, c.settings.groups.interval_seconds) for c in all_clusters] == [
         ("default", "home:9092", 10.0),
         ("eu", "eu:9092", 30.0),
     ]

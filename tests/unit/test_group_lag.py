@@ -24,9 +24,9 @@ ORDERS = [TopicPartition("orders", number) for number in range(2)]
 
 
 def decoded(values: Iterable[object]) -> list[Snapshot]:
-    found = [decode_metrics(Raw("m", json.dumps(v).encode()).record, SETTINGS, 2 * NOON_MS) for v in values]
-    assert not any(one.errors for one in found)
-    return [snapshot for one in found for snapshot in one.snapshots]
+    results = [decode_metrics(Raw("m", json.dumps(v).encode()).record, SETTINGS, 2 * NOON_MS) for v in values]
+    assert not any(one.errors for one in results)
+    return [snapshot for one in results for snapshot in one.snapshots]
 
 
 def state_of(*snapshots: Snapshot) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def states(snapshots: Iterable[Snapshot]) -> dict[str, dict[str, Any]]:
 def published() -> list[Snapshot]:
     """Eight minutes of a group that reads one partition and has stopped reading the other after two."""
     exporter = Snapshots("default", SETTINGS.groups.service)
-    found: list[object] = []
+    statuses: list[object] = []
     for step in range(49):
         offsets = {
             ORDERS[0]: Offsets(100 * step, 100 * step + 5, 0),
@@ -52,20 +52,22 @@ def published() -> list[Snapshot]:
         }
         owner = Owner("web", "web-1", "/10.0.0.1")
         group = Group("billing", "Stable", 1, offsets, {ORDERS[0]: owner})
-        found += exporter.of(GroupsReading(NOON_MS + 10_000 * step, {group.name}, [group], {}, {}))
-    return decoded(found)
+        statuses += exporter.of(GroupsReading(NOON_MS + 10_000 * step, {group.name}, [group], {}, {}))
+    return decoded(statuses)
 
 
 def of_metricbeat() -> list[Snapshot]:
     """Four minutes of a group of two topics as Metricbeat tells it: a record for each partition, of one moment."""
     event = json.loads((SAMPLES / "metricbeat_kafka_consumergroup.json").read_bytes())
-    found = []
+    snapshots = []
     for step in range(25):
         at = datetime.fromtimestamp(NOON_MS / 1000 + 10 * step, UTC)
         for topic, lag in (("orders", 5), ("refunds", 40 * step)):
             group = {**event["kafka"]["consumergroup"], "topic": topic, "offset": 100 * step, "consumer_lag": lag}
-            found.append({**event, "@timestamp": at.isoformat(), "kafka": {**event["kafka"], "consumergroup": group}})
-    return decoded(found)
+            snapshots.append(
+                {**event, "@timestamp": at.isoformat(), "kafka": {**event["kafka"], "consumergroup": group}}
+            )
+    return decoded(snapshots)
 
 
 def test_records_of_one_partition_each_are_one_reading() -> None:
@@ -124,13 +126,13 @@ def test_a_group_in_many_batches_ends_as_in_one_and_has_a_row_for_every_minute()
 
 
 def test_only_formats_that_say_so_speak_of_groups() -> None:
-    found = set()
+    names = set()
     for path in sorted(SAMPLES.iterdir()):
         for raw in sample(path.name) if "log" not in path.name else ():
             one = decode_metrics(raw.record, SETTINGS, raw.record.ts_ms)
             if any(snapshot.client.kind == "group" for snapshot in one.snapshots):
-                found.add(one.format)
-    assert found == {"metricbeat_consumergroup"}
+                names.add(one.format)
+    assert names == {"metricbeat_consumergroup"}
 
 
 def group(
@@ -140,24 +142,24 @@ def group(
     owner = Member(member, f"{member}-1", "/10.0.0.1") if member else None
     topics = []
     for topic, committed, end in partitions:
-        known = {"committed-offset": committed, "end-offset": end, "start-offset": 0}
-        metrics = {key: float(value) for key, value in known.items() if value is not None}
+        offsets = {"committed-offset": committed, "end-offset": end, "start-offset": 0}
+        metrics = {key: float(value) for key, value in offsets.items() if value is not None}
         topics.append(TopicMetrics(topic, 0, None, owner, metrics))
     who = Identity("groups", None, "default", name, "group", group=name)
     return Snapshot(NOON_MS + int(1000 * second), who, {"members": 2.0}, topics)
 
 
 def test_groups_keep_their_own_partitions_names_and_members() -> None:
-    found = states([group("a", 0, [("orders", 5, 9)], "app"), group("b", 0, [("orders", 1, 2), ("audit", 7, 7)])])
-    assert sorted(found) == ["groups|default|a", "groups|default|b"]
-    (orders,) = found["groups|default|a"]["indicators"]["lag"]
+    by_group = states([group("a", 0, [("orders", 5, 9)], "app"), group("b", 0, [("orders", 1, 2), ("audit", 7, 7)])])
+    assert sorted(by_group) == ["groups|default|a", "groups|default|b"]
+    (orders,) = by_group["groups|default|a"]["indicators"]["lag"]
     assert (orders["topic"], orders["records"], orders["member"]["client_id"]) == ("orders", 4, "app")
-    assert [(p["topic"], p["records"], p["member"]) for p in found["groups|default|b"]["indicators"]["lag"]] == [
+    assert [(p["topic"], p["records"], p["member"]) for p in by_group["groups|default|b"]["indicators"]["lag"]] == [
         ("audit", 0, None),
         ("orders", 1, None),
     ]
-    assert found["groups|default|b"]["client"]["kind"] == "group"
-    assert found["groups|default|b"]["indicators"]["group"]["members"] == 2
+    assert by_group["groups|default|b"]["client"]["kind"] == "group"
+    assert by_group["groups|default|b"]["indicators"]["group"]["members"] == 2
 
 
 def test_readings_come_in_any_order_and_the_newest_counts() -> None:

@@ -49,10 +49,10 @@ class Cluster:
     def close(self) -> None:
         pass
 
-    def _fail(self, things: Iterable[object]) -> None:
-        for thing in things:
-            if thing in self.errors:
-                raise self.errors[thing]
+    def _fail(self, requests: Iterable[object]) -> None:
+        for request in requests:
+            if request in self.errors:
+                raise self.errors[request]
 
     def describe_cluster(self) -> dict[str, Any]:
         return {"brokers": [{"broker_id": 1}, {"broker_id": 2}]}
@@ -286,11 +286,11 @@ def test_a_snapshot_is_canonical() -> None:
 def read_at(cluster: Cluster, seconds: Sequence[float], **changed: Any) -> list[list[str]]:
     """Which groups are in the readings at these times (seconds after the first)."""
     now = 1000.0
-    groups, found = reader(cluster, lambda: now, **changed), []
+    groups, readings = reader(cluster, lambda: now, **changed), []
     for second in seconds:
         now = 1000.0 + second
-        found.append([group.name for group in groups.read().groups])
-    return found
+        readings.append([group.name for group in groups.read().groups])
+    return readings
 
 
 def test_a_group_that_nobody_is_in_and_that_stands_is_read_more_and_more_seldom() -> None:
@@ -350,10 +350,10 @@ def test_a_group_that_fails_is_asked_more_seldom_and_stays_among_the_failed() ->
 def test_an_offset_that_stands_keeps_the_time_of_its_commit_while_the_group_is_not_read() -> None:
     cluster = Cluster("1-a")
     now = 1000.0
-    groups, snapshots, found = reader(cluster, lambda: now), Snapshots("default", "consumer-groups"), []
+    groups, snapshots, times = reader(cluster, lambda: now), Snapshots("default", "consumer-groups"), []
     for step in range(70):
         now = 1000.0 + 10 * step
         cluster.committed["1-a"][ORDERS] = 40 if step == 0 else 50
-        found += [snap["topics"][0]["metrics"].get("commit-timestamp-ms") for snap in snapshots.of(groups.read())]
-    assert len(found) < 70
-    assert found == [None, *[1_010_000] * (len(found) - 1)]
+        times += [snap["topics"][0]["metrics"].get("commit-timestamp-ms") for snap in snapshots.of(groups.read())]
+    assert len(times) < 70
+    assert times == [None, *[1_010_000] * (len(times) - 1)]

@@ -12,8 +12,8 @@ START = 1_795_208_640
 
 def record(consumer: str, seconds: int, rebalances: int) -> str:
     """What an application of the example says."""
-    said = {"app": "orders", "pod": "p-1", "consumer": consumer, "at": START + seconds, "rebalances": rebalances}
-    return json.dumps(said)
+    document = {"app": "orders", "pod": "p-1", "consumer": consumer, "at": START + seconds, "rebalances": rebalances}
+    return json.dumps(document)
 
 
 def test_one_file_each(tmp_path: Path) -> None:
@@ -23,10 +23,10 @@ def test_one_file_each(tmp_path: Path) -> None:
     lines = [record("stormy", 10 * n, n) for n in range(6)] + [record("calm", 10 * n, 1) for n in range(6)]
     records = tmp_path / "metrics.jsonl"
     records.write_text("\n".join(lines) + "\n", "utf-8")
-    found = copy.run("diagnose", "--json", str(records))
-    assert found.returncode == 1, found.stderr
+    ended = copy.run("diagnose", "--json", str(records))
+    assert ended.returncode == 1, ended.stderr
     statuses = {}
-    for line in map(json.loads, found.stdout.splitlines()):
+    for line in map(json.loads, ended.stdout.splitlines()):
         (verdict,) = (v for v in line["verdicts"] if v["mode"] == "rebalance-storm")
         statuses[line["client"]["client_id"]] = verdict["status"]
         assert (line["client"]["service"], line["client"]["instance"]) == ("orders", "p-1")

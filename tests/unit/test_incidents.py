@@ -111,7 +111,7 @@ def test_an_incident_of_a_nameless_process_becomes_that_of_its_client() -> None:
 
 
 def test_read_back_after_a_restart_it_repeats_nothing() -> None:
-    known = OpenIncident(CLIENT, verdict("confirmed", 40_000), seen_ms=40_000)
-    book = Incidents([known])
+    stored = OpenIncident(CLIENT, verdict("confirmed", 40_000), seen_ms=40_000)
+    book = Incidents([stored])
     assert book.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000) == []
     assert [incident.client for incident in book.all] == [CLIENT]

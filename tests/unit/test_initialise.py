@@ -46,7 +46,7 @@ def test_a_login_without_its_parts_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "sentence"),
     [
         ([], "--bootstrap-servers is missing, and nobody is there to be asked"),
         (["--bootstrap-servers", "b:1", "--security-protocol", "SASL_SSL", "--username", "u"], "--password-file"),
@@ -62,7 +62,7 @@ def test_a_login_without_its_parts_is_told() -> None:
 )
 def test_what_is_wrong_is_told_and_nothing_is_written(
     arguments: list[str],
-    told: str,
+    sentence: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -71,7 +71,7 @@ def test_what_is_wrong_is_told_and_nothing_is_written(
     with pytest.raises(SystemExit) as ended:
         main(["init", "--out", str(tmp_path / "health.toml"), *arguments])
     assert ended.value.code == 2
-    assert told in capsys.readouterr().err
+    assert sentence in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

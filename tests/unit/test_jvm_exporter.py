@@ -351,11 +351,11 @@ def jvm(asked: Any) -> tuple[int, bytes]:
     answers: list[dict[str, Any]] = []
     for request in asked["body"]:
         domain = request["mbean"].partition(":")[0]
-        found = {name: value for name, value in JAVA.items() if name.startswith(f"{domain}:")}
-        if request["mbean"] in found:
-            answers.append({"request": request, "status": 200, "value": found[request["mbean"]]})
-        elif found:
-            answers.append({"request": request, "status": 200, "value": found})
+        of_domain = {name: value for name, value in JAVA.items() if name.startswith(f"{domain}:")}
+        if request["mbean"] in of_domain:
+            answers.append({"request": request, "status": 200, "value": of_domain[request["mbean"]]})
+        elif of_domain:
+            answers.append({"request": request, "status": 200, "value": of_domain})
         else:
             answers.append({"request": request, "status": 404, "error": "no MBean"})
     return 200, json.dumps(answers).encode()
@@ -373,9 +373,9 @@ class Delivered(Publisher):
 
 def test_one_request_reads_all_mbeans() -> None:
     with agent(jvm) as url:
-        found = Jolokia(url, 2.0).read({"kafka.producer:*": (), "kafka.common:*": (), RUNTIME: ("Name",)})
-    assert found[RUNTIME]["Name"] == "31337@web-7"
-    assert len(found) == 9
+        mbeans = Jolokia(url, 2.0).read({"kafka.producer:*": (), "kafka.common:*": (), RUNTIME: ("Name",)})
+    assert mbeans[RUNTIME]["Name"] == "31337@web-7"
+    assert len(mbeans) == 9
 
 
 def test_user_and_password_are_sent() -> None:

@@ -21,7 +21,7 @@ EVERY_SECONDS = 300
 TOTALS = ("select.total", "io.time.ns.total", "io.wait.time.ns.total", "record.send.total", "record.error.total")
 
 
-def push(number: int, said: Mapping[str, float]) -> list[Snapshot]:
+def push(number: int, values: Mapping[str, float]) -> list[Snapshot]:
     """The n-th push, decoded."""
     data = MetricsData()
     resource = data.resource_metrics.add()
@@ -29,7 +29,7 @@ def push(number: int, said: Mapping[str, float]) -> list[Snapshot]:
         resource.resource.attributes.add(key=key).value.string_value = text
     end = (START + 1000 * EVERY_SECONDS * number) * 1_000_000
     metrics = resource.scope_metrics.add().metrics
-    for name, value in said.items():
+    for name, value in values.items():
         metric = metrics.add(name=f"org.apache.kafka.producer.{name}")
         points = metric.sum.data_points if name in TOTALS else metric.gauge.data_points
         if name in TOTALS:
@@ -37,9 +37,9 @@ def push(number: int, said: Mapping[str, float]) -> list[Snapshot]:
         start = end - EVERY_SECONDS * 1_000_000_000 if name in TOTALS else 0
         points.add(start_time_unix_nano=start, time_unix_nano=end, as_double=value)
     packed = zstandard.ZstdCompressor().compress(data.SerializeToString())
-    found = decode_metrics(Raw("client-metrics", packed).record, Settings(), end // 1_000_000)
-    assert found.errors == []
-    return found.snapshots
+    decoded = decode_metrics(Raw("client-metrics", packed).record, Settings(), end // 1_000_000)
+    assert decoded.errors == []
+    return decoded.snapshots
 
 
 WELL = {
@@ -68,14 +68,14 @@ STUCK = WELL | {
 
 def test_pushes_every_five_minutes_give_verdicts() -> None:
     monitor = Stepped()
-    said = []
+    statuses = []
     for number in range(12):
         (snapshot,) = push(number, STUCK if number >= 5 else WELL)
         assert (snapshot.interval_ms, snapshot.delta) == (1000 * EVERY_SECONDS, True)
         monitor.batch([snapshot], number * EVERY_SECONDS + 1.0)
         ((_, record),) = monitor.records.items()
         verdicts = {verdict["mode"]: verdict["status"] for verdict in record["verdicts"]}
-        said.append(verdicts["producer-callback-deadlock"])
+        statuses.append(verdicts["producer-callback-deadlock"])
     assert record["client"]["client_id"] == "p"
     assert record["window_end"] - record["window_start"] == 4_000 * EVERY_SECONDS
-    assert said == ["unknown"] * 2 + ["ok"] * 4 + ["suspected"] * 6
+    assert statuses == ["unknown"] * 2 + ["ok"] * 4 + ["suspected"] * 6

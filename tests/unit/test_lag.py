@@ -36,13 +36,13 @@ def reading(second: float, *partitions: dict[str, Any], members: float | None = 
 
 
 def at(partition: int, committed: int | None, end: int | None, topic: str = "orders", **more: Any) -> dict[str, Any]:
-    known = {"start_offset": 0, "commit_timestamp_ms": None, "member": None}
+    defaults = {"start_offset": 0, "commit_timestamp_ms": None, "member": None}
     return {
         "topic": topic,
         "partition": partition,
         "committed_offset": committed,
         "end_offset": end,
-        **known,
+        **defaults,
         **more,
     }
 
@@ -206,14 +206,14 @@ def test_a_group_is_as_bad_as_its_worst_partition() -> None:
         reading(10.0 * i, at(0, 10 * i, 10 * i + 3), at(1, 10 * min(i, 3), 10 * i), at(2, 7, 7), members=2.0)
         for i in range(13)
     ]
-    found = lag_of(GROUP, readings, LIMITS)
-    assert [(p["partition"], p["records"], p["state"]) for p in found["lag"]] == [
+    lag = lag_of(GROUP, readings, LIMITS)
+    assert [(p["partition"], p["records"], p["state"]) for p in lag["lag"]] == [
         (0, 3, "OK"),
         (1, 90, "STOP"),
         (2, 0, "IDLE"),
     ]
     # Offset 30 of partition 1 was its end at second 30; it is second 120.
-    assert found["group"] == {
+    assert lag["group"] == {
         "status": "STOP",
         "max_lag": 90,
         "max_lag_seconds": 90.0,
@@ -242,22 +242,20 @@ def test_a_group_without_offsets_is_unknown() -> None:
 
 def test_offsets_that_arrive_as_floating_point_numbers_leave_as_whole_ones() -> None:
     topic = at(0, 5.0, 9.0, start_offset=1.0)  # type: ignore[arg-type]
-    found = json.loads(json.dumps(lag_of(GROUP, [reading(0, topic)], LIMITS)))
-    assert {
-        key: repr(found["lag"][0][key]) for key in ("records", "committed_offset", "end_offset", "start_offset")
-    } == {
+    lag = json.loads(json.dumps(lag_of(GROUP, [reading(0, topic)], LIMITS)))
+    assert {key: repr(lag["lag"][0][key]) for key in ("records", "committed_offset", "end_offset", "start_offset")} == {
         "records": "4",
         "committed_offset": "5",
         "end_offset": "9",
         "start_offset": "1",
     }
-    assert repr(found["group"]["sum_lag"]) == "4"
+    assert repr(lag["group"]["sum_lag"]) == "4"
 
 
 def test_members_are_named() -> None:
     member = {"client_id": "c-1", "consumer_id": "c-1-uuid", "host": "/10.0.0.1"}
-    found = lag_of(GROUP, [reading(0, at(0, 1, 1, member=member))], LIMITS)
-    assert found["lag"][0]["member"] == member
+    lag = lag_of(GROUP, [reading(0, at(0, 1, 1, member=member))], LIMITS)
+    assert lag["lag"][0]["member"] == member
 
 
 def test_the_stop_of_a_quiet_partition_goes_by_the_groups_gap() -> None:
@@ -312,10 +310,10 @@ def test_any_history_gives_a_finite_lag_or_an_absence(steps: list[Observation], 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 50), min_size=3, max_size=90))
-def test_a_flat_end_never_looks_stopped(steps: list[int]) -> None:
+def test_a_flat_end_never_looks_stopped(commits: list[int]) -> None:
     committed = 0
     history: list[Observation] = []
-    for position, progress in enumerate(steps):
+    for position, progress in enumerate(commits):
         committed = min(5000, committed + progress)
         history.append((position * 30_000, committed, 5000, 0, None))
     assert partition_lag(history, LIMITS).state == "IDLE"

@@ -73,13 +73,13 @@ def test_times_of_offsets_as_kafka_lag_exporter_reads_them(case: dict[str, Any])
         if time == "lag is zero":
             assert seconds_behind(history, int(offset), 10**6, 600) == (0.0, "exact")
         else:
-            found = produced_at(history, int(offset))
-            assert found is not None
-            assert math.isclose(found[0], time, rel_tol=1e-6)
+            produced = produced_at(history, int(offset))
+            assert produced is not None
+            assert math.isclose(produced[0], time, rel_tol=1e-6)
 
 
 @pytest.mark.parametrize("case", VECTORS["interpolation_datadog"]["cases"])
 def test_times_of_offsets_as_datadog_reads_them(case: dict[str, Any]) -> None:
     history = [Point(int(offset), time) for offset, time in sorted(case["table"].items(), key=lambda p: int(p[0]))]
-    found = produced_at(history, case["offset"])
-    assert (found and found[0]) == case["time"]
+    produced = produced_at(history, case["offset"])
+    assert (produced and produced[0]) == case["time"]

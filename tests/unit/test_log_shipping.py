@@ -16,13 +16,13 @@ STORM = "2026-11-20 21:21:44,790 INFO  [events-worker] kafka.client.ClientUtils$
 
 def drained(file: LogFile) -> list[LogEvent]:
     """All events until nothing came three times."""
-    found: list[LogEvent] = []
-    quiet = 0
-    while quiet < 3:
+    events: list[LogEvent] = []
+    empty_reads = 0
+    while empty_reads < 3:
         new = list(file.events())
-        found += new
-        quiet = 0 if new or file.behind else quiet + 1
-    return found
+        events += new
+        empty_reads = 0 if new or file.behind else empty_reads + 1
+    return events
 
 
 def test_an_exception_belongs_to_the_line_above_it(tmp_path: Path) -> None:

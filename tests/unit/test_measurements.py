@@ -11,8 +11,8 @@ from tests.support.health_records import record
 
 
 def shown(kind: str, **indicators: Any) -> dict[str, Measurement]:
-    found = decode(json.dumps(record(kind=kind, indicators=indicators)).encode())
-    return {measurement.name: measurement for measurement in measurements(found)}
+    decoded = decode(json.dumps(record(kind=kind, indicators=indicators)).encode())
+    return {measurement.name: measurement for measurement in measurements(decoded)}
 
 
 def test_what_is_not_known_is_not_zero() -> None:

@@ -90,9 +90,9 @@ def jmxtrans(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, 
     for group, name, value, topic in samples(kind, reading):
         if topic and topic.partition is None:
             continue  # Which of several names is the topic's, a keyspace does not tell.
-        place = f".{topic.topic}.{topic.partition}" if topic else ""
+        suffix = f".{topic.topic}.{topic.partition}" if topic else ""
         yield {
-            "keyspace": f"servers.web-1_7.kafka_{kind}.{client_id}{place}.{group}.{name}",
+            "keyspace": f"servers.web-1_7.kafka_{kind}.{client_id}{suffix}.{group}.{name}",
             "value": str(value),
             "timestamp": reading.ts_ms // 1000,
             "tags": {"app": "jmxtrans"},
@@ -114,13 +114,13 @@ def clients() -> dict[tuple[str, str], Recorded]:
         raw = Raw("m", json.dumps(value).encode(), n).record
         pack(decode_metrics(raw, Settings(), ARRIVED_MS), raw.source, packer)
     bucket = bucket_of(packer, Settings())
-    found = [Recorded(bucket, number) for number in range(len(bucket.state.whos))]
-    return {(one.client.service, one.client.client_id): one for one in found}
+    recorded = [Recorded(bucket, number) for number in range(len(bucket.state.whos))]
+    return {(one.client.service, one.client.client_id): one for one in recorded}
 
 
 def window(client: Recorded) -> ClientWindow:
-    (found,) = (window for window in client.windows if window.start_ms == T0)
-    return found
+    (first,) = (window for window in client.windows if window.start_ms == T0)
+    return first
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -138,22 +138,22 @@ def test_its_measurements_and_verdicts_are_those_of_whole_readings(
         joined, whole = window(clients[style, client_id]), window(clients["canonical", client_id])
         measured = [client_indicators(Windows.of(one), LagSettings()) for one in (joined, whole)]
         assert measured[0] == measured[1]
-        assert told(judge_windows([joined], {})) == told(judge_windows([whole], {}))
+        assert judged_by_style(judge_windows([joined], {})) == judged_by_style(judge_windows([whole], {}))
     deadlock = judge_windows([window(clients[style, "orders"])], {})
     assert next(v.status for v in deadlock if v.mode == "producer-callback-deadlock") == "confirmed"
 
 
-def told(verdicts: list[Verdict]) -> list[object]:
+def judged_by_style(verdicts: list[Verdict]) -> list[object]:
     return [(v.mode, v.status, v.since_ms, v.detail) for v in verdicts]
 
 
 def test_its_departure_is_judged_by_all_that_it_said_last(clients: dict[tuple[str, str], Recorded]) -> None:
-    found = {
+    verdicts = {
         style: [(v.status, v.detail) for v in judge_windows([clients[style, "orders"].departure], {}, absence=True)]
         for style in STYLES
     }
-    assert found["adapter"] == found["jmxtrans"] == found["canonical"]
-    ((status, detail),) = found["canonical"]
+    assert verdicts["adapter"] == verdicts["jmxtrans"] == verdicts["canonical"]
+    ((status, detail),) = verdicts["canonical"]
     assert (status, detail["cause"], detail["lost_bytes"]) == (
         "suspected",
         "exit-without-close",

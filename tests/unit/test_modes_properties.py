@@ -24,9 +24,9 @@ def test_a_verdict_is_consistent(mode: Mode, seed: int) -> None:
     verdict = mode.judge(window, mode.thresholds)
     assert verdict.mode == mode.id
     assert (verdict.status == "unknown") == (verdict.reason is not None)
-    found = verdict.status in ("suspected", "confirmed")
-    assert found == (verdict.since_ms is not None)
-    assert bool(verdict.evidence) == found or verdict.status == "unknown"  # what points to it and proves nothing
+    unhealthy = verdict.status in ("suspected", "confirmed")
+    assert unhealthy == (verdict.since_ms is not None)
+    assert bool(verdict.evidence) == unhealthy or verdict.status == "unknown"  # what points to it and proves nothing
     assert {evidence.kind for evidence in verdict.evidence} <= set(mode.evidence)
     assert all(evidence.text and "\n" not in evidence.text for evidence in verdict.evidence)
     assert json.loads(json.dumps(verdict_json(verdict), allow_nan=False))

@@ -43,9 +43,9 @@ def decoded(value: bytes) -> Decoded:
 
 def push(layout: int, numbers: int) -> MetricsData:
     """A push; `layout` decides which metrics it has and of what, `numbers` what they say."""
-    laid, said = random.Random(layout), random.Random(numbers)
+    laid, numbers_dice = random.Random(layout), random.Random(numbers)
     data = MetricsData()
-    at, since = AT_NS + said.randrange(60) * 10**9, AT_NS - said.randrange(1, 60) * 10**9
+    at, since = AT_NS + numbers_dice.randrange(60) * 10**9, AT_NS - numbers_dice.randrange(1, 60) * 10**9
     for n in range(laid.randrange(1, 3)):
         resource = data.resource_metrics.add()
         for name, value in (("client_id", f"c-{layout}-{n}"), ("service.name", "s"), ("service.instance.id", "i")):
@@ -53,22 +53,22 @@ def push(layout: int, numbers: int) -> MetricsData:
         for _ in range(laid.randrange(1, 3)):
             metrics = resource.scope_metrics.add().metrics
             for _ in range(laid.randrange(1, 8)):
-                add(metrics, laid, said, at, since)
+                add(metrics, laid, numbers_dice, at, since)
     return data
 
 
-def add(metrics: Any, laid: random.Random, said: random.Random, at: int, since: int) -> None:
+def add(metrics: Any, laid: random.Random, dice: random.Random, at: int, since: int) -> None:
     kind = laid.choice(("total", "delta", "gauge", "other", "histogram"))
     if kind == "other":
-        metrics.add(name="jvm.memory.used").gauge.data_points.add(as_int=said.getrandbits(60), time_unix_nano=at)
+        metrics.add(name="jvm.memory.used").gauge.data_points.add(as_int=dice.getrandbits(60), time_unix_nano=at)
         return
     if kind == "histogram":
         named = metrics.add(name=laid.choice(("kafkaesque.latency", "org.apache.kafka.producer.latency")))
         if laid.random() < 0.5:
-            named.exponential_histogram.data_points.add(count=said.getrandbits(20), scale=2, sum=said.random())
+            named.exponential_histogram.data_points.add(count=dice.getrandbits(20), scale=2, sum=dice.random())
             return
-        point = named.histogram.data_points.add(count=said.getrandbits(20))
-        point.bucket_counts.extend(said.getrandbits(20) for _ in range(4))
+        point = named.histogram.data_points.add(count=dice.getrandbits(20))
+        point.bucket_counts.extend(dice.getrandbits(20) for _ in range(4))
         return
     metric: Metric = metrics.add(name="org.apache.kafka." + laid.choice(GAUGES if kind == "gauge" else TOTALS))
     if kind != "gauge":
@@ -85,23 +85,23 @@ def add(metrics: Any, laid: random.Random, said: random.Random, at: int, since: 
         if laid.random() < 0.1:
             number.flags = 1
         if laid.random() < 0.3:
-            number.as_int = said.randrange(-1, 10**9)
+            number.as_int = dice.randrange(-1, 10**9)
         else:
-            number.as_double = said.choice((*ODD, said.random() * 1e6))
+            number.as_double = dice.choice((*ODD, dice.random() * 1e6))
 
 
-def in_order(found: Decoded) -> Any:
-    return sorted(msgspec.json.encode(snapshot, order="sorted") for snapshot in found.snapshots)
+def in_order(decoded: Decoded) -> Any:
+    return sorted(msgspec.json.encode(snapshot, order="sorted") for snapshot in decoded.snapshots)
 
 
 @pytest.mark.parametrize("layout", range(60))
 def test_what_is_remembered_says_what_the_same_push_says_as_json(layout: int) -> None:
     for numbers in range(4):
         data = push(layout, numbers)
-        found = decoded(data.SerializeToString())
+        result = decoded(data.SerializeToString())
         as_json = decoded(without_flagged(data).encode())
-        assert in_order(found) == in_order(as_json)
-        assert len(found.errors) == len(as_json.errors)
+        assert in_order(result) == in_order(as_json)
+        assert len(result.errors) == len(as_json.errors)
 
 
 def without_flagged(data: MetricsData) -> str:
@@ -145,9 +145,9 @@ def test_fields_in_another_order_are_read() -> None:
     point = usual[usual.index(start) : usual.index(start) + 27]
     for n, parts in enumerate(((end, start, value), (value, start, end), (start, value, end))):
         for _ in range(2):
-            found = decoded(usual.replace(point, b"".join(parts)))
-            assert [snapshot.metrics for snapshot in found.snapshots] == [{"select-total": 5.0}], n
-            assert found.snapshots[0].ts_ms == AT_NS // 1_000_000
+            result = decoded(usual.replace(point, b"".join(parts)))
+            assert [snapshot.metrics for snapshot in result.snapshots] == [{"select-total": 5.0}], n
+            assert result.snapshots[0].ts_ms == AT_NS // 1_000_000
 
 
 def test_the_same_bytes_mean_another_client_where_the_settings_say_so() -> None:
@@ -167,9 +167,9 @@ def test_a_broken_scope_is_counted_and_the_rest_is_read() -> None:
     data = MetricsData.FromString(one({"as_double": 7.0}))
     whole = data.resource_metrics[0].SerializeToString()
     broken = whole + b"\x12\x0bkafka.\xff\xff\xff\xff\xff"
-    found = decoded(b"\x0a" + bytes((len(broken),)) + broken)
-    assert [snapshot.metrics for snapshot in found.snapshots] == [{"select-total": 7.0}]
-    assert found.errors == ["wrong-types"]
+    result = decoded(b"\x0a" + bytes((len(broken),)) + broken)
+    assert [snapshot.metrics for snapshot in result.snapshots] == [{"select-total": 7.0}]
+    assert result.errors == ["wrong-types"]
 
 
 def test_what_is_remembered_is_bounded(shapes: Shapes, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,10 +39,10 @@ def metrics(value: bytes, settings: Settings | None = None) -> Decoded:
     return decode_metrics(Raw("t", value).record, settings or Settings(), ARRIVED_MS)
 
 
-def is_the_reading(found: Decoded) -> bool:
+def is_the_reading(decoded: Decoded) -> bool:
     """Says it what READING says?"""
-    assert found.errors == []
-    (snapshot,) = found.snapshots
+    assert decoded.errors == []
+    (snapshot,) = decoded.snapshots
     who = snapshot.client
     return (
         snapshot.ts_ms == AT
@@ -121,8 +121,8 @@ def test_otlp_as_protobuf_in_a_frame_is_read(registry: Registry) -> None:
     (whole,) = sample("otlp_proto_metrics_kip714_java.bin")
     assert whole.value is not None
     for path in (b"\x00", b"\x02\x00", b"\x04\x02\x00"):
-        found = metrics(b"\0\0\0\0\x08" + path + whole.value, registry.settings)
-        assert found == metrics(whole.value)
+        decoded = metrics(b"\0\0\0\0\x08" + path + whole.value, registry.settings)
+        assert decoded == metrics(whole.value)
 
 
 def test_a_registry_that_is_away_or_refuses_fails_what_is_read_instead_of_losing_it(
@@ -152,8 +152,8 @@ def test_a_registry_that_wants_to_know_its_readers_is_shown_their_certificate(tm
     made = Registry({"/schemas/ids/7": {"schema": json.dumps(AVRO)}})
     with fake_registry.serving(made, tls=tls):
         trusting = replace(made.settings.registry, ca_file=str(cert))
-        known = replace(trusting, cert_file=str(cert), key_file=str(key))
-        assert is_the_reading(metrics(framed(7), replace(made.settings, registry=known)))
+        with_certificate = replace(trusting, cert_file=str(cert), key_file=str(key))
+        assert is_the_reading(metrics(framed(7), replace(made.settings, registry=with_certificate)))
         for stranger in (made.settings.registry, trusting):
             with pytest.raises(ServiceError, match="does not answer"):
                 metrics(framed(7), replace(made.settings, registry=stranger))
@@ -190,8 +190,8 @@ def test_an_envelope_is_what_is_in_it(envelope: Mapping[str, Any]) -> None:
 
 def test_a_log_line_in_an_envelope_is_a_log_line() -> None:
     value = json.dumps({"schema": {"type": "string", "optional": False}, "payload": LINE}).encode()
-    found = decode_logs(Raw("t", value, headers={"service": "s"}).record, Settings(), ARRIVED_MS)
-    assert [line.message for line in found.lines] == ["[Producer clientId=p] Failed to allocate memory"]
+    decoded = decode_logs(Raw("t", value, headers={"service": "s"}).record, Settings(), ARRIVED_MS)
+    assert [line.message for line in decoded.lines] == ["[Producer clientId=p] Failed to allocate memory"]
 
 
 def test_a_deleted_row_is_empty() -> None:

@@ -69,8 +69,8 @@ class Query:
             batch = [(part, offset) for part, end in pending.end.items() for offset in range(pending.begin[part], end)]
             if self.deadly & set(batch):
                 raise DiedError
-            told = guard.writes(pending.batch)
-            self.rejected += [told] if told else []
+            writes = guard.writes(pending.batch)
+            self.rejected += [writes] if writes else []
             self.read_records += batch
             self.committed = pending.batch
             if guard.committed(1) and guard.limit > MOST:
@@ -136,16 +136,16 @@ def test_what_ends_even_where_nothing_is_read_is_no_records_fault() -> None:
     def broken() -> None:
         raise DiedError
 
-    told = ""
+    message = ""
     for _ in range(40):
         try:
             query.process(broken)
         except DiedError:
             continue
         except ServiceError as error:
-            told = str(error)
+            message = str(error)
             break
-    assert "no record is to blame" in told
+    assert "no record is to blame" in message
     query.run()
     assert len(query.read_records) == 40
     assert query.rejected == []
@@ -189,7 +189,7 @@ def test_faults_of_the_surroundings_are_not_taken_for_those_of_records(why: str,
 
 def test_narrowing_ends_with_one_record() -> None:
     sizes: dict[Part, int] = {(0, "t", n): 100_000 for n in range(12)}
-    steps = 0
+    rounds = 0
     while sum(sizes.values()) > 1:
-        sizes, steps = narrowed(sizes, random.Random(steps)), steps + 1
-    assert steps <= 10
+        sizes, rounds = narrowed(sizes, random.Random(rounds)), rounds + 1
+    assert rounds <= 10

@@ -31,8 +31,8 @@ def served(*records: dict[str, Any], trouble: str | None = None, **options: Any)
     """The lines of a scrape, without comments."""
     settings = replace(Settings(), prometheus=replace(PrometheusSettings(), **options))
     states = States(settings, clock=lambda: NOW)
-    for found in records:
-        states.put(*wire(found))
+    for one in records:
+        states.put(*wire(one))
     return lines(Exporter(settings, states, lambda: trouble, clock=lambda: NOW).metrics().text)
 
 
@@ -71,8 +71,8 @@ def test_deadlocked_producer_exactly() -> None:
 
 
 def test_group_has_the_names_and_labels_of_kafka_lag_exporter() -> None:
-    found = [line for line in served(group(partitions=1)) if line.startswith(("kafka_consumergroup", "kafka_part"))]
-    assert found == [
+    lines = [line for line in served(group(partitions=1)) if line.startswith(("kafka_consumergroup", "kafka_part"))]
+    assert lines == [
         f'kafka_consumergroup_group_lag{{{GROUP},topic="orders",partition="0",{MEMBER}}} 120',
         f'kafka_consumergroup_group_lag_seconds{{{GROUP},topic="orders",partition="0",{MEMBER}}} 4.2',
         f'kafka_consumergroup_group_offset{{{GROUP},topic="orders",partition="0",{MEMBER}}} 880',
@@ -87,17 +87,17 @@ def test_group_has_the_names_and_labels_of_kafka_lag_exporter() -> None:
 
 
 def test_a_topic_of_two_groups_has_its_offsets_once() -> None:
-    found = served(group("a"), group("b"))
-    assert len(found) == len(set(found))
-    assert sum(line.startswith("kafka_partition_latest_offset") for line in found) == 2
+    lines = served(group("a"), group("b"))
+    assert len(lines) == len(set(lines))
+    assert sum(line.startswith("kafka_partition_latest_offset") for line in lines) == 2
 
 
 def test_one_group_under_two_services_is_one_group() -> None:
     older = group(end_ms=NOW_MS - 10_000)
     older["client"]["service"] = "orders-api"
     older["indicators"]["group"]["sum_lag"] = 999
-    found = [line for line in served(older, group()) if line.startswith("kafka_consumergroup_group_sum_lag")]
-    assert found == [f"kafka_consumergroup_group_sum_lag{{{GROUP}}} 240"]
+    lines = [line for line in served(older, group()) if line.startswith("kafka_consumergroup_group_sum_lag")]
+    assert lines == [f"kafka_consumergroup_group_sum_lag{{{GROUP}}} 240"]
 
 
 def consumer(group_name: str | None) -> dict[str, Any]:
@@ -128,10 +128,10 @@ HOSTILE = 'a"b\\c\nkafka_client_up 5 \x00 \ud800 é'
 
 
 def test_hostile_names_stay_inside_their_label() -> None:
-    found = record(service=HOSTILE)
+    hostile = record(service=HOSTILE)
     settings = Settings()
     states = States(settings, clock=lambda: NOW)
-    states.put(b"k", json.dumps(found).encode(), NOW_MS)
+    states.put(b"k", json.dumps(hostile).encode(), NOW_MS)
     text = Exporter(settings, states, lambda: None).metrics().text.encode("utf-8", "replace").decode()
     (sample,) = [s for f in text_string_to_metric_families(text) for s in f.samples if s.name == "kafka_client_up"]
     assert sample.labels["service"] == HOSTILE.replace("\ud800", "?")
@@ -142,12 +142,12 @@ def test_what_is_no_number_has_no_line(value: object) -> None:
     odd = healthy(indicators={"buffer_used_ratio": {"last": value}, "buffer": value, "io_thread_busy_ratio": value})
     lag = group(partitions=1)
     lag["indicators"]["lag"][0] |= {"records": value, "seconds": value, "committed_offset": value}
-    found = [
+    lines = [
         line
         for line in served(odd, lag)
         if re.match(r"kafka_client_producer|kafka_\w+_(lag|offset|lag_seconds){.*member", line)
     ]
-    assert found == []
+    assert lines == []
 
 
 def test_no_metric_for_what_is_unknown() -> None:
@@ -166,8 +166,8 @@ def test_no_metric_for_what_is_unknown() -> None:
 def test_cap_leaves_out_the_healthy_and_counts_them() -> None:
     settings = replace(Settings(), prometheus=replace(PrometheusSettings(), max_series_per_metric=1))
     states = States(settings, clock=lambda: NOW)
-    for found in (healthy(1), healthy(2), deadlock()):
-        states.put(*wire(found))
+    for one in (healthy(1), healthy(2), deadlock()):
+        states.put(*wire(one))
     exporter = Exporter(settings, states, lambda: None)
     scraped = lines(exporter.metrics().text)
     (up,) = (line for line in scraped if line.startswith("kafka_client_up{"))
@@ -211,8 +211,8 @@ def test_promtool_finds_nothing_to_complain_of() -> None:
     states = States(settings, clock=lambda: NOW)
     states.put(b"x", b"{", NOW_MS)
     queue = {"queues": [{"topic": "t", "used_ratio": 0.5}], "poll_idle_ratio": 0.1, "last_poll_age_seconds": 2}
-    for found in (deadlock(), healthy(), group(), record(kind="consumer", instance="i", indicators=queue)):
-        states.put(*wire(found))
+    for one in (deadlock(), healthy(), group(), record(kind="consumer", instance="i", indicators=queue)):
+        states.put(*wire(one))
     text = Exporter(settings, states, lambda: None).metrics().text
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")

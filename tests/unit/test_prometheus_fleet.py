@@ -21,14 +21,14 @@ def served(*records: dict[str, Any], cluster: str = "", **options: Any) -> list[
     """The lines of a scrape, without comments and without those of the exporter itself."""
     settings = Settings(monitor=MonitorSettings(cluster=cluster), prometheus=PrometheusSettings(port=0, **options))
     states = States(settings, clock=lambda: NOW)
-    for found in records:
-        states.put(*wire(found))
+    for one in records:
+        states.put(*wire(one))
     text = Exporter(settings, states, lambda: None, clock=lambda: NOW).metrics().text
     return [line for line in text.splitlines() if not line.startswith(("#", "kafka_client_health"))]
 
 
-def of(name: str, found: list[str]) -> list[str]:
-    return [line.removeprefix(name) for line in found if line.startswith((f"{name}{{", f"{name} "))]
+def of(name: str, lines: list[str]) -> list[str]:
+    return [line.removeprefix(name) for line in lines if line.startswith((f"{name}{{", f"{name} "))]
 
 
 def consumer(**more: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def consumer(**more: Any) -> dict[str, Any]:
 
 
 def test_sums_of_a_service() -> None:
-    found = served(
+    lines = served(
         deadlock(service="a"),
         healthy(1, service="a"),
         healthy(2, service="a"),
@@ -48,7 +48,7 @@ def test_sums_of_a_service() -> None:
         record(verdict("producer-not-closed", "unknown", reason="x"), service="b", worst="unknown"),
         group(),
     )
-    assert of("kafka_client_service_clients", found) == [
+    assert of("kafka_client_service_clients", lines) == [
         '{service="a",status="ok"} 2',
         '{service="a",status="unknown"} 0',
         '{service="a",status="suspected"} 1',
@@ -60,15 +60,15 @@ def test_sums_of_a_service() -> None:
         '{service="b",status="confirmed"} 0',
         '{service="b",status="gone"} 0',
     ]
-    assert of("kafka_client_service_failure_mode_clients", found) == [
+    assert of("kafka_client_service_failure_mode_clients", lines) == [
         '{service="a",mode="producer-callback-deadlock",status="confirmed"} 1',
         '{service="a",mode="producer-not-closed",status="confirmed"} 1',
         '{service="a",mode="producer-not-closed",status="suspected"} 1',
         '{service="b",mode="producer-not-closed",status="unknown"} 1',
     ]
     # Of callbacks the average counts, and that of the deadlocked one is unknown.
-    assert of("kafka_client_service_producer_callback_seconds_max", found) == ['{service="a"} 0.00013']
-    assert of("kafka_client_service_producer_buffer_used_ratio_max", found) == ['{service="a"} 1']
+    assert of("kafka_client_service_producer_callback_seconds_max", lines) == ['{service="a"} 0.00013']
+    assert of("kafka_client_service_producer_buffer_used_ratio_max", lines) == ['{service="a"} 1']
 
 
 def test_a_client_of_which_nothing_is_heard_is_unknown_in_the_sums() -> None:
@@ -87,7 +87,7 @@ def test_in_a_large_fleet_only_clients_that_matter_have_series_of_their_own() ->
     skewed = healthy(5, client_id="skewed", indicators={"clock": {"skew_seconds": 90.0}})
     at_risk = group("at-risk", partitions=1)
     at_risk["indicators"]["lag"][0]["retention_used_ratio"] = 0.9
-    found = served(
+    lines = served(
         *(healthy(number) for number in range(3)),
         healthy(3, client_id="vip-1"),
         deadlock(),
@@ -99,15 +99,15 @@ def test_in_a_large_fleet_only_clients_that_matter_have_series_of_their_own() ->
         client_series="unhealthy",
         named_clients=("billing/vip-*",),
     )
-    shown = {line.split('client_id="')[1].split('"')[0] for line in of("kafka_client_up", found)}
+    shown = {line.split('client_id="')[1].split('"')[0] for line in of("kafka_client_up", lines)}
     assert shown == {"vip-1", "order-producer", "filling", "skewed", "stuck", "at-risk"}
-    assert {line.split('group="')[1].split('"')[0] for line in of("kafka_consumergroup_group_lag", found)} == {
+    assert {line.split('group="')[1].split('"')[0] for line in of("kafka_consumergroup_group_lag", lines)} == {
         "stuck",
         "at-risk",
     }
-    assert len(of("kafka_consumergroup_group_sum_lag", found)) == 3, "the totals of every group stay"
-    assert len(of("kafka_partition_latest_offset", found)) == 1
-    assert '{service="billing",status="ok"} 6' in of("kafka_client_service_clients", found)
+    assert len(of("kafka_consumergroup_group_sum_lag", lines)) == 3, "the totals of every group stay"
+    assert len(of("kafka_partition_latest_offset", lines)) == 1
+    assert '{service="billing",status="ok"} 6' in of("kafka_client_service_clients", lines)
 
 
 def test_labels_of_the_installation_come_first_everywhere() -> None:

@@ -50,22 +50,22 @@ def connected(server: Server) -> socket.socket:
     return socket.create_connection((str(host), port), timeout=10)
 
 
-def said(connection: socket.socket) -> bytes:
+def received(connection: socket.socket) -> bytes:
     """All that the server sends until it ends the connection."""
-    found = b""
+    data = b""
     try:
         while piece := connection.recv(65_536):
-            found += piece
+            data += piece
     except ConnectionResetError:
         pass
-    return found
+    return data
 
 
 def exchange(server: Server, request: bytes) -> bytes:
     with connected(server) as connection:
         connection.sendall(request)
         connection.shutdown(socket.SHUT_WR)
-        return said(connection)
+        return received(connection)
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_malformed_requests_are_refused_in_a_word(
     request_: bytes, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serving(answer) as server:
-        found = exchange(server, request_)
-        assert re.match(rb"HTTP/1\.1 %d " % status, found), found[:200]
-        assert b"Traceback" not in found and b"Content-Security-Policy" in found
+        response = exchange(server, request_)
+        assert re.match(rb"HTTP/1\.1 %d " % status, response), response[:200]
+        assert b"Traceback" not in response and b"Content-Security-Policy" in response
         assert exchange(server, b"GET /again HTTP/1.0\r\n\r\n").endswith(b"you asked for /again")
     assert caplog.text == ""
 
@@ -148,10 +148,10 @@ def test_slow_readers_are_sent_from_one_copy_and_others_told_to_come_again() -> 
 
 
 def memory() -> int:
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    if found is None:
+    match = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    if match is None:
         pytest.skip("this system does not say how much memory a process has")
-    return int(found[1]) * 1024
+    return int(match[1]) * 1024
 
 
 def test_a_request_that_dribbles_in_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_a_crowd_of_idle_connections_leaves_no_thread_behind(monkeypatch: pytest
             stack.enter_context(connected(server))
         until(lambda: len(server._deadlines) == 4)
         with connected(server) as one_more:
-            assert said(one_more).startswith(b"HTTP/1.1 503 ")
+            assert received(one_more).startswith(b"HTTP/1.1 503 ")
 
 
 @pytest.mark.parametrize("encoding", ["identity", "gzip", "gzip;q=0", "br, gzip;q=0.5"])
@@ -202,11 +202,11 @@ def test_every_body_is_the_same_packed_or_not(encoding: str) -> None:
 
 
 def unchunked(body: bytes) -> bytes:
-    found = b""
+    data = b""
     while body:
         size, _, body = body.partition(b"\r\n")
-        found, body = found + body[: int(size, 16)], body[int(size, 16) + 2 :]
-    return found
+        data, body = data + body[: int(size, 16)], body[int(size, 16) + 2 :]
+    return data
 
 
 def test_head_of_a_stream_has_no_body() -> None:
@@ -218,9 +218,9 @@ def test_the_list_of_clients_is_json_whatever_numbers_a_record_has() -> None:
     states = States(Settings(), clock=lambda: NOW_MS / 1000)
     states.put(*wire(record(indicators={"io_thread_busy_ratio": float("nan")})))
     states.put(*wire(healthy()))
-    found = Exporter(Settings(), states, lambda: None)(Request("/clients.json", {})).body
-    assert not isinstance(found, str | Page)
-    clients = json.loads(b"".join(found), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    body = Exporter(Settings(), states, lambda: None)(Request("/clients.json", {})).body
+    assert not isinstance(body, str | Page)
+    clients = json.loads(b"".join(body), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     assert [one["client"]["client_id"] for one in clients] == ["invoices", "order-producer"]
 
 

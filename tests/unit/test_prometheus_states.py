@@ -25,8 +25,8 @@ class Clock:
         return self.now
 
 
-def put(states: States, found: dict[str, Any], at_ms: int | None = None) -> None:
-    name, value, written = wire(found)
+def put(states: States, document: dict[str, Any], at_ms: int | None = None) -> None:
+    name, value, written = wire(document)
     states.put(name, value, written if at_ms is None else at_ms)
 
 
@@ -163,7 +163,7 @@ def test_returned_client_is_no_longer_gone(states: States) -> None:
 
 
 def test_worst_first(states: States) -> None:
-    for found in (
+    for one in (
         healthy(1),
         group("idle", status="IDLE"),
         group("stuck", status="STALL"),
@@ -173,7 +173,7 @@ def test_worst_first(states: States) -> None:
         record(client_id="suspect", worst="suspected"),
         deadlock(),
     ):
-        put(states, found)
+        put(states, one)
     order = [state.key.rsplit("|", 1)[1] for state in states.live()]
     assert order == ["order-producer", "suspect", "stopped", "stuck", "new", "blind", "invoices", "idle"]
 
@@ -220,19 +220,19 @@ def test_a_newer_schema_is_counted_and_said_once_a_minute(
 
 
 def test_fields_of_a_later_version_are_no_error(states: States) -> None:
-    found = record(more=1)
-    found["client"]["colour"] = "blue"
-    put(states, found)
+    later = record(more=1)
+    later["client"]["colour"] = "blue"
+    put(states, later)
     assert states.decode_errors == 0 and len(states.live()) == 1
 
 
 def test_the_list_is_made_anew_only_when_something_changed(states: States, clock: Clock) -> None:
     put(states, record())
-    found = states.live()
+    listed = states.live()
     clock.now += 10
-    assert states.live() is found
+    assert states.live() is listed
     put(states, healthy())
-    assert states.live() is not found
+    assert states.live() is not listed
 
 
 def test_newest_is_the_youngest_moment_spoken_of(states: States) -> None:

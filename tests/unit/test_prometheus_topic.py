@@ -70,9 +70,9 @@ class Consumer:
     def poll(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[Record]]:
         if self.broker.polls:
             self.broker.polls.pop(0)()
-        found = {p: self.broker.partitions[p.partition][at : at + 2] for p, at in self.at.items()}
-        self.at = {p: at + len(found[p]) for p, at in self.at.items()}
-        return found
+        records = {p: self.broker.partitions[p.partition][at : at + 2] for p, at in self.at.items()}
+        self.at = {p: at + len(records[p]) for p, at in self.at.items()}
+        return records
 
     def close(self) -> None:
         return None
@@ -183,9 +183,9 @@ def test_a_codec_that_is_missing_is_told_with_its_remedy(monkeypatch: pytest.Mon
 
     reading.broker.polls = [packed]
     reading.run()
-    (said,) = reading.states
-    assert said is not None and said.startswith("client-health cannot be unpacked: ") and "lz4" in said
-    assert "is lost" not in said and "pip install 'kafka-client-health[exporters]'" in said
+    (sentence,) = reading.states
+    assert sentence is not None and sentence.startswith("client-health cannot be unpacked: ") and "lz4" in sentence
+    assert "is lost" not in sentence and "pip install 'kafka-client-health[exporters]'" in sentence
 
 
 def test_a_defect_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:

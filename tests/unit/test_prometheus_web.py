@@ -32,8 +32,8 @@ LOCAL = PrometheusSettings(port=0)
 def serving(settings: PrometheusSettings = LOCAL, trouble: str | None = None) -> Iterator[Server]:
     chosen = Settings()
     states = States(chosen, clock=lambda: NOW_MS / 1000)
-    for found in (deadlock(), *(healthy(number) for number in range(40))):
-        states.put(*wire(found))
+    for one in (deadlock(), *(healthy(number) for number in range(40))):
+        states.put(*wire(one))
     with running(settings, Exporter(chosen, states, lambda: trouble)) as server:
         yield server
 
@@ -76,8 +76,8 @@ def get(url: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, s
 )
 def test_pages(path: str, status: int, content_type: str, part: bytes) -> None:
     with serving() as server:
-        found, headers, body = get(server.url + path)
-    assert (found, headers["Content-Type"], part in body) == (status, content_type, True)
+        code, headers, body = get(server.url + path)
+    assert (code, headers["Content-Type"], part in body) == (status, content_type, True)
     assert headers["Content-Security-Policy"].startswith("default-src 'none'")
     assert headers["X-Content-Type-Options"] == "nosniff"
 

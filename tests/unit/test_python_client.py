@@ -90,11 +90,11 @@ def test_durations_by_hand() -> None:
         durations.add(0.001)
     durations.add(0.5)
     durations.add(2.0)
-    found = durations.drain()
-    assert found is not None
-    assert (found.number, found.max) == (100, 2.0)
-    assert found.avg == pytest.approx((0.098 + 2.5) / 100)
-    assert 0.5 <= found.p99 <= 0.5 * 2**0.25
+    summary = durations.drain()
+    assert summary is not None
+    assert (summary.number, summary.max) == (100, 2.0)
+    assert summary.avg == pytest.approx((0.098 + 2.5) / 100)
+    assert 0.5 <= summary.p99 <= 0.5 * 2**0.25
     assert durations.drain() is None
 
 
@@ -102,9 +102,9 @@ def test_durations_at_their_limits() -> None:
     durations = Durations()
     for seconds in (-1.0, 0.0, 1e-9, 1e9):
         durations.add(seconds)
-    found = durations.drain()
-    assert found is not None
-    assert (found.number, found.max) == (4, 1e9)
+    summary = durations.drain()
+    assert summary is not None
+    assert (summary.number, summary.max) == (4, 1e9)
 
 
 # Producers
@@ -166,10 +166,10 @@ def test_every_record_is_counted_and_one_a_millisecond_timed() -> None:
         producer.acknowledge(2 * position)
         clock.now += 0.002
         producer.acknowledge(2 * position + 1)
-    found = probe.metrics()
-    assert found["record-ack-total"] == 8
+    metrics = probe.metrics()
+    assert metrics["record-ack-total"] == 8
     # The second of each pair, which came at the same time, would have shown 4 ms.
-    assert found["ack-latency-max"] == pytest.approx(2.0)
+    assert metrics["ack-latency-max"] == pytest.approx(2.0)
 
 
 def test_callbacks_are_timed_and_behave_as_before() -> None:
@@ -191,24 +191,24 @@ def test_callbacks_are_timed_and_behave_as_before() -> None:
     producer.acknowledge(0)
     assert seen == [("first", 17), ("last", 17)]
     assert future.get(timeout=0).offset == 17
-    found = probe.metrics()
-    assert found["callback-time-avg"] == pytest.approx(500 / 3)
-    assert found["callback-time-max"] == pytest.approx(200.0)
-    assert found["callback-time-p99"] == pytest.approx(200.0)
+    metrics = probe.metrics()
+    assert metrics["callback-time-avg"] == pytest.approx(500 / 3)
+    assert metrics["callback-time-max"] == pytest.approx(200.0)
+    assert metrics["callback-time-p99"] == pytest.approx(200.0)
     assert "callback-time-avg" not in probe.metrics()
 
 
 def test_a_callback_that_does_not_return_shows() -> None:
     producer, probe, clock = watched_producer()
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
 
     def stuck(_metadata: object) -> None:
         clock.now += 30
-        found.update(probe.metrics())
+        metrics.update(probe.metrics())
 
     producer.send("orders", b"x").add_callback(stuck)
     producer.acknowledge(0)
-    assert found["callback-time-max"] == pytest.approx(30_000.0)
+    assert metrics["callback-time-max"] == pytest.approx(30_000.0)
 
 
 def test_a_callback_that_comes_late_runs_at_once_and_is_no_time_of_the_producers() -> None:
@@ -285,9 +285,9 @@ def test_a_poll_under_way_counts() -> None:
     assert "last-poll-seconds-ago" not in probe.metrics()
     probe.polling()
     clock.now += 8
-    found = probe.metrics()
-    assert found["poll-idle-ratio-avg"] == pytest.approx(1.0)
-    assert found["last-poll-seconds-ago"] == 0.0
+    metrics = probe.metrics()
+    assert metrics["poll-idle-ratio-avg"] == pytest.approx(1.0)
+    assert metrics["last-poll-seconds-ago"] == 0.0
 
 
 # The reporter

@@ -21,7 +21,7 @@ def test_the_recorded_deadlock_is_diagnosed_in_80_columns(
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 1
-    said = capsys.readouterr().out
-    assert "CONFIRMED  order-producer" in said
-    assert "Confirmed   producer-callback-deadlock" in said
-    assert max(map(len, said.splitlines())) <= 80
+    output = capsys.readouterr().out
+    assert "CONFIRMED  order-producer" in output
+    assert "Confirmed   producer-callback-deadlock" in output
+    assert max(map(len, output.splitlines())) <= 80

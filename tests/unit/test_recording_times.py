@@ -80,6 +80,6 @@ def test_a_record_without_a_time_stays_as_it_is(value: bytes) -> None:
 def test_the_time_of_each_sample_is_found(name: str) -> None:
     for record in sample(name):
         assert record.value is not None
-        found = time_of(record.value)
-        assert found is not None and abs(found - AT) <= 1000
-        assert time_of(moved(record.value, DAY_MS)) == found + DAY_MS
+        own_time = time_of(record.value)
+        assert own_time is not None and abs(own_time - AT) <= 1000
+        assert time_of(moved(record.value, DAY_MS)) == own_time + DAY_MS

@@ -74,16 +74,16 @@ def test_a_line_of_metrics_becomes_a_snapshot_per_client() -> None:
             },
         }
     ).encode()
-    (found,) = (json.loads(value) for value in readings(line, Process("shop", "h", "h:1")))
-    assert found["ts"] == 1795208530689
-    assert found["client"]["version"] == "3.0.1"
-    assert (found["client"]["kind"], found["client"]["client_id"], found["client"]["service"]) == (
+    (snapshot,) = (json.loads(value) for value in readings(line, Process("shop", "h", "h:1")))
+    assert snapshot["ts"] == 1795208530689
+    assert snapshot["client"]["version"] == "3.0.1"
+    assert (snapshot["client"]["kind"], snapshot["client"]["client_id"], snapshot["client"]["service"]) == (
         "producer",
         "p",
         "shop",
     )
-    assert found["metrics"] == {"io-time-ns-total": 7.0}
-    assert found["topics"] == [
+    assert snapshot["metrics"] == {"io-time-ns-total": 7.0}
+    assert snapshot["topics"] == [
         {"topic": "a.b", "partition": None, "thread": None, "metrics": {"record-send-total": 3.0}}
     ]
 
@@ -91,9 +91,9 @@ def test_a_line_of_metrics_becomes_a_snapshot_per_client() -> None:
 def test_an_old_mbean_becomes_a_snapshot_and_a_broken_line_stays_what_it_is() -> None:
     key = "kafka.consumer:clientId=g,name=FetchQueueSize,threadId=0,topic=a,type=ZookeeperConsumerConnector/Value"
     line = json.dumps({"ts": 1795208530689, "client_id": "g", "metrics": {key: 2}}).encode()
-    (found,) = (json.loads(value) for value in readings(line, Process("shop", "h", "h:1")))
-    assert found["client"]["kind"] == "legacy-consumer"
-    assert found["topics"] == [{"topic": "a", "partition": None, "thread": "0", "metrics": {"queue-chunks": 2.0}}]
+    (snapshot,) = (json.loads(value) for value in readings(line, Process("shop", "h", "h:1")))
+    assert snapshot["client"]["kind"] == "legacy-consumer"
+    assert snapshot["topics"] == [{"topic": "a", "partition": None, "thread": "0", "metrics": {"queue-chunks": 2.0}}]
     assert readings(b'{"ts": 1', Process("shop", "h", "h:1")) == [b'{"ts": 1']
 
 

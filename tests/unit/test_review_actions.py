@@ -53,8 +53,8 @@ state = "dropped"
 def test_overdue_first_by_the_end_of_the_review(tmp_path: Path) -> None:
     file = tmp_path / "actions.toml"
     file.write_text(FILE)
-    found = [(a.title, a.overdue_days) for a in carried_over(file, MONDAY_AFTER, MONDAY)]
-    assert found == [
+    actions = [(a.title, a.overdue_days) for a in carried_over(file, MONDAY_AFTER, MONDAY)]
+    assert actions == [
         ("long overdue", 30),
         ("due on Sunday", 1),
         ("due on Monday", 0),

@@ -79,9 +79,9 @@ def settings(post: Post, **changes: object) -> ReviewSettings:
 
 
 def test_the_mail_says_the_headline_and_carries_the_files(post: Post, tmp_path: Path) -> None:
-    found = review()
-    files = write(found, tmp_path)
-    send(settings(post), found, files)
+    reviewed = review()
+    files = write(reviewed, tmp_path)
+    send(settings(post), reviewed, files)
     (raw,) = post.mails
     mail = email.message_from_bytes(raw, policy=email.policy.default)
     assert mail["Subject"] == "Kafka clients: reliability review 2026-W46"
@@ -104,25 +104,25 @@ def test_the_mail_says_the_headline_and_carries_the_files(post: Post, tmp_path: 
 )
 def test_a_server_that_refuses(post: Post, tmp_path: Path, refuse: dict[str, str], says: str) -> None:
     post.refuse = refuse
-    found = review()
+    reviewed = review()
     with pytest.raises(ServiceError) as caught:
-        send(settings(post), found, write(found, tmp_path))
+        send(settings(post), reviewed, write(reviewed, tmp_path))
     assert says in str(caught.value)
     assert str(caught.value).startswith(f"mail server 127.0.0.1:{post.server_address[1]}")
 
 
 def test_no_server(post: Post, tmp_path: Path) -> None:
-    found, chosen = review(), settings(post)
+    reviewed, chosen = review(), settings(post)
     post.shutdown()
     post.server_close()
     with pytest.raises(ServiceError, match="could not be sent"):
-        send(chosen, found, write(found, tmp_path))
+        send(chosen, reviewed, write(reviewed, tmp_path))
 
 
 def test_a_server_without_tls_gets_nothing_where_tls_is_wanted(post: Post, tmp_path: Path) -> None:
-    found = review()
+    reviewed = review()
     with pytest.raises(ServiceError, match="STARTTLS"):
-        send(settings(post, smtp_tls="starttls"), found, write(found, tmp_path))
+        send(settings(post, smtp_tls="starttls"), reviewed, write(reviewed, tmp_path))
     assert post.mails == []
 
 

@@ -130,35 +130,35 @@ def test_percentile_is_the_lowest_class_that_covers_the_share() -> None:
 
 def test_buffers_that_fill_by_five_points_a_week_are_full_after_two_more() -> None:
     rows = [{"service": "a", "period": n, "per_mille": 750 + 50 * n, "count": 10} for n in range(4)]
-    (found,) = buffers(rows, 4)
-    assert found.p95 == (0.75, 0.8, 0.85, 0.9)
-    assert found.slope == pytest.approx(0.05)
-    assert found.periods_left == pytest.approx(2.0)
+    (capacity,) = buffers(rows, 4)
+    assert capacity.p95 == (0.75, 0.8, 0.85, 0.9)
+    assert capacity.slope == pytest.approx(0.05)
+    assert capacity.periods_left == pytest.approx(2.0)
 
 
 def test_two_weeks_have_no_slope_and_a_falling_one_no_end() -> None:
     young = [{"service": "a", "period": n, "per_mille": 100 * n, "count": 1} for n in (2, 3)]
     assert [(c.slope, c.periods_left) for c in buffers(young, 4)] == [(None, None)]
     falling = [{"service": "a", "period": n, "per_mille": 900 - 100 * n, "count": 1} for n in range(4)]
-    (found,) = buffers(falling, 4)
-    assert found.slope == pytest.approx(-0.1)
-    assert found.periods_left is None
+    (capacity,) = buffers(falling, 4)
+    assert capacity.slope == pytest.approx(-0.1)
+    assert capacity.periods_left is None
 
 
 def test_a_full_buffer_has_a_class_of_its_own() -> None:
     rows = [{"period": 3, "per_mille": p, "count": 1, "service": "a"} for p in (0, 99, 100, 999, 1000)]
-    found = buffer_distribution(rows, 3)
-    assert found.classes[-1] == "full"
-    assert found.now == (2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1)
+    distribution = buffer_distribution(rows, 3)
+    assert distribution.classes[-1] == "full"
+    assert distribution.now == (2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1)
 
 
 def test_gaps_are_what_nobody_watched() -> None:
     start = 1_794_182_400  # Monday 2026-11-09 00:00
     hour = Period(utc(start), utc(start + 3600))
     minutes = [start + 60 * n for n in range(60) if n not in (0, 1, 30, 59)]
-    found = gaps(hour, minutes)
-    assert [(g.start.minute, g.minutes) for g in found] == [(0, 2), (30, 1), (59, 1)]
-    assert gap_minutes(found, utc(start + 60), utc(start + 1860)) == 2
+    unwatched = gaps(hour, minutes)
+    assert [(g.start.minute, g.minutes) for g in unwatched] == [(0, 2), (30, 1), (59, 1)]
+    assert gap_minutes(unwatched, utc(start + 60), utc(start + 1860)) == 2
     assert gaps(hour, []) == [Gap(hour.start, hour.end)]
 
 

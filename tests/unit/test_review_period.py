@@ -32,9 +32,9 @@ def utc(text: str) -> datetime:
     ],
 )  # fmt: skip
 def test_periods(begin: str | None, end: str | None, week: str | None, start: str, stop: str, label: str) -> None:
-    found = period(begin, end, week, SATURDAY)
-    assert found == Period(utc(start), utc(stop))
-    assert found.label == label
+    reviewed = period(begin, end, week, SATURDAY)
+    assert reviewed == Period(utc(start), utc(stop))
+    assert reviewed.label == label
 
 
 @pytest.mark.parametrize("now", ["2026-11-16T00:00", "2026-11-22T23:59"])

@@ -34,8 +34,8 @@ FINE, ILL = Minutes(ok=10_080), Minutes(ok=9_980, suspected=20, confirmed=80)
 HOSTILE = "<script>alert(1)</script> [x](javascript:alert(1)) | `rm` \n# not a heading"
 
 
-def sentences(found: object) -> list[str]:
-    return [s.replace(NB, " ") for s in found.headline]  # type: ignore[attr-defined]
+def sentences(value: object) -> list[str]:
+    return [s.replace(NB, " ") for s in value.headline]  # type: ignore[attr-defined]
 
 
 def test_an_empty_week_says_that_it_knows_nothing() -> None:
@@ -48,8 +48,8 @@ def test_an_empty_week_says_that_it_knows_nothing() -> None:
 
 def test_a_first_good_week() -> None:
     one = service("orders-api", FINE)
-    found = review(overall=one, services=[one], quality=watched())
-    assert sentences(found) == [
+    reviewed = review(overall=one, services=[one], quality=watched())
+    assert sentences(reviewed) == [
         "Clients were healthy 100.00 % of their observed time (the first week, so there is no trend yet); "
         "0 % of the week's error budget is spent, 100 % is left; the only service met the target of 99.50 %.",
         "No failure was found this week.",
@@ -61,10 +61,12 @@ def test_a_bad_week_after_good_ones() -> None:
     orders, audit = service("orders-api", FINE, FINE, ILL), service("audit", FINE, FINE, FINE)
     overall = service("", *(total(s.periods[n] for s in (orders, audit)) for n in (1, 2, 3)))
     late = Action("x", "y", date(2026, 11, 1), overdue_days=15)
-    found = review(overall=overall, services=[orders, audit], themes=[theme()], quality=watched(), actions=[late, late])
+    reviewed = review(
+        overall=overall, services=[orders, audit], themes=[theme()], quality=watched(), actions=[late, late]
+    )
     # 100 of 20,160 client-minutes were unhealthy: 99.504 % healthy; the budget is 100.8, so 99 % of it is spent.
     # Over four weeks orders-api has spent 100 of 0.005 × 30,240 = 151.2: not overspent.
-    assert sentences(found) == [
+    assert sentences(reviewed) == [
         "Clients were healthy 99.50 % of their observed time, worse than the 2 weeks before (100.00 %, −0.50 points); "
         "99 % of the week's error budget is spent, 1 % is left; "
         "1 of 2 services missed the target of 99.50 %: orders-api (99.01 %).",
@@ -77,25 +79,25 @@ def test_a_bad_week_after_good_ones() -> None:
 def test_lost_records_are_named_and_are_not_whole_health() -> None:
     orders = dataclasses.replace(service("orders-api", FINE), lost=Loss((0, 1140), "not known"))
     overall = dataclasses.replace(orders, service="")
-    found = review(overall=overall, services=[orders], quality=watched())
-    assert sentences(found)[0] == (
+    reviewed = review(overall=overall, services=[orders], quality=watched())
+    assert sentences(reviewed)[0] == (
         "Clients were healthy < 100.00 % of their observed time (the first week, so there is no trend yet); "
         "0 % of the week's error budget is spent, 100 % is left; "
         "the only service met the target of 99.50 % in client-minutes; "
         "records lost: 0 to 1,140 (target 0, not known): orders-api 0 to 1,140."
     )
-    assert sentences(found)[2] == "To do: send again what orders-api lost, where its source allows it."
-    page = html(found)
+    assert sentences(reviewed)[2] == "To do: send again what orders-api lost, where its source allows it."
+    page = html(reviewed)
     assert f"<dd>&lt;{NB}100.00{NB}%<small>target" in page
     assert '<span class="badge warn">not known</span>' in page
     assert f"Healthy: W43: –, W44: –, W45: –, W46: &lt;{NB}100.00{NB}%" in page
-    assert f"100.00{NB}%" not in markdown(found).replace(f"<{NB}100.00{NB}%", "").replace(f"\\<{NB}100.00{NB}%", "")
+    assert f"100.00{NB}%" not in markdown(reviewed).replace(f"<{NB}100.00{NB}%", "").replace(f"\\<{NB}100.00{NB}%", "")
 
 
 def test_records_lost_where_nothing_was_observed_are_named() -> None:
     gone = dataclasses.replace(service("orders-api", Minutes()), lost=Loss((12, None), "missed"))
-    found = review(overall=dataclasses.replace(gone, service=""), services=[gone])
-    assert sentences(found)[0] == (
+    reviewed = review(overall=dataclasses.replace(gone, service=""), services=[gone])
+    assert sentences(reviewed)[0] == (
         "No client was observed this week, so nothing can be said of their health; "
         "records lost: at least 12 (target 0, missed): orders-api at least 12."
     )
@@ -103,8 +105,8 @@ def test_records_lost_where_nothing_was_observed_are_named() -> None:
 
 def test_an_overspent_month_puts_reliability_first() -> None:
     ill = service("orders-api", ILL, ILL)
-    found = review(overall=ill, services=[ill], themes=[theme(open=1, stop=None)], quality=watched())
-    assert sentences(found)[2] == (
+    reviewed = review(overall=ill, services=[ill], themes=[theme(open=1, stop=None)], quality=watched())
+    assert sentences(reviewed)[2] == (
         "To do: end what is still going on (“Producer deadlocked”); "
         "put reliability first in orders-api, whose budget for the last 4 weeks is overspent."
     )
@@ -130,7 +132,7 @@ class Around(HTMLParser):
     def __init__(self, text: str, name: str) -> None:
         super().__init__()
         self.name, self.open = name, list[str]()
-        self.found: list[list[str]] = []
+        self.paths: list[list[str]] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -145,7 +147,7 @@ class Around(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self.name in data:
-            self.found.append(list(self.open))
+            self.paths.append(list(self.open))
 
 
 def test_names_of_others_keep_their_direction_to_themselves() -> None:
@@ -155,7 +157,7 @@ def test_names_of_others_keep_their_direction_to_themselves() -> None:
     topic = TopicRow(name, "queue", 0.9, 1)
     lists = {what: [dataclasses.replace(row, what=what)] for what in ("unhealthy", "buffer", "queue", "lag")}
     fleet = Fleet((FleetRow(name, name, "producer", 1),), 1, (), 0, (Upgrade(name, name, (name,), (name,)),))
-    found = review(
+    reviewed = review(
         overall=one,
         services=[one],
         themes=[theme(name, name, topic=name, services=(name,))],
@@ -167,20 +169,20 @@ def test_names_of_others_keep_their_direction_to_themselves() -> None:
         capacity=[Capacity(name, (0.1, 0.2, 0.3, 0.4), 0.1, 6.0)],
         lag_trends=[LagTrend(name, name, name, 5, None, 1.0)],
     )
-    around = Around(html(found), name).found
+    around = Around(html(reviewed), name).paths
     # The headline is one text, and the plots hold no markup.
-    told = [path for path in around if "svg" not in path and path[-3:] != ["header", "ol", "li"]]
-    assert len(told) > 30
-    assert [path for path in told if path[-1] != "bdi"] == []
+    shown = [path for path in around if "svg" not in path and path[-3:] != ["header", "ol", "li"]]
+    assert len(shown) > 30
+    assert [path for path in shown if path[-1] != "bdi"] == []
 
 
 def test_hostile_text_stays_text() -> None:
     one = service(HOSTILE, ILL)
-    found = review(overall=one, services=[one], themes=[theme(HOSTILE, HOSTILE, cause=HOSTILE)], quality=watched())
-    page = Elements(html(found))
+    reviewed = review(overall=one, services=[one], themes=[theme(HOSTILE, HOSTILE, cause=HOSTILE)], quality=watched())
+    page = Elements(html(reviewed))
     assert "script" not in page.names
     assert not [value for name, value in page.values if name in ("href", "src") and "javascript" in value]
-    text = markdown(found)
+    text = markdown(reviewed)
     assert "<script>" not in text.replace("\\<", "")
     assert "](javascript" not in text.replace("\\]", "")
     assert "\n# not" not in text
@@ -208,8 +210,8 @@ def test_a_gap_is_shown_as_no_data() -> None:
 def test_a_review_of_a_quarter_of_an_hour_speaks_of_periods_and_times() -> None:
     demo = Period(datetime(2026, 11, 21, 7, 10, tzinfo=UTC), datetime(2026, 11, 21, 7, 25, tzinfo=UTC))
     one = service("orders-api", Minutes(ok=10, confirmed=5))
-    found = review(period=demo, overall=one, services=[one], slot_minutes=1, quality=watched(demo))
-    page = html(found)
+    reviewed = review(period=demo, overall=one, services=[one], slot_minutes=1, quality=watched(demo))
+    page = html(reviewed)
     assert "Sat 21 Nov 07:10 to Sat 21 Nov 07:25 2026, all times UTC" in page
     assert '<th scope="col">07:24</th>' in page
     assert "week" not in page
@@ -217,15 +219,15 @@ def test_a_review_of_a_quarter_of_an_hour_speaks_of_periods_and_times() -> None:
 
 def test_the_same_review_gives_the_same_bytes(tmp_path: Path) -> None:
     one = service("orders-api", FINE, ILL)
-    found = review(overall=one, services=[one], themes=[theme()], quality=watched())
-    first = [file.read_bytes() for file in write(found, tmp_path / "a")]
-    assert [file.read_bytes() for file in write(found, tmp_path / "b")] == first
+    reviewed = review(overall=one, services=[one], themes=[theme()], quality=watched())
+    first = [file.read_bytes() for file in write(reviewed, tmp_path / "a")]
+    assert [file.read_bytes() for file in write(reviewed, tmp_path / "b")] == first
     assert json.loads(first[2])["overall"]["client_minutes"]["unhealthy"] == 100
 
 
 def test_definitions_are_those_of_the_code() -> None:
-    found = dict(definitions())
-    assert list(found) == [
+    by_word = dict(definitions())
+    assert list(by_word) == [
         "client-minute",
         "healthy",
         "unhealthy",
@@ -237,7 +239,7 @@ def test_definitions_are_those_of_the_code() -> None:
         "watched",
         "gap",
     ]
-    assert found["unhealthy"].startswith("its status is suspected or confirmed; both spend the error budget in full.")
+    assert by_word["unhealthy"].startswith("its status is suspected or confirmed; both spend the error budget in full.")
 
 
 def test_links_carry_the_client_and_the_time_of_the_incident() -> None:

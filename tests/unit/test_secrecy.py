@@ -49,7 +49,7 @@ MALFORMED = (
 )
 
 
-def told(work: typing.Callable[[], object]) -> Iterator[str]:
+def messages(work: typing.Callable[[], object]) -> Iterator[str]:
     """All that an error says: its message, its traceback, those of its causes."""
     try:
         work()
@@ -65,10 +65,10 @@ def test_no_error_of_a_setting_repeats_its_value(section: str, key: str, tmp_pat
     for value in MALFORMED:
         variable = {f"KAFKA_HEALTH_{section.upper()}_{key.upper()}": value}
         file.write_text(f"[{section}]\n{key} = {value}\n", "utf-8")
-        for found in (*told(lambda: load(None, variable)), *told(lambda: load(str(file), {}))):  # noqa: B023
+        for message in (*messages(lambda: load(None, variable)), *messages(lambda: load(str(file), {}))):  # noqa: B023
             # The key of a table has to be named; a value never.
             errors += 1
-            assert PLANTED not in found.replace(f"options.{PLANTED}", ""), found
+            assert PLANTED not in message.replace(f"options.{PLANTED}", ""), message
     assert errors
 
 
@@ -86,13 +86,13 @@ def test_no_error_of_a_threshold_repeats_its_value(mode: str, tmp_path: Path) ->
 def test_a_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_bytes(b'[kafka]\nbootstrap_servers = "\xff' + PLANTED.encode() + b'"\n')
-    assert next(told(lambda: load(str(file), {}))) == f"{file}: not UTF-8"
+    assert next(messages(lambda: load(str(file), {}))) == f"{file}: not UTF-8"
 
 
 def test_where_a_file_is_wrong_is_told(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text(f'[kafka.options]\n"sasl.jaas.config" = {PLANTED}\n', "utf-8")
-    assert next(told(lambda: load(str(file), {}))) == f"{file}: not valid TOML (at line 2, column 22)"
+    assert next(messages(lambda: load(str(file), {}))) == f"{file}: not valid TOML (at line 2, column 22)"
 
 
 #: Options of Kafka's Java clients that hold secrets, and what else might.
@@ -125,8 +125,8 @@ def test_options_that_are_secrets_are_hidden_by_name(option: str) -> None:
     settings = Settings(kafka=KafkaSettings(options={option: PLANTED, "security.protocol": "SSL"}))
     text = in_force(settings, changed_only=True)
     assert PLANTED not in text and HIDDEN in text and '"security.protocol" = "SSL"' in text
-    for found in told(lambda: python_options({option: PLANTED})):
-        assert PLANTED not in found
+    for message in messages(lambda: python_options({option: PLANTED})):
+        assert PLANTED not in message
 
 
 @pytest.mark.parametrize("value", WITHIN)

@@ -85,9 +85,9 @@ def outcome(text: str) -> str:
 @settings(max_examples=200, deadline=None)
 @given(documents() | st.text())
 def test_no_file_makes_a_traceback(text: str) -> None:
-    said = outcome(text)
-    if said.startswith("FILE: "):
-        assert SECRET not in said
+    result = outcome(text)
+    if result.startswith("FILE: "):
+        assert SECRET not in result
 
 
 @pytest.mark.parametrize(

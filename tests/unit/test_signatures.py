@@ -319,8 +319,8 @@ def test_it_finds_the_lines_that_it_is_for_and_what_they_say(signature: Signatur
         match = compiled(signature).search(line)
         assert match, line
         assert signature.literal in match.group() or signature.literal in line
-        found = {name: value for name, value in match.groupdict().items() if value}
-        assert found == captures, line
+        captured = {name: value for name, value in match.groupdict().items() if value}
+        assert captured == captures, line
 
 
 @pytest.mark.parametrize("line", INNOCENT)

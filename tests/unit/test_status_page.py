@@ -37,8 +37,8 @@ def get(
     """A page as the server answers it."""
     chosen = settings or Settings()
     states = States(chosen, clock=lambda: NOW)
-    for found in records:
-        states.put(*wire(found))
+    for one in records:
+        states.put(*wire(one))
     body = Exporter(chosen, states, lambda: trouble, clock=lambda: now)(Request(path, query or {})).body
     assert isinstance(body, str)
     return body
@@ -64,9 +64,9 @@ class _Text(HTMLParser):
 
 
 def parsed(page: str) -> _Text:
-    found = _Text()
-    found.feed(page)
-    return found
+    parser = _Text()
+    parser.feed(page)
+    return parser
 
 
 def text(page: str) -> str:
@@ -108,16 +108,18 @@ def test_worst_first_and_counted() -> None:
 
 
 def test_statuses_differ_by_shape_and_word() -> None:
-    found = get(deadlock(), record(worst="suspected", client_id="a"), healthy(), record(worst="unknown", client_id="b"))
-    shapes = dict(re.findall(r'<span class="badge (\w+)"><svg[^>]*>(.*?)</svg>', found))
+    page_text = get(
+        deadlock(), record(worst="suspected", client_id="a"), healthy(), record(worst="unknown", client_id="b")
+    )
+    shapes = dict(re.findall(r'<span class="badge (\w+)"><svg[^>]*>(.*?)</svg>', page_text))
     assert len(shapes) == 4 and len({re.sub(r"var\(--[\w-]+\)", "", shape) for shape in shapes.values()}) == 4
 
 
 def test_hostile_text_never_becomes_markup() -> None:
     fact = {"kind": EVIL, "ts": NOW_MS, "text": EVIL, "source": {"topic": EVIL, "partition": 0, "offset": 1}}
-    found = verdict(EVIL, "confirmed", detail={EVIL: EVIL, "list": [EVIL]}, evidence=[fact])
+    hostile = verdict(EVIL, "confirmed", detail={EVIL: EVIL, "list": [EVIL]}, evidence=[fact])
     blind = verdict("send-blocked-on-metadata", "unknown", reason=EVIL)
-    ill = record(found, blind, worst="confirmed")
+    ill = record(hostile, blind, worst="confirmed")
     ill["client"] |= dict.fromkeys(("service", "host", "instance", "client_id", "group", "library", "version"), EVIL)
     lag = group(EVIL, cluster=EVIL, status="STALL")
     lag["indicators"]["lag"][0] |= {"topic": EVIL, "member": {"client_id": EVIL}, "state": EVIL}
@@ -140,7 +142,7 @@ class _Bare(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.found: list[str] = []
+        self.bare: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in ("bdi", "title", "style", "option"):
@@ -152,15 +154,15 @@ class _Bare(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if not self.open:
-            self.found.append(data)
+            self.bare.append(data)
 
 
 def test_foreign_text_turns_no_text_of_ours() -> None:
     fact = {"kind": TURNING, "ts": NOW_MS, "text": TURNING, "source": {"topic": TURNING, "partition": 0, "offset": 1}}
-    found = verdict(TURNING, "confirmed", detail={TURNING: TURNING, "list": [TURNING]}, evidence=[fact])
+    turning = verdict(TURNING, "confirmed", detail={TURNING: TURNING, "list": [TURNING]}, evidence=[fact])
     blind = verdict("send-blocked-on-metadata", "unknown", reason=TURNING)
     names = dict.fromkeys(("service", "host", "instance", "client_id", "group", "library", "version"), TURNING)
-    ill, unknown = record(found, blind, worst="confirmed"), record(blind, worst="unknown")
+    ill, unknown = record(turning, blind, worst="confirmed"), record(blind, worst="unknown")
     for one in (ill, unknown):
         one["client"] |= names
     unknown["client"]["instance"] = "another"
@@ -175,7 +177,7 @@ def test_foreign_text_turns_no_text_of_ours() -> None:
     for page in (*pages, get(path="/client", query={"service": TURNING})):
         bare = _Bare()
         bare.feed(page)
-        assert TURNING in page and "\u202e" not in "".join(bare.found)
+        assert TURNING in page and "\u202e" not in "".join(bare.bare)
 
 
 def test_lone_surrogates_can_be_sent() -> None:
@@ -272,13 +274,13 @@ def test_counts_lead_to_the_clients_that_they_count() -> None:
 
 def tracked(seconds: int, step: int = 30) -> list[dict[str, Any]]:
     """A producer whose buffer fills from empty to full, and which is deadlocked from the middle on."""
-    found = []
+    tracked_states = []
     for back in range(seconds, -1, -step):
         share = 1 - back / seconds
         one = deadlock(end_ms=NOW_MS - back * 1000) if share > 0.5 else healthy(0, **WHO, end_ms=NOW_MS - back * 1000)
         one["indicators"] = {**one["indicators"], "buffer_used_ratio": {"last": share, "max": share}}
-        found.append(one)
-    return found
+        tracked_states.append(one)
+    return tracked_states
 
 
 WHO = {"service": "orders-api", "host": "web-7", "instance": "web-7:31337", "client_id": "order-producer"}
@@ -296,12 +298,12 @@ def test_a_clients_page_shows_its_last_hour_and_says_it_in_words() -> None:
 
 def test_a_clients_page_has_its_incidents_and_what_can_be_copied() -> None:
     page = get(*tracked(600), path="/client", query=NAMED)
-    said = text(page)
-    assert "Incidents" in said and "producer-callback-deadlock: confirmed, and still is" in said
-    assert "20:59:30 UTC producer-callback-deadlock: confirmed" in said
-    assert "Kafka threads in its newest dumps" in said and "FutureRecordMetadata.get" in said
-    assert 'data-copy="evidence-text" hidden' in page and "client-metrics/2@88123" in said
-    assert "What is known of it" in said and "4194304.0" in said
+    words = text(page)
+    assert "Incidents" in words and "producer-callback-deadlock: confirmed, and still is" in words
+    assert "20:59:30 UTC producer-callback-deadlock: confirmed" in words
+    assert "Kafka threads in its newest dumps" in words and "FutureRecordMetadata.get" in words
+    assert 'data-copy="evidence-text" hidden' in page and "client-metrics/2@88123" in words
+    assert "What is known of it" in words and "4194304.0" in words
 
 
 def test_a_plot_has_gaps_where_nothing_is_known() -> None:
@@ -313,8 +315,8 @@ def test_a_plot_has_gaps_where_nothing_is_known() -> None:
         (NOW - 100, 0.5),
         (NOW - 70, 0.5),
     ]
-    found = plot("Buffer", points, NOW)
-    assert found.count("<polyline") == 2 and found.count("<circle") == 1
+    svg = plot("Buffer", points, NOW)
+    assert svg.count("<polyline") == 2 and svg.count("<circle") == 1
     assert plot("Lag", [(NOW, None)], NOW) == ""
 
 
@@ -325,9 +327,9 @@ def test_the_fleet_by_hour_by_version_and_who_went_silent() -> None:
     page = get(*ill, *fine, away, path="/fleet")
     cells = re.findall(r'<td class="(\w+)"', re.split("<tr>", page)[2])
     assert cells[-1] == "bad" and cells[-3] == "bad" and cells[-2] == "none" and len(cells) == 24
-    said = text(page)
-    assert "java 3.9.1 32 1" in said
-    assert "billing / invoices bill-99:77 has ended 21:04:00 UTC" in said
+    words = text(page)
+    assert "java 3.9.1 32 1" in words
+    assert "billing / invoices bill-99:77 has ended 21:04:00 UTC" in words
     assert 'href="/?service=billing"' in page
 
 

@@ -17,7 +17,7 @@ from clienthealth.modes import LiveMode, Mode
 from clienthealth.step import Published, departures, judgement, minutes
 from clienthealth.streaming.stepping import REJECT, _rows
 from clienthealth.windows.view import Windows
-from tests.support.stepped import START, Stepped, snapshot, told
+from tests.support.stepped import START, Stepped, logged, snapshot
 
 
 @pytest.mark.parametrize("parts", [("a|b", "c", "d"), ("a", "b|c", "d"), ("a\\", "|b", "c|"), ("a\\|", "b\\\\", "|")])
@@ -49,8 +49,8 @@ def test_two_clients_of_a_process_are_told_apart_and_a_nameless_line_is_of_all_o
         [
             *(snapshot(0, {"select-total": 1}, name) for name in ("p", "q")),
             snapshot(0, {"records-lag-max": 1}, "c", "consumer"),
-            told(1, client_id="q"),
-            told(2),
+            logged(1, client_id="q"),
+            logged(2),
         ]
     )
     assert {name: evidence(monitor, name) for name in ("p", "q", "c")} == {"p": 1, "q": 2, "c": 0}
@@ -112,7 +112,7 @@ def test_a_fault_of_a_judge_is_one_of_its_client_alone(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(judgement, "verdict", judge)
     monitor = Stepped()
-    monitor.batch([*(snapshot(s, {"select-total": s}, f"p{n}") for s in (0, 10) for n in range(5)), told(3)])
+    monitor.batch([*(snapshot(s, {"select-total": s}, f"p{n}") for s in (0, 10) for n in range(5)), logged(3)])
     (fault,) = monitor.published[-1].faults
     assert (fault.client.client_id, fault.reason) == ("p3", "step-failed: KeyError: 'no such thing'")
     assert sorted(monitor.records) == [f"shop|h:1|p{n}" for n in (0, 1, 2, 4)]
@@ -125,7 +125,7 @@ def test_a_fault_with_what_a_silent_process_said_is_told_and_forgotten(monkeypat
     monitor = Stepped()
     with monkeypatch.context() as patched:
         patched.setattr(judgement, "verdict", judge)
-        monitor.batch([snapshot(0, {"select-total": 1}, service="other"), told(3)])
+        monitor.batch([snapshot(0, {"select-total": 1}, service="other"), logged(3)])
     (fault,) = monitor.published[-1].faults
     assert (fault.client.key, fault.source) == ("shop|h|", Source("client-logs", 0, 3000))
     assert monitor.state.log_entries == []

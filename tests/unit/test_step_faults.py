@@ -10,7 +10,7 @@ import pytest
 from clienthealth.model.readings import Source
 from clienthealth.step import process_log, readings
 from clienthealth.windows.packed import WHO
-from tests.support.stepped import Stepped, snapshot, told
+from tests.support.stepped import Stepped, logged, snapshot
 
 
 def test_a_client_whose_readings_cannot_be_entered_costs_no_other(
@@ -28,8 +28,8 @@ def test_a_client_whose_readings_cannot_be_entered_costs_no_other(
     with monkeypatch.context() as patched, caplog.at_level(logging.ERROR):
         patched.setattr(readings, "_numbered", numbered)
         for second in (0, 10):
-            found = monitor.batch([snapshot(second, {"select-total": second}, name) for name in names], second + 1)
-            (fault,) = found.faults
+            published = monitor.batch([snapshot(second, {"select-total": second}, name) for name in names], second + 1)
+            (fault,) = published.faults
             assert (fault.client.key, fault.reason) == (
                 "shop|h:1|bad",
                 "step-failed: ZeroDivisionError: absurd reading",
@@ -57,14 +57,14 @@ def test_a_process_whose_lines_cannot_be_entered_costs_no_other(where: str, monk
 
     monkeypatch.setattr(process_log, where, broken)
     monitor = Stepped()
-    lines = [told(n, client_id="p") for n in range(5)]
+    lines = [logged(n, client_id="p") for n in range(5)]
     for line in lines[3:]:
         line.host = "bad"
-    found = monitor.batch([snapshot(0, {"select-total": 1}), *lines], 10)
-    assert [(fault.client.host, fault.reason) for fault in found.faults] == [
+    published = monitor.batch([snapshot(0, {"select-total": 1}), *lines], 10)
+    assert [(fault.client.host, fault.reason) for fault in published.faults] == [
         ("bad", "step-failed: ValueError: absurd line")
     ]
-    assert [thing.host for thing in monitor.state.log_entries] == ["h"] * 3
+    assert [entry.host for entry in monitor.state.log_entries] == ["h"] * 3
     assert list(monitor.records) == ["shop|h:1|p"]
 
 
@@ -76,16 +76,16 @@ def test_lines_that_cannot_be_looked_at_do_not_keep_a_client_from_being_judged(m
 
     monkeypatch.setattr(process_log.ProcessLog, "about", about)
     monitor = Stepped()
-    line = told(2)
+    line = logged(2)
     line.host = "bad"
     both = [
         snapshot(s, {"select-total": s}, f"on-{host}", instance=f"{host}:1", host=host)
         for s in (0, 10)
         for host in ("h", "bad")
     ]
-    found = monitor.batch([*both, told(1), line], 11)
-    assert [(fault.client.host, fault.reason) for fault in found.faults] == [
+    published = monitor.batch([*both, logged(1), line], 11)
+    assert [(fault.client.host, fault.reason) for fault in published.faults] == [
         ("bad", "step-failed: RuntimeError: absurd window")
     ]
     assert sorted(monitor.records) == ["shop|bad:1|on-bad", "shop|h:1|on-h"]
-    assert [thing.host for thing in monitor.state.log_entries] == ["h"]
+    assert [entry.host for entry in monitor.state.log_entries] == ["h"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from clienthealth.incidents import Transition
 from clienthealth.model.telemetry import Snapshot
-from tests.support.stepped import START, Stepped, snapshot, told
+from tests.support.stepped import START, Stepped, logged, snapshot
 
 DEADLOCK, LOOP = "producer-callback-deadlock", "consumer-shutdown-loop"
 BUFFER = 4_194_304.0
@@ -19,7 +19,7 @@ def changes(monitor: Stepped, mode: str) -> list[Transition]:
     return [c for published in monitor.published for c in published.changes if c.verdict.mode == mode]
 
 
-def told_of(monitor: Stepped, mode: str) -> list[tuple[str, str]]:
+def incident_changes(monitor: Stepped, mode: str) -> list[tuple[str, str]]:
     return [(c.client.client_id, c.change) for c in changes(monitor, mode)]
 
 
@@ -62,7 +62,7 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
 
 def storm(second: int) -> list[Any]:
     """What a rate limit lets through of a loop: twenty lines at the start of a second, then none."""
-    return [told(second + n / 200, LOOKUP, thread="worker", address="kafka-1:9092") for n in range(20)]
+    return [logged(second + n / 200, LOOKUP, thread="worker", address="kafka-1:9092") for n in range(20)]
 
 
 def consumer(second: int) -> Snapshot:
@@ -79,11 +79,15 @@ def test_a_loop_whose_log_is_thinned_stays_one_incident_of_its_client_until_the_
         if begin <= second < end:
             batch += [line for s in range(second, second + 5) for line in storm(s)]
         monitor.batch(batch, second)
-    found = told_of(monitor, LOOP)
-    assert found[0] == ("group", "opened")
-    assert found[-1] == ("group", "closed")
-    assert {client for client, _ in found} == {"group"}
-    assert [change for _, change in found].count("opened") == [change for _, change in found].count("closed") == 1
+    transitions = incident_changes(monitor, LOOP)
+    assert transitions[0] == ("group", "opened")
+    assert transitions[-1] == ("group", "closed")
+    assert {client for client, _ in transitions} == {"group"}
+    assert (
+        [change for _, change in transitions].count("opened")
+        == [change for _, change in transitions].count("closed")
+        == 1
+    )
     # Its last line came in the last second: that is when it was heard of last.
     assert -1 <= at(changes(monitor, LOOP)[-1]) - end <= 0
 
@@ -95,9 +99,9 @@ def test_a_shutdown_that_completes_ends_the_incident_at_once() -> None:
         if second < 100:
             batch += [line for s in range(second, second + 5) for line in storm(s)]
         if second == 100:
-            batch.append(told(101, "connector-shutdown-completed", tookMs="101000"))
+            batch.append(logged(101, "connector-shutdown-completed", tookMs="101000"))
         monitor.batch(batch, second)
-    assert told_of(monitor, LOOP)[-1][1] == "closed"
+    assert incident_changes(monitor, LOOP)[-1][1] == "closed"
     assert at(changes(monitor, LOOP)[-1]) <= 190
 
 
@@ -110,10 +114,10 @@ def test_what_a_nameless_process_said_is_its_clients_once_that_is_known() -> Non
         if second >= 60 and second % 10 == 0:
             batch.append(consumer(second))
         monitor.batch(batch, second)
-    opened = [(c, change) for c, change in told_of(monitor, LOOP) if change in ("opened", "moved")]
+    opened = [(c, change) for c, change in incident_changes(monitor, LOOP) if change in ("opened", "moved")]
     assert opened == [("", "opened"), ("", "moved"), ("group", "opened")]
-    known = changes(monitor, LOOP)
-    assert known[0].verdict.since_ms == next(c for c in known if c.client.client_id).verdict.since_ms
+    transitions = changes(monitor, LOOP)
+    assert transitions[0].verdict.since_ms == next(c for c in transitions if c.client.client_id).verdict.since_ms
 
 
 def test_a_process_that_named_its_client_at_its_start_is_never_nameless() -> None:
@@ -122,13 +126,13 @@ def test_a_process_that_named_its_client_at_its_start_is_never_nameless() -> Non
     for second in range(0, 900, 5):
         batch: list[Any] = [snapshot(second, {"select-total": second}, OTHER)]
         if second == 5:
-            batch.append(told(5, "legacy-client-named", client="group"))
+            batch.append(logged(5, "legacy-client-named", client="group"))
         if second >= 600:
             batch += [line for s in range(second, second + 5) for line in storm(s)]
         monitor.batch(batch, second)
-    found = told_of(monitor, LOOP)
-    assert found[0] == ("group", "opened")
-    assert {client for client, _ in found} == {"group"}
+    transitions = incident_changes(monitor, LOOP)
+    assert transitions[0] == ("group", "opened")
+    assert {client for client, _ in transitions} == {"group"}
 
 
 def test_where_nothing_arrives_from_anybody_nobody_has_departed() -> None:
@@ -147,7 +151,7 @@ def test_where_nothing_arrives_from_anybody_nobody_has_departed() -> None:
         if begin <= second < end:
             batch += [line for s in range(second, second + 5) for line in storm(s)]
         monitor.batch(batch, second)
-    assert [change for _, change in told_of(monitor, LOOP)] == ["opened", "escalated", "closed"]
+    assert [change for _, change in incident_changes(monitor, LOOP)] == ["opened", "escalated", "closed"]
     assert -1 <= at(changes(monitor, LOOP)[-1]) - end <= 0
     assert not any(record.get("departed") for record in monitor.records.values())
     assert not any(b"departed" in value for p in monitor.published for _, value in p.records if value)

@@ -8,7 +8,7 @@ import resource
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.settings import MonitorSettings, Settings
 from clienthealth.windows.packed import LogEntry
-from tests.support.stepped import START, Stepped, snapshot, told
+from tests.support.stepped import START, Stepped, logged, snapshot
 
 
 def limited(**limits: int) -> Settings:
@@ -36,8 +36,8 @@ def test_a_flood_of_new_ids_leaves_known_clients_judged_and_is_counted() -> None
     monitor.batch(fleet(0, "shop", 0, 20), 1)
     for second in range(10, 70, 10):
         flood = fleet(second, "flood", 1000 * second, 1000)
-        found = monitor.batch([*flood, *fleet(second, "shop", 0, 20)], second + 1)
-        assert found.left_out["clients"] == (970 if second == 10 else 1000)
+        published = monitor.batch([*flood, *fleet(second, "shop", 0, 20)], second + 1)
+        assert published.left_out["clients"] == (970 if second == 10 else 1000)
     assert len(monitor.state.whos) == 50
     shop = {key: record for key, record in monitor.records.items() if key.startswith("shop|")}
     assert len(shop) == 20
@@ -46,8 +46,8 @@ def test_a_flood_of_new_ids_leaves_known_clients_judged_and_is_counted() -> None
 
 def test_a_service_takes_no_more_than_its_share() -> None:
     monitor = Stepped(limited(max_clients_per_service=5))
-    found = monitor.batch([*fleet(0, "big", 0, 12), *fleet(0, "small", 0, 3)], 1)
-    assert found.left_out == {"clients-per-service": 7}
+    published = monitor.batch([*fleet(0, "big", 0, 12), *fleet(0, "small", 0, 3)], 1)
+    assert published.left_out == {"clients-per-service": 7}
     assert sorted(who.client_id for who in monitor.state.whos) == sorted(
         [*(f"big-{n}" for n in range(5)), *(f"small-{n}" for n in range(3))]
     )
@@ -73,44 +73,43 @@ def test_of_the_readings_of_a_second_the_newest_are_kept() -> None:
     monitor = Stepped(limited(max_readings_per_second=3))
     burst = [snapshot(5 + n / 100, {"select-total": n}, "loud") for n in range(100)]
     calm = [snapshot(s, {"select-total": s}, "calm") for s in range(0, 10, 2)]
-    found = monitor.batch([*burst, *calm], 10)
-    assert found.left_out == {"readings-per-second": 97}
+    published = monitor.batch([*burst, *calm], 10)
+    assert published.left_out == {"readings-per-second": 97}
     assert [r.metrics["select-total"] for r in monitor.clients["loud"].readings] == [97, 98, 99]
     assert len(monitor.clients["calm"].readings) == 5
 
 
 def test_a_storm_of_thread_names_is_capped_and_drives_out_nothing_rare() -> None:
     monitor = Stepped(limited(max_events_per_process=100))
-    rare = told(1, "producer-close-begins", "p")
+    rare = logged(1, "producer-close-begins", "p")
     storm: list[Snapshot | LogEntry] = [
-        told(2 + n / 1000, "consumer-metadata-fetch-failed", thread=f"pool-{n}") for n in range(5000)
+        logged(2 + n / 1000, "consumer-metadata-fetch-failed", thread=f"pool-{n}") for n in range(5000)
     ]
-    found = monitor.batch([rare, *storm, snapshot(8, {"select-total": 1})], 10)
+    published = monitor.batch([rare, *storm, snapshot(8, {"select-total": 1})], 10)
     assert len(monitor.state.log_entries) == 100
-    assert found.left_out["events-per-process"] == 4901
-    signatures = [said.event.signature for said in monitor.state.log_entries if said.event]
+    assert published.left_out["events-per-process"] == 4901
+    signatures = [entry.event.signature for entry in monitor.state.log_entries if entry.event]
     assert signatures.count("producer-close-begins") == 1
-    newest = max(said.ts_ms for said in monitor.state.log_entries)
-    oldest = min(said.ts_ms for said in monitor.state.log_entries if said is not rare and said.ts_ms > START + 1500)
+    newest = max(entry.ts_ms for entry in monitor.state.log_entries)
+    oldest = min(entry.ts_ms for entry in monitor.state.log_entries if entry is not rare and entry.ts_ms > START + 1500)
     assert (newest - START, oldest - START) == (6999, 6901)
 
 
 def test_events_of_all_processes_are_bounded_and_the_loud_pay_first() -> None:
     monitor = Stepped(limited(max_events=300))
-    loud = [
-        dataclasses_said(told(2 + n / 1000, "consumer-metadata-fetch-failed", thread=f"t{n}"), "loud")
-        for n in range(1000)
+    storm = [
+        of_host(logged(2 + n / 1000, "consumer-metadata-fetch-failed", thread=f"t{n}"), "loud") for n in range(1000)
     ]
-    quiet = [dataclasses_said(told(2 + n / 1000, "buffer-exhausted"), f"quiet{n}") for n in range(100)]
-    found = monitor.batch([*loud, *quiet], 10)
-    assert found.left_out["events"] == 800
-    places = [said.host for said in monitor.state.log_entries]
-    assert (places.count("loud"), len(set(places) - {"loud"})) == (200, 100)
+    single_lines = [of_host(logged(2 + n / 1000, "buffer-exhausted"), f"quiet{n}") for n in range(100)]
+    published = monitor.batch([*storm, *single_lines], 10)
+    assert published.left_out["events"] == 800
+    hosts = [entry.host for entry in monitor.state.log_entries]
+    assert (hosts.count("loud"), len(set(hosts) - {"loud"})) == (200, 100)
 
 
-def dataclasses_said(said: LogEntry, place: str) -> LogEntry:
+def of_host(entry: LogEntry, host: str) -> LogEntry:
     """The same, said by a process at this place."""
-    return LogEntry(said.service, place, said.instance, said.event)
+    return LogEntry(entry.service, host, entry.instance, entry.event)
 
 
 def test_memory_is_bounded_under_a_flood_of_ids() -> None:

@@ -13,7 +13,7 @@ CLIENTS = {"a": 1, "b": 10, "c": 60}
 SECONDS = 15 * 60
 
 
-def told() -> list[Snapshot]:
+def minutes_of() -> list[Snapshot]:
     """Three clients in a quarter of an hour, a reading every 1, 10 and 60 s."""
     return [
         snapshot(
@@ -36,7 +36,7 @@ def later(after: float) -> list[Snapshot]:
 
 def rows(seconds: float, saved: bool = False) -> list[dict[str, object]]:
     monitor = Stepped(saved=saved)
-    monitor.batches(told(), seconds)
+    monitor.batches(minutes_of(), seconds)
     # Nobody was heard of for half an hour; then all of them have gone, and all their minutes are over.
     for after in range(1800, 2101, 60):
         monitor.batch(later(after), SECONDS + after + 60)
@@ -48,8 +48,8 @@ ONE_BATCH = 3600
 
 
 def test_every_minute_of_every_client_is_written_once() -> None:
-    found = Counter((row["client_id"], row["minute"]) for row in rows(ONE_BATCH))
-    assert found == Counter((name, START + 60_000 * n) for name in CLIENTS for n in range(15))
+    counts = Counter((row["client_id"], row["minute"]) for row in rows(ONE_BATCH))
+    assert counts == Counter((name, START + 60_000 * n) for name in CLIENTS for n in range(15))
 
 
 def test_what_a_minute_says() -> None:
@@ -63,7 +63,7 @@ def test_the_rows_are_the_same_in_batches_of_any_length(seconds: float, saved: b
     assert rows(seconds, saved) == rows(ONE_BATCH)
 
 
-def told_of_a_group() -> list[Snapshot]:
+def readings_of_a_group() -> list[Snapshot]:
     """Three quarters of an hour of a consumer group, of which the lag is looked at over a quarter."""
     offsets = {"end-offset": 50.0, "start-offset": 0.0}
     return [
@@ -81,9 +81,9 @@ def told_of_a_group() -> list[Snapshot]:
 @pytest.mark.parametrize("seconds", [10, 70, 1200, ONE_BATCH])
 def test_a_group_s_minutes_are_the_same_in_batches_of_any_length(seconds: float) -> None:
     monitor = Stepped()
-    monitor.batches(told_of_a_group(), seconds)
-    found = {(row["minute"] - START) // 60_000: row["samples"] for row in monitor.minutes}
+    monitor.batches(readings_of_a_group(), seconds)
+    samples = {(row["minute"] - START) // 60_000: row["samples"] for row in monitor.minutes}
     # Lag windows begin every five minutes: the one that holds a minute and ends next reaches back ten to fifteen.
     offset = START // 1000 % 300
     windows = {minute: (minute * 60 + offset) // 300 * 300 + 300 - 900 - offset for minute in range(44)}
-    assert found == {minute: 6 * (minute + 1) - max(0, begin) // 10 for minute, begin in windows.items()}
+    assert samples == {minute: 6 * (minute + 1) - max(0, begin) // 10 for minute, begin in windows.items()}

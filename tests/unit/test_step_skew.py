@@ -35,11 +35,11 @@ def test_the_record_and_the_minutes_of_a_client_say_how_far_its_clock_is_off(ahe
         assert re.fullmatch(text, mine["text"])
     minutes = [row for row in monitor.minutes if row["client_id"] == "wrong"]
     assert minutes
-    told = {row.get("clock_skew_seconds") for row in minutes[1:]}
+    skews = {row.get("clock_skew_seconds") for row in minutes[1:]}
     if text is None:
-        assert told == {None}
+        assert skews == {None}
     else:
-        assert all(abs((skew or 0) - ahead) <= 10 for skew in told)
+        assert all(abs((skew or 0) - ahead) <= 10 for skew in skews)
         assert abs(mine["skew_seconds"] - ahead) <= 10
     assert not any("clock_skew_seconds" in row for row in monitor.minutes if row["client_id"] != "wrong")
     assert monitor.published[-1].skewed == (text is not None)

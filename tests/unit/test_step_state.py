@@ -13,7 +13,7 @@ from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.step.state import CLIENT_WIDTH, UNDELIVERED, BucketState, load, save
 from clienthealth.windows.packed import HEAD, METRICS_MAX, PART_HEAD
-from tests.support.stepped import START, Stepped, snapshot, told
+from tests.support.stepped import START, Stepped, logged, snapshot
 
 QUEUES = [
     TopicMetrics("slow", thread="0", metrics={"queue-chunks": 2.0}),
@@ -23,7 +23,7 @@ QUEUES = [
 
 def monitor(saved: bool = False) -> Stepped:
     """A producer that is stuck, an old consumer, a group, and lines of all kinds."""
-    found = Stepped(saved=saved)
+    stepped = Stepped(saved=saved)
     for second in range(0, 90, 10):
         stuck = {
             "select-total": 7,
@@ -37,24 +37,24 @@ def monitor(saved: bool = False) -> Stepped:
             {"members": 1.0},
             [TopicMetrics("orders", 0, None, None, {"committed-offset": second, "end-offset": 2.0 * second})],
         )
-        found.batch(
+        stepped.batch(
             [
                 snapshot(second, stuck),
                 snapshot(second, {"max-lag": second}, "c", "legacy-consumer", topics=QUEUES),
                 group,
-                told(second, client_id="p", waitMs="60000"),
-                told(second, "producer-close-begins", "p") if second == 50 else told(second + 0.5),
+                logged(second, client_id="p", waitMs="60000"),
+                logged(second, "producer-close-begins", "p") if second == 50 else logged(second + 0.5),
             ],
             second + 1,
         )
-    return found
+    return stepped
 
 
 def contents(state: BucketState) -> dict[str, Any]:
-    found = {name: getattr(state, name) for name in BucketState.__dataclass_fields__ if name != "incidents"}
+    fields = {name: getattr(state, name) for name in BucketState.__dataclass_fields__ if name != "incidents"}
     for name in ("clients", "rows", "parts"):
-        found[name] = np.nan_to_num(found[name], nan=-1.5).tolist()
-    return found | {"incidents": sorted(map(repr, state.incidents.all))}
+        fields[name] = np.nan_to_num(fields[name], nan=-1.5).tolist()
+    return fields | {"incidents": sorted(map(repr, state.incidents.all))}
 
 
 def test_what_is_loaded_is_what_was_saved() -> None:
@@ -73,9 +73,9 @@ def test_another_number_of_buckets_is_refused_in_one_sentence() -> None:
     data = save(BucketState(), 32)
     with pytest.raises(
         StateError, match=r"^the checkpoint was written with 32 buckets, \[monitor\] buckets says 16; "
-    ) as told:
+    ) as logged:
         load(data, 16)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(logged.value)
 
 
 def test_another_form_is_refused_in_one_sentence() -> None:
@@ -101,8 +101,8 @@ def of_another_release(state: BucketState) -> bytes:
     for at, row in enumerate(state.rows):
         kind = state.whos[int(row[4])].kind
         for position, name in enumerate(before[kind]):
-            known = list(CLIENT_METRICS[kind])
-            new[at, HEAD + position] = row[HEAD + known.index(name)] if name in known else 77.0
+            metric_names = list(CLIENT_METRICS[kind])
+            new[at, HEAD + position] = row[HEAD + metric_names.index(name)] if name in metric_names else 77.0
     saved["vocabulary"] = before
     topics = ["gone", *reversed(list(TOPIC_METRICS))]
     parts = np.full((len(state.parts), PART_HEAD + len(topics)), 77.0)
@@ -121,34 +121,35 @@ def test_a_state_of_other_metrics_is_read_by_their_names() -> None:
     state = monitor().state
     third = HEAD + 2
     assert list(CLIENT_METRICS["producer"])[2] not in ("select-total", "buffer-total-bytes", "buffer-available-bytes")
-    found = load(of_another_release(state), 1)
+    loaded = load(of_another_release(state), 1)
     expected = state.rows.copy()
     expected[[state.whos[int(row[4])].kind == "producer" for row in expected], third] = np.nan
-    assert np.array_equal(found.rows, expected, equal_nan=True)
-    assert np.array_equal(found.parts, state.parts, equal_nan=True)
-    assert np.array_equal(found.clients[:, :-1], state.clients[:, :-1], equal_nan=True)
-    assert np.isnan(found.clients[:, -1]).all()
+    assert np.array_equal(loaded.rows, expected, equal_nan=True)
+    assert np.array_equal(loaded.parts, state.parts, equal_nan=True)
+    assert np.array_equal(loaded.clients[:, :-1], state.clients[:, :-1], equal_nan=True)
+    assert np.isnan(loaded.clients[:, -1]).all()
 
 
 @pytest.mark.parametrize("threads", [1, 20])
 def test_a_storm_of_100_000_lines_keeps_the_state_bounded(threads: int) -> None:
-    found = Stepped()
+    bounded = Stepped()
     sizes = []
     for second in range(0, 400, 10):
         storm = (
-            told(second + n / 2500, "consumer-metadata-fetch-failed", thread=f"pool-{n % threads}") for n in range(2500)
+            logged(second + n / 2500, "consumer-metadata-fetch-failed", thread=f"pool-{n % threads}")
+            for n in range(2500)
         )
-        found.batch([snapshot(second, {"select-total": second}), *storm], second + 10)
-        sizes.append(len(save(found.state, 1)))
+        bounded.batch([snapshot(second, {"select-total": second}), *storm], second + 10)
+        sizes.append(len(save(bounded.state, 1)))
     # Of a second of it ten lines of each thread, for the three minutes in which a window can still be judged.
-    assert len(found.state.log_entries) <= 10 * threads * 19
+    assert len(bounded.state.log_entries) <= 10 * threads * 19
     assert sizes[-1] <= 1.1 * sizes[len(sizes) // 2] < 1_000_000
 
 
 def test_of_clients_that_have_gone_nothing_stays() -> None:
-    found = Stepped()
+    bounded = Stepped()
     for n in range(50):
         names = [snapshot(60 * n, {"select-total": n}, f"{n}-{m}", instance=f"h:{n}", host=f"h{n}") for m in range(20)]
-        found.batch(names, 60 * n + 1)
-    assert len(found.state.whos) <= 40
-    assert len(found.state.rows) == len(found.state.whos)
+        bounded.batch(names, 60 * n + 1)
+    assert len(bounded.state.whos) <= 40
+    assert len(bounded.state.rows) == len(bounded.state.whos)

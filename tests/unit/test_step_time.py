@@ -36,10 +36,10 @@ def honest(until: int, begin: int = 0) -> list[Snapshot]:
     ]
 
 
-def stepped(things: dict[int, list[Snapshot]], batches: range) -> tuple[Stepped, list[Published]]:
+def stepped(by_second: dict[int, list[Snapshot]], batches: range) -> tuple[Stepped, list[Published]]:
     """Batches of five seconds, by number."""
     monitor = Stepped()
-    return monitor, [monitor.batch(things.get(n, []), 5.0 * (n + 1)) for n in batches]
+    return monitor, [monitor.batch(by_second.get(n, []), 5.0 * (n + 1)) for n in batches]
 
 
 def in_order(snapshots: list[Snapshot]) -> list[Snapshot]:
@@ -49,15 +49,15 @@ def in_order(snapshots: list[Snapshot]) -> list[Snapshot]:
 
 def by_batch(snapshots: list[Snapshot], ahead: int = 0) -> dict[int, list[Snapshot]]:
     """As they arrive; `ahead`: how many seconds the clock of their client is ahead."""
-    found: dict[int, list[Snapshot]] = {}
+    batches: dict[int, list[Snapshot]] = {}
     for one in snapshots:
         assert one.ts_ms is not None
-        found.setdefault((one.ts_ms - START - 1000 * ahead) // 5000, []).append(one)
-    return found
+        batches.setdefault((one.ts_ms - START - 1000 * ahead) // 5000, []).append(one)
+    return batches
 
 
 def records_of_the_honest(published: list[Published]) -> list[list[tuple[str, bytes | None]]]:
-    return [[record for record in found.records if "wrong" not in record[0]] for found in published]
+    return [[record for record in one.records if "wrong" not in record[0]] for one in published]
 
 
 @pytest.mark.parametrize("ahead", [295, -7200, -31, 59])
@@ -68,12 +68,12 @@ def test_one_wrong_clock_changes_nothing_for_twenty_honest_clients(ahead: int) -
     )
     both = {n: in_order(usual.get(n, []) + wrong.get(n, [])) for n in last}
     _, without = stepped({n: in_order(of) for n, of in usual.items()}, last)
-    monitor, found = stepped(both, last)
-    assert [p.late for p in found] == [0] * len(last)
-    assert not [change for p in found for change in p.changes]
-    assert all(not json.loads(value).get("departed") for p in found for _, value in p.records if value)
-    assert records_of_the_honest(found) == records_of_the_honest(without)
-    minutes = [[row for row in p.minutes if row["client_id"] != "wrong"] for p in found]
+    monitor, published = stepped(both, last)
+    assert [p.late for p in published] == [0] * len(last)
+    assert not [change for p in published for change in p.changes]
+    assert all(not json.loads(value).get("departed") for p in published for _, value in p.records if value)
+    assert records_of_the_honest(published) == records_of_the_honest(without)
+    minutes = [[row for row in p.minutes if row["client_id"] != "wrong"] for p in published]
     assert minutes == [p.minutes for p in without]
     assert len(monitor.state.whos) == 21
 
@@ -82,8 +82,8 @@ def test_what_no_window_is_open_for_is_counted_as_late() -> None:
     monitor = Stepped()
     monitor.batch([snapshot(s, metrics(s)) for s in range(0, 300, 10)], 300)
     # The newest is 290, windows close 120 s after their end: what belongs to none that ends after 170 is late.
-    found = monitor.batch([snapshot(s + 1, metrics(s)) for s in (60, 80, 110, 120, 200)], 301)
-    assert found.late == 3
+    published = monitor.batch([snapshot(s + 1, metrics(s)) for s in (60, 80, 110, 120, 200)], 301)
+    assert published.late == 3
     kept = [(reading.ts_ms - START) // 1000 for reading in monitor.clients["p"].readings]
     assert [second for second in kept if second % 10] == [121, 201]
 
@@ -98,8 +98,8 @@ def test_a_client_departs_after_its_gap_and_a_watermark_and_not_before(every: in
     times = [s for s in range(-900, 1, every)]
     monitor.batch([snapshot(s, metrics(s), "gone", instance="h:g", host="hg", every=every) for s in times], 1)
     for second in range(1, gap + 20):
-        found = monitor.batch([snapshot(second, metrics(second), "there", every=1)], second)
-        assert departures([found]) == []
+        published = monitor.batch([snapshot(second, metrics(second), "there", every=1)], second)
+        assert departures([published]) == []
     (key,) = departures([monitor.batch([snapshot(gap + 20, metrics(1), "there", every=1)], gap + 20)])
     assert key == "shop|h:g|gone"
     record = monitor.records[key]
@@ -116,14 +116,14 @@ def test_a_client_that_returns_withdraws_its_departure() -> None:
         monitor.batch([snapshot(second, metrics(second), "there")], second)
     opened = [(c.client.client_id, c.verdict.mode, c.change) for p in monitor.published for c in p.changes]
     assert opened == [("gone", "producer-not-closed", "opened")]
-    found = [
+    published = [
         monitor.batch([snapshot(s, metrics(s), "gone", instance="h:g", host="hg"), snapshot(s, metrics(s), "there")], s)
         for s in range(90, 200, 10)
     ]
-    assert [(c.client.client_id, c.verdict.mode, c.change) for p in found for c in p.changes] == [
+    assert [(c.client.client_id, c.verdict.mode, c.change) for p in published for c in p.changes] == [
         ("gone", "producer-not-closed", "withdrawn")
     ]
-    assert departures(found) == []
+    assert departures(published) == []
     assert not monitor.records["shop|h:g|gone"].get("departed")
 
 
@@ -132,8 +132,8 @@ def test_a_slow_reporter_is_judged_over_four_of_its_intervals(every: int) -> Non
     monitor = Stepped()
     stuck = metrics(0) | {"waiting-threads": 3, "buffer-available-bytes": 0}
     for n in range(12):
-        told = stuck if n > 3 else metrics(n * every)
-        monitor.batch([snapshot(n * every, told, every=every)], n * every + 1)
+        reported = stuck if n > 3 else metrics(n * every)
+        monitor.batch([snapshot(n * every, reported, every=every)], n * every + 1)
     record = monitor.records["shop|h:1|p"]
     assert record["window_end"] - record["window_start"] == 4000 * every
     assert record["samples"] >= 3
@@ -142,5 +142,5 @@ def test_a_slow_reporter_is_judged_over_four_of_its_intervals(every: int) -> Non
     healthy = Stepped()
     for n in range(12):
         healthy.batch([snapshot(n * every, metrics(n * every), every=every)], n * every + 1)
-    found = {v["mode"]: v["status"] for v in healthy.records["shop|h:1|p"]["verdicts"]}
-    assert (found["producer-callback-deadlock"], found["send-blocked-on-metadata"]) == ("ok", "ok")
+    statuses = {v["mode"]: v["status"] for v in healthy.records["shop|h:1|p"]["verdicts"]}
+    assert (statuses["producer-callback-deadlock"], statuses["send-blocked-on-metadata"]) == ("ok", "ok")

@@ -17,7 +17,7 @@ from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Faults
 from clienthealth.step.readings import grid_of
 from tests.support.recorded import RECORDINGS
-from tests.support.stepped import Stepped, snapshot, told
+from tests.support.stepped import Stepped, logged, snapshot
 
 NOT_CLOSED, BLOCKED, DEADLOCK = "producer-not-closed", "send-blocked-on-metadata", "producer-callback-deadlock"
 FULL = {"buffer-total-bytes": 4e6, "buffer-available-bytes": 1e6, "select-total": 7.0, "record-send-total": 9.0}
@@ -36,7 +36,7 @@ def configured(monitor: Stepped, client_id: str) -> dict[str, str]:
 def test_what_a_client_logged_of_its_options_is_known_as_long_as_it_reports_and_after_a_restart() -> None:
     monitor = Stepped(saved=True)
     monitor.batch(
-        [told(0, "producer-config", "p", requestTimeoutMs="4000", deliveryTimeoutMs="9000", address="[k:9092]")], 5
+        [logged(0, "producer-config", "p", requestTimeoutMs="4000", deliveryTimeoutMs="9000", address="[k:9092]")], 5
     )
     for second in range(10, 7200, 10):
         monitor.batch([snapshot(second, FULL)], second)
@@ -45,7 +45,7 @@ def test_what_a_client_logged_of_its_options_is_known_as_long_as_it_reports_and_
 
 def test_options_that_are_logged_without_a_name_are_of_the_only_producer() -> None:
     alone, both = Stepped(), Stepped()
-    line = told(0, "producer-config", None, requestTimeoutMs="4000")
+    line = logged(0, "producer-config", None, requestTimeoutMs="4000")
     alone.batch([line, snapshot(1, FULL), snapshot(1, {}, "c", "consumer")], 5)
     both.batch([line, snapshot(1, FULL), snapshot(1, FULL, "q")], 5)
     assert configured(alone, "p") == {"request.timeout.ms": "4000"}
@@ -54,10 +54,10 @@ def test_options_that_are_logged_without_a_name_are_of_the_only_producer() -> No
 
 
 def departed(monitor: Stepped, client_id: str) -> str:
-    found = bucket(monitor)
+    of_monitor = bucket(monitor)
     number = next(n for n, who in enumerate(monitor.state.whos) if who.client_id == client_id)
     mode = modes()[NOT_CLOSED]
-    return mode.judge(departures.departure(found, number), mode.thresholds).status
+    return mode.judge(departures.departure(of_monitor, number), mode.thresholds).status
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def departed(monitor: Stepped, client_id: str) -> str:
 )
 def test_whose_a_line_of_the_end_is(signature: str, others: list[str], expected: str) -> None:
     monitor = Stepped()
-    lines = [told(20, signature, None, timeout="9223372036854775807"), told(19, "buffer-exhausted", None)]
+    lines = [logged(20, signature, None, timeout="9223372036854775807"), logged(19, "buffer-exhausted", None)]
     readings = [snapshot(s, FULL, name) for s in (0, 10, 20) for name in ("p", *others)]
     monitor.batch([*readings, *lines], 25)
     assert departed(monitor, "p") == expected
@@ -78,7 +78,7 @@ def test_whose_a_line_of_the_end_is(signature: str, others: list[str], expected:
 
 def test_the_reading_before_a_forced_close_counts_not_the_one_after_it() -> None:
     monitor, empty = Stepped(), {**FULL, "buffer-available-bytes": 4e6}
-    lines = [told(12, "producer-closing", "p", timeout="0"), told(12, "producer-force-close", "p", timeout="0")]
+    lines = [logged(12, "producer-closing", "p", timeout="0"), logged(12, "producer-force-close", "p", timeout="0")]
     monitor.batch([snapshot(0, FULL), snapshot(10, FULL), snapshot(20, empty), *lines], 25)
     assert departed(monitor, "p") == "confirmed"
 
@@ -97,11 +97,11 @@ def test_a_suspicion_that_a_deadlock_explains_is_withdrawn() -> None:
 
 
 def judged(folder: Path) -> dict[str, dict[str, str]]:
-    found: list[tuple[Client, dict[str, str]]] = [
+    of_clients: list[tuple[Client, dict[str, str]]] = [
         (client, {v.mode: v.status for v in verdicts})
         for client, verdicts in diagnose(read([folder]), Settings()).clients
     ]
-    return {client.client_id: statuses for client, statuses in found}
+    return {client.client_id: statuses for client, statuses in of_clients}
 
 
 def test_librdkafkas_and_aiokafkas_own_words_at_the_end_are_evidence_without_any_metric(tmp_path: Path) -> None:
@@ -133,17 +133,17 @@ def test_of_several_producers_only_the_failing_one_is_accused() -> None:
 def test_of_two_producers_without_metrics_the_topic_tells_which(tmp_path: Path) -> None:
     source = RECORDINGS / "send-blocked-two-producers-2.8" / "app.log.gz"
     (tmp_path / "app.log.gz").write_bytes(source.read_bytes())
-    found = judged(tmp_path)
-    assert {name: of[BLOCKED] for name, of in found.items()} == {"ad": "confirmed", "orders": "unknown"}
+    verdicts = judged(tmp_path)
+    assert {name: of[BLOCKED] for name, of in verdicts.items()} == {"ad": "confirmed", "orders": "unknown"}
 
 
 def test_a_bounded_blockade_says_for_how_long_and_that_it_is_over() -> None:
     ((_, verdicts),) = diagnose(read([RECORDINGS / "callback-held-22s-3.1"]), Settings()).clients
-    (found,) = (verdict for verdict in verdicts if verdict.mode == DEADLOCK)
-    assert found.status == "suspected"
-    assert found.detail["bounded"] is True
-    assert 20 <= found.detail["blocked_seconds"] <= 23
-    assert any("then it went on" in fact.text for fact in found.evidence)
+    (deadlock,) = (verdict for verdict in verdicts if verdict.mode == DEADLOCK)
+    assert deadlock.status == "suspected"
+    assert deadlock.detail["bounded"] is True
+    assert 20 <= deadlock.detail["blocked_seconds"] <= 23
+    assert any("then it went on" in fact.text for fact in deadlock.evidence)
 
 
 @pytest.mark.parametrize(

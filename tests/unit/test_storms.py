@@ -48,33 +48,33 @@ class Decoded:
         }
         batch = pa.RecordBatch.from_arrays([columns[name] for name in RAW], names=list(RAW))
         task = _Task(Settings(), LITERALS)
-        (found,) = task.run([batch])
-        self.said: list[LogEntry] = []
+        (output,) = task.run([batch])
+        self.log_entries: list[LogEntry] = []
         self.counts: list[Count] = []
         self.rejects = 0
-        for bucket, data in zip(*(column.to_pylist() for column in found.columns), strict=True):
+        for bucket, data in zip(*(column.to_pylist() for column in output.columns), strict=True):
             if bucket == COUNTS:
                 self.counts = _counts(data)
             elif bucket > REJECTS:
-                self.said += unpacked(decompressed(data)).log_entries
+                self.log_entries += unpacked(decompressed(data)).log_entries
             else:
                 self.rejects += 1
 
     @property
     def repeats(self) -> Counter[str]:
         """How many lines each process is known to have said."""
-        found: Counter[str] = Counter()
-        for said in self.said:
-            found[said.host] += said.repeats
-        return found
+        by_host: Counter[str] = Counter()
+        for entry in self.log_entries:
+            by_host[entry.host] += entry.repeats
+        return by_host
 
 
 def test_a_storm_is_counted_to_the_line_and_costs_the_decoding_of_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"2026-11-20 18:24:0{n // 1000},{n % 1000:03d} {LOST.format(thread='main', n=n % 7)}" for n in range(4000)]
-    found = Decoded([line.encode() for line in lines], [b"shop|web-7:1|"] * 4000, monkeypatch)
-    assert found.repeats == {"web-7:1": 4000}
-    assert found.calls <= 50
-    assert [(count.reason, count.records) for count in found.counts] == [(None, 4000)]
+    decoded = Decoded([line.encode() for line in lines], [b"shop|web-7:1|"] * 4000, monkeypatch)
+    assert decoded.repeats == {"web-7:1": 4000}
+    assert decoded.calls <= 50
+    assert [(count.reason, count.records) for count in decoded.counts] == [(None, 4000)]
 
 
 def test_what_is_rare_in_a_storm_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,11 +83,11 @@ def test_what_is_rare_in_a_storm_is_read(monkeypatch: pytest.MonkeyPatch) -> Non
     storm[1234] += "[Producer clientId=p] Closing the Kafka producer with timeoutMillis = 9223372036854775807 ms."
     keys = [b"shop|web-7:1|"] * 4000
     keys[77] = b"shop|web-8:1|"
-    found = Decoded([line.encode() for line in storm], keys, monkeypatch)
-    assert found.repeats == {"web-7:1": 3999, "web-8:1": 1}
-    signatures = Counter(said.event.signature for said in found.said if said.event)
+    decoded = Decoded([line.encode() for line in storm], keys, monkeypatch)
+    assert decoded.repeats == {"web-7:1": 3999, "web-8:1": 1}
+    signatures = Counter(entry.event.signature for entry in decoded.log_entries if entry.event)
     assert len(signatures) == 2
-    assert found.calls <= 52
+    assert decoded.calls <= 52
 
 
 def test_without_a_key_lines_of_two_hosts_are_never_taken_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,20 +103,20 @@ def test_without_a_key_lines_of_two_hosts_are_never_taken_for_one(monkeypatch: p
         )
         for n in range(4000)
     ]
-    found = Decoded([line.encode() for line in lines], [None] * 4000, monkeypatch)
-    assert found.repeats == {f"web-{n}": 100 for n in range(40)}
-    assert found.calls == 40 * 50
+    decoded = Decoded([line.encode() for line in lines], [None] * 4000, monkeypatch)
+    assert decoded.repeats == {f"web-{n}": 100 for n in range(40)}
+    assert decoded.calls == 40 * 50
 
 
 def test_rejects_of_a_storm_are_told_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f'{{"message": "Failed to fetch consumer metadata from broker-{n}'.encode() for n in range(4000)]
-    found = Decoded(lines, [b"shop|web-7:1|"] * 4000, monkeypatch)
-    counts = {count.reason: count.records for count in found.counts}
+    decoded = Decoded(lines, [b"shop|web-7:1|"] * 4000, monkeypatch)
+    counts = {count.reason: count.records for count in decoded.counts}
     assert sum(counts.values()) == 4000
-    assert found.calls == 4000 or None in counts
+    assert decoded.calls == 4000 or None in counts
 
 
 def test_lines_of_a_thread_dump_are_all_read(monkeypatch: pytest.MonkeyPatch) -> None:
     frames = ["\tat jdk.internal.misc.Unsafe.park(java.base@17.0.15/Native Method)"] * 1000
-    found = Decoded([frame.encode() for frame in frames], [b"shop|web-7:1|"] * 1000, monkeypatch)
-    assert found.calls == 1000
+    decoded = Decoded([frame.encode() for frame in frames], [b"shop|web-7:1|"] * 1000, monkeypatch)
+    assert decoded.calls == 1000

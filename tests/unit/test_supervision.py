@@ -50,8 +50,8 @@ def test_whoever_runs_after_an_exhausted_heap_is_told(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("code", [0, 2, 130])
 def test_what_a_new_start_does_not_mend_ends_it(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, commands, _ = supervised([code], monkeypatch)
-    assert (found, len(commands)) == (code, 1)
+    code_of_monitor, commands, _ = supervised([code], monkeypatch)
+    assert (code_of_monitor, len(commands)) == (code, 1)
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
@@ -62,14 +62,14 @@ def test_spark_submit_is_told_heap_stack_logging_and_to_end_without_memory(
     config.write_text("[monitor]\nheap_mb = 3000\n")
     args = parser_for("check-config").parse_args(["check-config", "--config", str(config), "--spark-submit", mode])
     assert check_config.run(args) == 0
-    told = dict(line.split(" ", 1) for line in capsys.readouterr().out.splitlines())
-    assert told["spark.driver.memory"] == told["spark.executor.memory"] == "3000m"
+    options = dict(line.split(" ", 1) for line in capsys.readouterr().out.splitlines())
+    assert options["spark.driver.memory"] == options["spark.executor.memory"] == "3000m"
     for part in ("driver", "executor"):
-        flags = told[f"spark.{part}.extraJavaOptions"]
+        flags = options[f"spark.{part}.extraJavaOptions"]
         assert "-XX:+ExitOnOutOfMemoryError" in flags and "-Xss16m" in flags
         (log4j,) = (f for f in flags.split() if f.startswith("-Dlog4j2.configurationFile="))
         where = log4j.partition("=")[2]
-        file = Path(told["spark.files"]) if mode == "cluster" else Path(where.removeprefix("file://"))
+        file = Path(options["spark.files"]) if mode == "cluster" else Path(where.removeprefix("file://"))
         assert file.is_file() and (mode == "client" or where == file.name)
 
 
@@ -87,11 +87,11 @@ def test_doctor_shows_limits_and_what_they_left_out() -> None:
     server, thread = start_http_server(0, addr="127.0.0.1", registry=metrics.registry)
     try:
         settings = Settings(monitor=dataclasses.replace(MonitorSettings(), metrics_port=server.server_port))
-        found = [(finding.state, finding.text) for finding in limits(settings)]
+        findings = [(finding.state, finding.text) for finding in limits(settings)]
     finally:
         server.shutdown()
         thread.join()
-    (state, text), *warnings = found
+    (state, text), *warnings = findings
     assert state == "ok"
     assert "clients 200,000, clients per service 50,000, events per process 20,000, events 1,000,000" in text
     assert "The monitor keeps 36 clients now." in text

@@ -40,7 +40,7 @@ def test_a_reason_lets_a_jar_stay_in_its_place_alone_and_must_be_needed() -> Non
 def test_nothing_that_is_installed_is_to_be_mended() -> None:
     mend, stays = judged(installed(), vulnerabilities())
     assert mend == [] and stays
-    monitor = {(found.name, found.version) for found in installed(("spark",)) if found.used_by == "spark"}
+    monitor = {(one.name, one.version) for one in installed(("spark",)) if one.used_by == "spark"}
     assert ("kafka-clients", "3.9.2") in monitor, "the connector asks for 3.9.0"
 
 

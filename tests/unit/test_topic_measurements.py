@@ -155,32 +155,32 @@ QUEUES = {
 def rows() -> dict[str, dict[str, Any]]:
     """The indicators of each client, worked out for all clients of a kind at once."""
     windows = [*CASES.values(), *QUEUES.values()]
-    found: dict[str, dict[str, Any]] = {}
+    by_client: dict[str, dict[str, Any]] = {}
     for kind in ("producer", "consumer", "legacy-consumer"):
         of_kind = [window for window in windows if window.client.kind == kind]
-        told = client_indicators(stacked(of_kind), LIMITS)
-        found |= {window.client.client_id: row for window, row in zip(of_kind, told, strict=True)}
-    return found
+        indicators = client_indicators(stacked(of_kind), LIMITS)
+        by_client |= {window.client.client_id: row for window, row in zip(of_kind, indicators, strict=True)}
+    return by_client
 
 
 @pytest.fixture
-def told(rows: dict[str, dict[str, list[dict[str, Any]]]]) -> dict[str, list[dict[str, Any]]]:
+def reported(rows: dict[str, dict[str, list[dict[str, Any]]]]) -> dict[str, list[dict[str, Any]]]:
     """The lag that consumers tell, by client."""
     return {client: rows[client]["lag"] for client in CASES}
 
 
-def test_the_lag_that_a_consumer_tells(told: dict[str, list[dict[str, Any]]]) -> None:
-    assert told["rising"] == [
+def test_the_lag_that_a_consumer_tells(reported: dict[str, list[dict[str, Any]]]) -> None:
+    assert reported["rising"] == [
         {"topic": "orders", "partition": 3, "records": 400, "quality": "exact", "state": "WARN", "paused": False}
     ]
-    assert told["idle"][0]["seconds"] == 0.0
-    assert told["no lag told"] == []
+    assert reported["idle"][0]["seconds"] == 0.0
+    assert reported["no lag told"] == []
     unknown = {"topic": "orders", "partition": 3, "quality": "unknown", "state": "UNKNOWN", "paused": False}
-    assert told["stuck"] == told["stuck Scala"] == [unknown]
+    assert reported["stuck"] == reported["stuck Scala"] == [unknown]
 
 
-def test_its_state(told: dict[str, list[dict[str, Any]]]) -> None:
-    states = {name: [row["state"] for row in rows] for name, rows in told.items()}
+def test_its_state(reported: dict[str, list[dict[str, Any]]]) -> None:
+    states = {name: [row["state"] for row in rows] for name, rows in reported.items()}
     assert states == {
         "rising": ["WARN"],
         "falling": ["OK"],
@@ -202,13 +202,13 @@ def test_its_state(told: dict[str, list[dict[str, Any]]]) -> None:
     }
 
 
-def test_partitions_are_told_apart(told: dict[str, list[dict[str, Any]]]) -> None:
-    assert [(row["topic"], row["partition"], row["records"], row["paused"]) for row in told["many"]] == [
+def test_partitions_are_told_apart(reported: dict[str, list[dict[str, Any]]]) -> None:
+    assert [(row["topic"], row["partition"], row["records"], row["paused"]) for row in reported["many"]] == [
         ("a", 0, 30, True),
         ("a", 1, 0, False),
         ("b", 0, 800, False),
     ]
-    assert [(row["topic"], row["partition"]) for row in told["given up"]] == [("a", 1)]
+    assert [(row["topic"], row["partition"]) for row in reported["given up"]] == [("a", 1)]
 
 
 def test_the_queue_of_a_producer_is_known_without_a_limit_too(rows: dict[str, dict[str, Any]]) -> None:
@@ -218,11 +218,11 @@ def test_the_queue_of_a_producer_is_known_without_a_limit_too(rows: dict[str, di
 
 
 def test_the_saturation_of_queues(rows: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
-    found = {
+    ratios = {
         client: {queue["topic"]: (queue["used_ratio"], queue.get("records")) for queue in rows[client]["queues"]}
         for client in QUEUES
     }
-    assert found == {
+    assert ratios == {
         "old Scala consumer": {"orders": (1.0, None), "audit": (0.0, None)},
         "old Scala consumer with room": {"orders": (0.25, None)},
         "librdkafka consumer": {"orders": (0.6, 70_000.0)},

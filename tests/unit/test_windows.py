@@ -14,7 +14,7 @@ from clienthealth.model.telemetry import Snapshot, TopicMetrics
 from clienthealth.settings import LagSettings
 from clienthealth.windows.packed import LogEntry
 from clienthealth.windows.view import Windows
-from tests.support.stepped import START, Stepped, snapshot, told
+from tests.support.stepped import START, Stepped, logged, snapshot
 
 BUFFER = {"buffer-total-bytes": 1000.0}
 CHUNKS = [
@@ -29,10 +29,10 @@ def selector(*values: float) -> dict[str, float]:
     return dict(zip(SELECTOR, values, strict=True))
 
 
-def windows(things: Iterable[Snapshot | LogEntry]) -> dict[tuple[str, int], ClientWindow]:
+def windows(inputs: Iterable[Snapshot | LogEntry]) -> dict[tuple[str, int], ClientWindow]:
     """Client id and the window's first second → the window."""
     monitor = Stepped()
-    monitor.batch(things)
+    monitor.batch(inputs)
     return {
         (client_id, (window.start_ms - START) // 1000): window
         for client_id, client in monitor.clients.items()
@@ -40,22 +40,22 @@ def windows(things: Iterable[Snapshot | LogEntry]) -> dict[tuple[str, int], Clie
     }
 
 
-def indicators(*things: Snapshot, client_id: str = "p") -> dict[str, Any]:
+def indicators(*snapshots: Snapshot, client_id: str = "p") -> dict[str, Any]:
     """Of the window that begins with the first second."""
-    (found,) = client_indicators(Windows.of(windows(things)[client_id, 0]), LagSettings())
-    return found
+    (measured,) = client_indicators(Windows.of(windows(snapshots)[client_id, 0]), LagSettings())
+    return measured
 
 
 def test_a_reading_is_in_two_windows_and_the_clients_of_a_process_are_apart() -> None:
-    found = windows(snapshot(s, {"select-total": s}, client) for s in (0, 10, 20, 40) for client in ("p", "q"))
-    assert {place: len(window.readings) for place, window in found.items()} == {
+    by_start = windows(snapshot(s, {"select-total": s}, client) for s in (0, 10, 20, 40) for client in ("p", "q"))
+    assert {key: len(window.readings) for key, window in by_start.items()} == {
         ("p", -30): 3, ("p", 0): 4, ("p", 30): 1, ("q", -30): 3, ("q", 0): 4, ("q", 30): 1,
     }  # fmt: skip
 
 
 def test_readings_are_in_order_and_a_record_that_came_twice_counts_once() -> None:
-    found = windows(snapshot(s, {"select-total": s}) for s in (20, 0, 10, 10))
-    assert [reading.ts_ms - START for reading in found["p", 0].readings] == [0, 10_000, 20_000]
+    by_start = windows(snapshot(s, {"select-total": s}) for s in (20, 0, 10, 10))
+    assert [reading.ts_ms - START for reading in by_start["p", 0].readings] == [0, 10_000, 20_000]
 
 
 def test_samples_of_one_moment_become_one_reading() -> None:
@@ -64,31 +64,31 @@ def test_samples_of_one_moment_become_one_reading() -> None:
 
 
 def test_delta_totals_are_added_up() -> None:
-    found = windows(snapshot(s, {"select-total": 10, "waiting-threads": 1}, delta=True) for s in (0, 10, 20))
-    assert [(r.metrics["select-total"], r.metrics["waiting-threads"]) for r in found["p", 0].readings] == [
+    by_start = windows(snapshot(s, {"select-total": 10, "waiting-threads": 1}, delta=True) for s in (0, 10, 20))
+    assert [(r.metrics["select-total"], r.metrics["waiting-threads"]) for r in by_start["p", 0].readings] == [
         (10.0, 1.0), (20.0, 1.0), (30.0, 1.0),
     ]  # fmt: skip
 
 
 def test_an_event_that_names_no_client_goes_to_all_clients_of_its_kind() -> None:
-    found = windows(
+    by_start = windows(
         [
             snapshot(0, {"select-total": 1}, "p"),
             snapshot(0, {"select-total": 1}, "q"),
             snapshot(0, {"records-lag-max": 1}, "c", "consumer"),
-            told(1),
-            told(2, client_id="q"),
+            logged(1),
+            logged(2, client_id="q"),
         ]
     )
-    assert {client: len(found[client, 0].logs) for client in ("p", "q", "c")} == {"p": 1, "q": 2, "c": 0}
+    assert {client: len(by_start[client, 0].logs) for client in ("p", "q", "c")} == {"p": 1, "q": 2, "c": 0}
 
 
 def test_an_event_of_another_process_stays_away() -> None:
     two = [
         snapshot(0, {"select-total": 1}, client, instance=instance) for client, instance in (("p", "h:1"), ("q", "h:2"))
     ]
-    found = windows([*two, told(0.001, instance="h:2")])
-    assert [len(found[client, 0].logs) for client in ("p", "q")] == [0, 1]
+    by_start = windows([*two, logged(0.001, instance="h:2")])
+    assert [len(by_start[client, 0].logs) for client in ("p", "q")] == [0, 1]
 
 
 def test_a_client_known_from_its_log_or_thread_alone_is_there() -> None:
@@ -97,8 +97,8 @@ def test_a_client_known_from_its_log_or_thread_alone_is_there() -> None:
     monitor.batch(
         [
             snapshot(0, {"records-lag-max": 1}, "c", "consumer"),
-            told(0.001, "metadata-not-updated", "silent"),
-            told(0, dump=ThreadDump(START + 2, (thread,))),
+            logged(0.001, "metadata-not-updated", "silent"),
+            logged(0, dump=ThreadDump(START + 2, (thread,))),
         ]
     )
     assert sorted(monitor.records) == ["shop|h:1|c", "shop|h|lonely", "shop|h|silent"]
@@ -106,39 +106,39 @@ def test_a_client_known_from_its_log_or_thread_alone_is_there() -> None:
 
 
 def test_the_buffer_by_hand() -> None:
-    found = indicators(
+    measured = indicators(
         *(snapshot(s, {**BUFFER, "buffer-available-bytes": 900 - 20 * s, "waiting-threads": 2}) for s in (0, 10, 20))
     )
-    assert found["buffer_used_ratio"] == {"last": pytest.approx(0.5), "max": pytest.approx(0.5)}
+    assert measured["buffer_used_ratio"] == {"last": pytest.approx(0.5), "max": pytest.approx(0.5)}
     # 0.02 a second, half is left.
-    assert found["buffer"]["seconds_to_full"] == pytest.approx(25.0)
-    assert found["buffer"]["waiting_threads"] == 2.0
+    assert measured["buffer"]["seconds_to_full"] == pytest.approx(25.0)
+    assert measured["buffer"]["waiting_threads"] == 2.0
 
 
 def test_a_librdkafka_buffer_is_as_full_as_its_fuller_limit() -> None:
     limits = {"queue-records": 80, "queue-records-limit": 100}
-    found = indicators(snapshot(0, {**BUFFER, "buffer-available-bytes": 900, **limits}))
-    assert found["buffer_used_ratio"]["last"] == pytest.approx(0.8)
+    measured = indicators(snapshot(0, {**BUFFER, "buffer-available-bytes": 900, **limits}))
+    assert measured["buffer_used_ratio"]["last"] == pytest.approx(0.8)
 
 
 def test_what_is_not_known_is_not_there() -> None:
-    found = indicators(*(snapshot(s, {**BUFFER, "record-send-total": 5}) for s in (0, 10)))
-    assert "buffer_used_ratio" not in found
-    assert found["callback_seconds"] == {"source": "unknown"}
+    measured = indicators(*(snapshot(s, {**BUFFER, "record-send-total": 5}) for s in (0, 10)))
+    assert "buffer_used_ratio" not in measured
+    assert measured["callback_seconds"] == {"source": "unknown"}
 
 
 def test_callback_time_is_derived_from_the_time_outside_the_selector() -> None:
     # Each 10 s: 8 s outside the selector for 80 records.
-    found = indicators(*(snapshot(s, selector(10 * s, 0.5e8 * s, 1.5e8 * s, 8 * s)) for s in (0, 10, 20)))
-    assert found["io_thread_busy_ratio"] == pytest.approx(0.8)
-    assert found["callback_seconds"]["avg"] == pytest.approx(0.1)
-    assert found["callback_seconds"]["source"] == "derived"
+    measured = indicators(*(snapshot(s, selector(10 * s, 0.5e8 * s, 1.5e8 * s, 8 * s)) for s in (0, 10, 20)))
+    assert measured["io_thread_busy_ratio"] == pytest.approx(0.8)
+    assert measured["callback_seconds"]["avg"] == pytest.approx(0.1)
+    assert measured["callback_seconds"]["source"] == "derived"
 
 
 def test_a_measured_callback_wins_over_a_derived_one() -> None:
     measured = {"callback-time-avg": 12, "callback-time-max": 40}
-    found = indicators(*(snapshot(s, {"select-total": s, **measured}) for s in (0, 10)))
-    assert found["callback_seconds"] == {"avg": 0.012, "max": 0.04, "source": "measured"}
+    indicated = indicators(*(snapshot(s, {"select-total": s, **measured}) for s in (0, 10)))
+    assert indicated["callback_seconds"] == {"avg": 0.012, "max": 0.04, "source": "measured"}
 
 
 def test_an_io_thread_that_never_came_back_was_busy_all_the_time() -> None:
@@ -147,8 +147,8 @@ def test_an_io_thread_that_never_came_back_was_busy_all_the_time() -> None:
 
 
 def test_the_culprit_topic_stands_out() -> None:
-    found = indicators(snapshot(0, {"max-lag": 0}, "c", "legacy-consumer", topics=CHUNKS), client_id="c")
-    assert found["queues"] == [
+    measured = indicators(snapshot(0, {"max-lag": 0}, "c", "legacy-consumer", topics=CHUNKS), client_id="c")
+    assert measured["queues"] == [
         {"topic": "fast", "used_ratio": 0.0},
         {"topic": "slow", "used_ratio": 1.0},
     ]
@@ -159,7 +159,9 @@ def storm() -> Stepped:
     """10,000 lines a second of one signature, for ten seconds, in batches of one second."""
     monitor = Stepped()
     for second in range(10):
-        monitor.batch((told(second + n / 10_000, "consumer-metadata-fetch-failed") for n in range(10_000)), second + 1)
+        monitor.batch(
+            (logged(second + n / 10_000, "consumer-metadata-fetch-failed") for n in range(10_000)), second + 1
+        )
     return monitor
 
 

@@ -23,8 +23,8 @@ Word = Literal["confirmed", "suspected", "unknown", "ok"]
 #: Facts and look-alikes that are shown of a verdict.
 MOST_FACTS, MOST_ALIKE = 6, 3
 UNTIMED = "time unknown"
-#: What `detail` says that the cause's sentence does not.
-_IN_SUMMARY = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
+#: Keys of `detail` that the sentence on the cause usually says.
+_IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
 NOTHING = "nothing here speaks of a Kafka client"
 
@@ -113,7 +113,7 @@ def _finding(verdict: Verdict, untimed: frozenset[str], dumps: Mapping[Source, s
         facts=tuple(_fact(fact, untimed, dumps) for fact in _decisive(verdict.evidence)[:MOST_FACTS]),
         cause=cause(verdict),
         detail=tuple(
-            (_words(n), _value(n, v)) for n, v in verdict.detail.items() if n not in _IN_SUMMARY or _unsaid(n, verdict)
+            (_words(n), _value(n, v)) for n, v in verdict.detail.items() if n not in _IN_CAUSE or _unsaid(n, verdict)
         ),
         alike=mode.confused_with[:MOST_ALIKE],
         remedy=remedy(mode, verdict),
