@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clienthealth.platform import jars
 from clienthealth.reference.sources import ROOT
+from tests.support.grafana_code import HERE, NODE, modules
 
-HERE = ROOT / "tests/support/grafana"
-NODE, NPM = shutil.which("node"), shutil.which("npm")
 #: What each of three rows of a query says; the second query lacks the last of them.
 LABELS = {"service": ["a", "b", "c"], "__name__": ["m", "m", "m"], "job": ["j", "j", "j"]}
 NOW_MS = 1_795_208_640_000
@@ -29,26 +25,6 @@ def tables() -> Iterator[tuple[str, dict[str, Any]]]:
             for one in (panel, *panel.get("panels", ())):
                 if one.get("transformations"):
                     yield f"{path.stem}: {one['title']}", one
-
-
-@cache
-def modules() -> Path:
-    """Grafana's packages as our lock file has them, installed once into our own cache; no script of theirs runs."""
-    if not (NODE and NPM):
-        pytest.skip("needs node and npm")
-    folder = jars.cache() / "npm-grafana"
-    lock = (HERE / "package-lock.json").read_text("utf-8")
-    done = folder / "installed-lock.json"
-    if not done.is_file() or done.read_text("utf-8") != lock:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in ("package.json", "package-lock.json"):
-            shutil.copyfile(HERE / name, folder / name)
-        command = [NPM, "ci", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund"]
-        installed = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-        if installed.returncode:
-            pytest.skip(f"npm could not install @grafana/data: {installed.stderr.strip()[-300:]}")
-        done.write_text(lock, "utf-8")
-    return folder / "node_modules"
 
 
 def frame(ref: str, alone: bool, rows: int) -> dict[str, Any]:

@@ -1,0 +1,69 @@
+"""Grafana's own packages from npm, for tests that ask its code."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clienthealth.platform import jars
+from clienthealth.reference.sources import ROOT
+
+HERE = ROOT / "tests/support/grafana"
+NODE, NPM = shutil.which("node"), shutil.which("npm")
+
+
+@cache
+def modules() -> Path:
+    """Grafana's packages as our lock file has them, installed once into our own cache; no script of theirs runs."""
+    if not (NODE and NPM):
+        pytest.skip("needs node and npm")
+    folder = jars.cache() / "npm-grafana"
+    with _alone(folder):
+        _install(folder, NPM)
+    return folder / "node_modules"
+
+
+def _install(folder: Path, npm: str) -> None:
+    lock = (HERE / "package-lock.json").read_text("utf-8")
+    done = folder / "installed-lock.json"
+    if not done.is_file() or done.read_text("utf-8") != lock:
+        for name in ("package.json", "package-lock.json"):
+            shutil.copyfile(HERE / name, folder / name)
+        command = [npm, "ci", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund"]
+        installed = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        if installed.returncode:
+            pytest.skip(f"npm could not install Grafana's packages: {installed.stderr.strip()[-300:]}")
+        done.write_text(lock, "utf-8")
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """No other process of the tests works in the folder meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@cache
+def schema(package: str) -> dict[str, Any]:
+    """The JSON schema of a dashboard, from the types of a version of @grafana/schema; made once into our own cache."""
+    folder = modules().parent
+    made = folder / f"{package}.json"
+    with _alone(folder):
+        if not made.is_file() or made.stat().st_mtime < (folder / "installed-lock.json").stat().st_mtime:
+            command = [str(NODE), str(HERE / "schema.mjs"), str(modules()), package]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+            assert done.returncode == 0, done.stderr[-2000:]
+            made.write_text(done.stdout, "utf-8")
+        rendered: dict[str, Any] = json.loads(made.read_text("utf-8"))
+    return rendered
