@@ -24,9 +24,9 @@ def spark() -> Iterator[SparkSession]:
         for name, value in QUICK_START.items():
             environment.setenv(name, value)
         # With the jars for object stores as well.
-        found = session("tests", Settings(review=ReviewSettings(out="s3a://reports")), batch=True)
-    yield found
-    found.stop()
+        started = session("tests", Settings(review=ReviewSettings(out="s3a://reports")), batch=True)
+    yield started
+    started.stop()
 
 
 @pytest.fixture(scope="session")
@@ -34,5 +34,5 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A real broker on loopback, for all tests of this process: each takes topics of its own."""
     from deploy.demo.broker import Broker
 
-    with Broker(tmp_path_factory.mktemp("broker")) as found:
-        yield found
+    with Broker(tmp_path_factory.mktemp("broker")) as running:
+        yield running

@@ -58,7 +58,7 @@ def work_off(lab: Lab, name: str, topic: str, filled: Filled, **settings: Any) -
         progress = monitor.checkpoints.worked_off(topic)
         (since, before), (until, after) = warm(progress, filled.records)
         usage, states = monitor.usage, monitor.states()
-        found = WorkedOff(
+        run = WorkedOff(
             rate=(after - before) / (until - since),
             warm_records=after - before,
             cost=usage.cost(since, until),
@@ -72,12 +72,12 @@ def work_off(lab: Lab, name: str, topic: str, filled: Filled, **settings: Any) -
             batches=sum(map(len, monitor.checkpoints.batches(topic).values())),
         )
     print(
-        f"  {name}: {found.rate:,.0f} records/s warm, CPU {found.micros:.1f} µs a record "
-        f"(JVM {found.part('jvm'):.1f} + Python {found.part('python'):.1f} + broker {found.part('broker'):.1f}), "
-        f"{found.peak_mb:,.0f} MB, {found.states:,} states, {found.accused:,} accused, {found.rejected:,} rejects",
+        f"  {name}: {run.rate:,.0f} records/s warm, CPU {run.micros:.1f} µs a record "
+        f"(JVM {run.part('jvm'):.1f} + Python {run.part('python'):.1f} + broker {run.part('broker'):.1f}), "
+        f"{run.peak_mb:,.0f} MB, {run.states:,} states, {run.accused:,} accused, {run.rejected:,} rejects",
         flush=True,
     )
-    return found
+    return run
 
 
 def _rejected(monitor: Any) -> int:

@@ -92,8 +92,8 @@ def measured(clients: int, profile: str, shard: str) -> None:
     taking_in = 0.0
     # Made in slices, so that the memory measured is that of the exporter.
     slice_: list[tuple[bytes, bytes, int]] = []
-    for found in records(clients):
-        slice_.append(found)
+    for one in records(clients):
+        slice_.append(one)
         if len(slice_) == 5_000:
             taking_in += _cpu(lambda: _taken_in(states, slice_))
             slice_.clear()
@@ -116,8 +116,8 @@ def measured(clients: int, profile: str, shard: str) -> None:
     )
 
 
-def _taken_in(states: States, found: list[tuple[bytes, bytes, int]]) -> None:
-    for one in found:
+def _taken_in(states: States, records: list[tuple[bytes, bytes, int]]) -> None:
+    for one in records:
         states.put(*one)
 
 

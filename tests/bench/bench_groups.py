@@ -112,7 +112,7 @@ def main(groups: int, partitions: int) -> int:
         (cluster,) = clusters(settings)
         reader = cluster.reader()
         reading = reader.read()
-        found = sum(len(group.offsets) for group in reading.groups)
+        count = sum(len(group.offsets) for group in reading.groups)
         read, read_busy = median_cost(reader.read)
         snapshots = cluster.snapshots()
         made, _ = median_cost(lambda: list(snapshots.of(reading)))
@@ -121,11 +121,11 @@ def main(groups: int, partitions: int) -> int:
         cycle, busy = median_cost(exporter.cycle)
         memory = resident_mb()
         exporter.close()
-    each = busy / found * 1e6
+    each = busy / count * 1e6
     print(f"groups: one reading {read:.2f} s ({read_busy:.2f} s of CPU), snapshots {made:.2f} s")
     print(f"groups: all of it, with handing over to Kafka, {cycle:.2f} s ({busy:.2f} s of CPU), {memory:.0f} MB")
     print(f"groups: {each:.0f} µs of CPU for a partition (target {TARGET_MICROSECONDS:.0f})")
-    return int(each > TARGET_MICROSECONDS or found != groups * partitions)
+    return int(each > TARGET_MICROSECONDS or count != groups * partitions)
 
 
 if __name__ == "__main__":

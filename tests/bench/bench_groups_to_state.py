@@ -69,13 +69,13 @@ class States(threading.Thread):
     def run(self) -> None:
         """Until the process ends."""
         for record in self._consumer:
-            found = time.monotonic()
+            received = time.monotonic()
             state: dict[str, Any] = json.loads(record.value)
             committed = state["indicators"]["lag"][0]["committed_offset"]
             with self._changed:
                 group = state["client"]["client_id"]
                 self._seen_ms[group] = state["last_seen"]
-                self._learned.setdefault((group, committed), found)
+                self._learned.setdefault((group, committed), received)
                 self._changed.notify_all()
 
     def since(self, ts_ms: int) -> int:

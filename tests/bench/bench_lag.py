@@ -16,14 +16,14 @@ MEMBER = {"client_id": "c", "consumer_id": "c-1", "host": "/10.0.0.1"}
 
 def histories(random_: random.Random) -> Mapping[Partition, Sequence[Observation]]:
     """A group that keeps up on some partitions and falls behind on others."""
-    found: dict[Partition, list[Observation]] = {}
+    by_partition: dict[Partition, list[Observation]] = {}
     for partition in range(PARTITIONS):
         rate = random_.choice((1.0, 0.97, 0.9))
         for i in range(READINGS):
             end = 1000 * i + random_.randrange(100)
             committed = max(0, round(1000 * i * rate) - random_.randrange(50))
-            found.setdefault(("orders", partition), []).append((10_000 * i, committed, end, 0, 10_000 * i))
-    return found
+            by_partition.setdefault(("orders", partition), []).append((10_000 * i, committed, end, 0, 10_000 * i))
+    return by_partition
 
 
 def measure() -> str:

@@ -37,16 +37,16 @@ def main() -> int:
         watching(Path(folder), fleet(CLIENTS, FAILING, end_ms=now_ms()), busy=True, interval_seconds=5) as prometheus,
     ):
         took = sorted(_asked(prometheus), reverse=True)
-    failed = [found for found in took if found[1] != "ok"]
-    for seconds, said, size, where in [*took[:SHOWN], *failed]:
-        print(f"{seconds:7.2f} s {size / 1e6:8.2f} MB  {where}: {said}")
+    failed = [query for query in took if query[1] != "ok"]
+    for seconds, outcome, size, where in [*took[:SHOWN], *failed]:
+        print(f"{seconds:7.2f} s {size / 1e6:8.2f} MB  {where}: {outcome}")
     print(f"{len(took)} queries, {sum(seconds for seconds, *_ in took):.1f} s in all, {len(failed)} failed")
     return min(1, len(failed))
 
 
 def _asked(prometheus: Prometheus) -> list[tuple[float, str, int, str]]:
     """Seconds, what was said, bytes of the answer, and which query."""
-    found = []
+    timed = []
     for name, board in BOARDS.items():
         for title, target in queries(board):
             end = now_ms() / 1000
@@ -56,23 +56,23 @@ def _asked(prometheus: Prometheus) -> list[tuple[float, str, int, str]]:
             if not instant:
                 query |= {"start": f"{end - MOMENTS * 0.02}", "end": f"{end}", "step": "0.02"}
             path = f"query{'' if instant else '_range'}?{urllib.parse.urlencode(query)}"
-            found.append(_timed(prometheus, path, f"{name}, {title}"))
+            timed.append(_timed(prometheus, path, f"{name}, {title}"))
         for variable in board["templating"]["list"]:
             if variable["type"] == "query":
                 selector, label = label_values(variable)
                 asked = urllib.parse.urlencode({"match[]": chosen(board, selector, {})})
-                found.append(_timed(prometheus, f"label/{label}/values?{asked}", f"{name}, variable {label}"))
-    return found
+                timed.append(_timed(prometheus, f"label/{label}/values?{asked}", f"{name}, variable {label}"))
+    return timed
 
 
 def _timed(prometheus: Prometheus, path: str, where: str) -> tuple[float, str, int, str]:
     start = time.monotonic()
     try:
         with urllib.request.urlopen(f"{prometheus.url}/{path}", timeout=150) as answer:
-            said, size = "ok", len(answer.read())
+            outcome, size = "ok", len(answer.read())
     except urllib.error.HTTPError as error:
-        said, size = error.read().decode()[:300], 0
-    return time.monotonic() - start, said, size, where
+        outcome, size = error.read().decode()[:300], 0
+    return time.monotonic() - start, outcome, size, where
 
 
 if __name__ == "__main__":

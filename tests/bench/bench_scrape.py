@@ -39,10 +39,10 @@ def main() -> None:
     """Measure and print."""
     records = []
     for number in range(GROUPS):
-        found = group(f"group-{number}", partitions=PARTITIONS)
-        for row in found["indicators"]["lag"]:
+        one = group(f"group-{number}", partitions=PARTITIONS)
+        for row in one["indicators"]["lag"]:
             row["topic"] = f"topic-{number}"
-        records.append(wire(found))
+        records.append(wire(one))
     states = States(Settings(), clock=lambda: NOW_MS / 1000)
     cpu = time.process_time()
     for record in records:
@@ -93,7 +93,7 @@ class Plain(Collector):
     def collect(self):  # type: ignore[no-untyped-def]
         """All families, made anew."""
         for family in FAMILIES:
-            found = GaugeMetricFamily(family.name, family.help, labels=family.labels)
+            metric = GaugeMetricFamily(family.name, family.help, labels=family.labels)
             for record in self._records:
                 client = record.client
                 scope = {
@@ -103,8 +103,8 @@ class Plain(Collector):
                 }[family.scope]
                 assert len(scope) == len(SCOPES[family.scope])
                 for extra, value in family.read(record):
-                    found.add_metric((*scope, *extra), value)
-            yield found
+                    metric.add_metric((*scope, *extra), value)
+            yield metric
 
 
 def timed(what: str, work: Callable[[], object], runs: int = RUNS) -> None:

@@ -48,18 +48,18 @@ class Checkpoints:
 
     def batches(self, topic: str) -> Mapping[str, Sequence[Batch]]:
         """The batches of each query that reads the topic, in order."""
-        found: dict[str, list[Batch]] = {}
+        by_query: dict[str, list[Batch]] = {}
         for batch in sorted(self._batches.values(), key=lambda b: b.number):
             if topic in batch.ends:
-                found.setdefault(batch.query, []).append(batch)
-        return found
+                by_query.setdefault(batch.query, []).append(batch)
+        return by_query
 
     def worked_off(self, topic: str) -> Sequence[tuple[float, int]]:
         """Times, each with how many records of the topic all queries that read it had worked off by then."""
         queries = self.batches(topic)
         done = dict.fromkeys(queries, 0)
         progress: list[tuple[float, int]] = []
-        for batch in sorted((b for found in queries.values() for b in found), key=lambda b: b.committed):
+        for batch in sorted((b for batches in queries.values() for b in batches), key=lambda b: b.committed):
             done[batch.query] = batch.ends[topic]
             count = min(done.values())
             if count > (progress[-1][1] if progress else 0):
@@ -68,7 +68,7 @@ class Checkpoints:
 
     def count(self, topic: str) -> int:
         """How many records of the topic all queries that read it have worked off."""
-        return min((found[-1].ends[topic] for found in self.batches(topic).values()), default=0)
+        return min((batches[-1].ends[topic] for batches in self.batches(topic).values()), default=0)
 
 
 def _batch(query: str, commit: Path) -> Batch | None:

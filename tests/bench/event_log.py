@@ -39,7 +39,7 @@ def batches(folder: Path) -> Sequence[BatchTime]:
     events = list(_events(folder))
     stages = [_stage(e["Stage Info"]) for e in events if e["Event"] == "SparkListenerStageCompleted"]
     tasks = [e for e in events if e["Event"] == "SparkListenerTaskEnd" and e.get("Task Metrics")]
-    found = []
+    listed = []
     for event in events:
         if event["Event"] != PROGRESS:
             continue
@@ -51,7 +51,7 @@ def batches(folder: Path) -> Sequence[BatchTime]:
             continue
         inside = [(a, b) for a, b in stages if begin <= a <= begin + seconds]
         mine = [t["Task Metrics"] for t in tasks if begin <= t["Task Info"]["Launch Time"] / 1000 <= begin + seconds]
-        found.append(
+        listed.append(
             BatchTime(
                 records,
                 begin,
@@ -62,7 +62,7 @@ def batches(folder: Path) -> Sequence[BatchTime]:
                 sum(operator.get("commitTimeMs", 0) for operator in progress["stateOperators"]) / 1000,
             )
         )
-    return found
+    return listed
 
 
 def _events(folder: Path) -> Iterator[dict[str, Any]]:

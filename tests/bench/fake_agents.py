@@ -31,12 +31,12 @@ def mbeans(domain: str, recording: str) -> dict[str, dict[str, Any]]:
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         # The last ones are of a client that is being closed, and has fewer.
         fullest = max(lines, key=len)
-    found: dict[str, dict[str, Any]] = {}
+    by_name: dict[str, dict[str, Any]] = {}
     for name, value in json.loads(fullest)["metrics"].items():
         if match := _NAME.fullmatch(name):
             mbean = f"{domain}:type={match['group']},{match['tags']}"
-            found.setdefault(mbean, {})[match["attribute"]] = "NaN" if value is None else value
-    return found
+            by_name.setdefault(mbean, {})[match["attribute"]] = "NaN" if value is None else value
+    return by_name
 
 
 class Agents(ThreadingHTTPServer):

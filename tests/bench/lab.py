@@ -167,17 +167,17 @@ class Monitor:
 
         Raises ServiceError if it ends.
         """
-        found: list[float] = []
+        samples: list[float] = []
         until = time.time() + seconds
         while True:
             began = time.time()
             if not self.process.alive:
                 raise ServiceError(f"the monitor ended with exit code {self.process.exit_code}\n{self.process.tail()}")
             self.checkpoints.look()
-            found += [max(values.values()) for values in [self.metrics().get("batch_duration_seconds")] if values]
+            samples += [max(values.values()) for values in [self.metrics().get("batch_duration_seconds")] if values]
             if began + every >= until:
                 time.sleep(max(0.0, until - time.time()))
-                return found
+                return samples
             time.sleep(max(0.0, began + every - time.time()))
 
     def metrics(self) -> Mapping[str, Mapping[tuple[str, ...], float]]:
@@ -187,13 +187,13 @@ class Monitor:
                 text = answer.read().decode()
         except OSError:
             return {}
-        found: dict[str, dict[tuple[str, ...], float]] = {}
+        by_name: dict[str, dict[tuple[str, ...], float]] = {}
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 if sample.name.startswith(PREFIX):
                     labels = tuple(value for _, value in sorted(sample.labels.items()))
-                    found.setdefault(sample.name.removeprefix(PREFIX), {})[labels] = sample.value
-        return found
+                    by_name.setdefault(sample.name.removeprefix(PREFIX), {})[labels] = sample.value
+        return by_name
 
     def rejected(self) -> int:
         """How many records it could not read, by its own count."""

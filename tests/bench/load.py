@@ -66,9 +66,9 @@ class Steady:
         clients: int,
         rate: float,
         since_ms: int | None = None,
-        said: Callable[[int, int, int], Values] = values,
+        value_of: Callable[[int, int, int], Values] = values,
     ) -> None:
-        self._said = said
+        self._value_of = value_of
         self._topic, self._template, self._clients, self._rate = topic, template, clients, rate
         self._since_ms = since_ms
         self._began = time.time()
@@ -80,7 +80,7 @@ class Steady:
         for number in range(self._next, end):
             client, reading = number % self._clients, number // self._clients
             at = self._began + number / self._rate
-            said = at * 1000 if self._since_ms is None else self._since_ms + number / self._clients * INTERVAL_MS
-            key, value = self._template.record(self._said(client, reading, round(said)))
+            ts_ms = at * 1000 if self._since_ms is None else self._since_ms + number / self._clients * INTERVAL_MS
+            key, value = self._template.record(self._value_of(client, reading, round(ts_ms)))
             yield self._topic, key, value
         self._next = max(self._next, end)

@@ -26,7 +26,7 @@ LOUD = 9
 
 def noise(records: int) -> Iterator[tuple[bytes, bytes]]:
     """Plain lines of an application."""
-    return _lines(filled_in(LINE), records, loud=0)
+    return _lines(filled_in(LINE), records, chatty=0)
 
 
 def wrapped(records: int) -> Iterator[tuple[bytes, bytes]]:
@@ -34,12 +34,12 @@ def wrapped(records: int) -> Iterator[tuple[bytes, bytes]]:
     document = json.loads((FORMATS / "filebeat_plain_multiline.json").read_text(encoding="utf-8"))
     document["log"] = {"offset": "<<<order>>>", "file": {"path": "/var/log/checkout/app.log"}}
     document["message"] = f"2026-11-20 18:40:31,204 {LINE}"
-    return _lines(filled_in(json.dumps(document, separators=(",", ":"))), records, loud=0)
+    return _lines(filled_in(json.dumps(document, separators=(",", ":"))), records, chatty=0)
 
 
 def storm(records: int) -> Iterator[tuple[bytes, bytes]]:
     """One signature, nine of ten lines from one client."""
-    return _lines(filled_in(STORM_LINE), records, loud=LOUD)
+    return _lines(filled_in(STORM_LINE), records, chatty=LOUD)
 
 
 def of_one_process(records: int, at: float) -> Iterator[tuple[bytes, bytes]]:
@@ -54,13 +54,13 @@ def ordinary(client: int, at: float) -> bytes:
     return _stamp(at) + filled_in(LINE) % _values(client, round(at))
 
 
-def _lines(body: bytes, records: int, loud: int) -> Iterator[tuple[bytes, bytes]]:
+def _lines(body: bytes, records: int, chatty: int) -> Iterator[tuple[bytes, bytes]]:
     """Lines of the last two minutes; each begins with its time, unless it is a JSON document."""
     begin = time.time() - SECONDS
     plain = not body.startswith(b"{")
     stamp = b""
     for number in range(records):
-        client = 0 if number % 10 < loud else number % PROCESSES
+        client = 0 if number % 10 < chatty else number % PROCESSES
         if plain and not number % 100:
             stamp = _stamp(begin + number / records * SECONDS)
         key = b"service-%d|host-%d:4711|" % (client % SERVICES, client)

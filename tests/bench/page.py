@@ -22,8 +22,8 @@ _OWN = ("date", "commit", "load before", "took")
 def update(titles: Mapping[str, str], quick: bool) -> Path:
     """Write the page anew: what it held, and what has been measured since. Its path."""
     page = folder(quick) / "RESULTS.md" if quick else PAGE
-    known = _on_page(page) | _measured(quick)
-    page.write_text(_text(titles, [known[name] for name in titles if name in known], quick), encoding="utf-8")
+    results = _on_page(page) | _measured(quick)
+    page.write_text(_text(titles, [results[name] for name in titles if name in results], quick), encoding="utf-8")
     return page
 
 
@@ -38,8 +38,8 @@ def lines(kept: Kept) -> Iterator[str]:
 
 def _on_page(page: Path) -> dict[str, Kept]:
     text = page.read_text(encoding="utf-8") if page.exists() else ""
-    found = [Kept.read(json.loads(data.replace("- ->", "-->"))) for data in _DATA.findall(text)]
-    return {kept.name: kept for kept in found}
+    on_page = [Kept.read(json.loads(data.replace("- ->", "-->"))) for data in _DATA.findall(text)]
+    return {kept.name: kept for kept in on_page}
 
 
 def _measured(quick: bool) -> dict[str, Kept]:
@@ -57,18 +57,18 @@ def _text(titles: Mapping[str, str], kept: Sequence[Kept], quick: bool) -> str:
         parts.append("**These are short runs, to try the benchmark itself: no results.**")
     parts.append(_machines(kept))
     parts.append(_overview(kept))
-    missing = [title for name, title in titles.items() if name not in {found.name for found in kept}]
+    missing = [title for name, title in titles.items() if name not in {result.name for result in kept}]
     if missing:
         parts.append("Not measured yet: " + "; ".join(missing) + ".")
-    parts += [_section(titles[found.name], found) for found in kept]
+    parts += [_section(titles[result.name], result) for result in kept]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _machines(kept: Sequence[Kept]) -> str:
-    said = {
-        ", ".join(f"{name} {value}" for name, value in found.conditions.items() if name not in _OWN) for found in kept
+    descriptions = {
+        ", ".join(f"{name} {value}" for name, value in result.conditions.items() if name not in _OWN) for result in kept
     }
-    return "\n".join(f"Machine: {conditions}." for conditions in sorted(said))
+    return "\n".join(f"Machine: {conditions}." for conditions in sorted(descriptions))
 
 
 def _overview(kept: Sequence[Kept]) -> str:
@@ -81,8 +81,8 @@ def _overview(kept: Sequence[Kept]) -> str:
             "" if figure.peer is None else _number(figure.peer, figure.unit),
             figure.note,
         ]
-        for found in kept
-        for figure in found.result.figures
+        for result in kept
+        for figure in result.result.figures
     ]
     return _table(Table(["", "ours", "target", "", "Kafka Streams", ""], rows)) if rows else ""
 

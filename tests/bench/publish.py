@@ -76,8 +76,10 @@ def ends(servers: str, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench"})
     try:
         partitions = consumer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions
-        found = (consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=WAIT_SECONDS) for p in partitions)
-        return sum(high for _, high in found)
+        watermarks = (
+            consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=WAIT_SECONDS) for p in partitions
+        )
+        return sum(high for _, high in watermarks)
     finally:
         consumer.close()
 
@@ -85,7 +87,7 @@ def ends(servers: str, topic: str) -> int:
 def newest(servers: str, topic: str) -> dict[bytes, bytes]:
     """Key → newest value of a compacted topic, without what was deleted. Raises TimeoutError."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench", "enable.partition.eof": True})
-    found: dict[bytes, bytes] = {}
+    by_key: dict[bytes, bytes] = {}
     try:
         partitions = consumer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions
         consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
@@ -97,9 +99,9 @@ def newest(servers: str, topic: str) -> dict[bytes, bytes]:
                 if message.error():
                     left -= 1
                 elif (value := message.value()) is None:
-                    found.pop(message.key() or b"", None)
+                    by_key.pop(message.key() or b"", None)
                 else:
-                    found[message.key() or b""] = value
+                    by_key[message.key() or b""] = value
     finally:
         consumer.close()
-    return found
+    return by_key

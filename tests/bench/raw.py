@@ -44,9 +44,9 @@ def read(lab: Lab, topic: str, filled: Filled) -> Read:
             micros = [usage.cost(begin, end).per_record(filled.records) for begin, end, _ in warm]
     finally:
         process.stop(20)
-    found = Read(statistics.median(filled.records / seconds for *_, seconds in warm), statistics.median(micros))
-    print(f"  read alone: {found.rate:,.0f} records/s, CPU {found.micros:.1f} µs a record", flush=True)
-    return found
+    rates = Read(statistics.median(filled.records / seconds for *_, seconds in warm), statistics.median(micros))
+    print(f"  read alone: {rates.rate:,.0f} records/s, CPU {rates.micros:.1f} µs a record", flush=True)
+    return rates
 
 
 def _passes(output: str) -> list[tuple[float, float, float]]:

@@ -69,10 +69,10 @@ class Kept:
     @classmethod
     def read(cls, data: dict[str, Any]) -> Kept:
         """From the JSON that `save` wrote."""
-        found = data["result"]
-        figures = [Figure(**figure) for figure in found["figures"]]
-        tables = [Table(**table) for table in found["tables"]]
-        return cls(data["name"], Result(figures, found["how"], tables, found["notes"]), data["conditions"])
+        result = data["result"]
+        figures = [Figure(**figure) for figure in result["figures"]]
+        tables = [Table(**table) for table in result["tables"]]
+        return cls(data["name"], Result(figures, result["how"], tables, result["notes"]), data["conditions"])
 
     def as_json(self) -> dict[str, Any]:
         """What `read` reads."""
@@ -81,9 +81,9 @@ class Kept:
 
 def folder(quick: bool) -> Path:
     """Where results are kept; those of short runs apart, because they are no results."""
-    found = FOLDER / "quick" if quick else FOLDER
-    found.mkdir(parents=True, exist_ok=True)
-    return found
+    path = FOLDER / "quick" if quick else FOLDER
+    path.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def save(kept: Kept, quick: bool) -> None:
@@ -127,8 +127,8 @@ def _cpu() -> str:
 
 def _java() -> str:
     done = subprocess.run([java(), "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
-    return found.group(1) if found else "unknown"
+    match = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
+    return match.group(1) if match else "unknown"
 
 
 def _broker() -> str:

@@ -46,52 +46,52 @@ HEALTHY: Mapping[str, Any] = {
 
 def librdkafka() -> Template:
     """Statistics of a producer with one broker and one partition; which service's it is says the key."""
-    found = _sample("librdkafka_stats_producer.json")
-    found |= {"name": "orders-<<client>>#producer-1", "client_id": "orders-<<client>>", "time": "<<<ts_s>>>"}
-    found |= {"ts": "<<<io_ns>>>", "replyq": 0, "msg_cnt": 2, "msg_size": 2048, "txmsgs": "<<<sent>>>"}
-    found["brokers"] = dict([next(iter(found["brokers"].items()))])
-    broker = next(iter(found["brokers"].values()))
+    sample = _sample("librdkafka_stats_producer.json")
+    sample |= {"name": "orders-<<client>>#producer-1", "client_id": "orders-<<client>>", "time": "<<<ts_s>>>"}
+    sample |= {"ts": "<<<io_ns>>>", "replyq": 0, "msg_cnt": 2, "msg_size": 2048, "txmsgs": "<<<sent>>>"}
+    sample["brokers"] = dict([next(iter(sample["brokers"].items()))])
+    broker = next(iter(sample["brokers"].values()))
     broker |= {"tx": "<<<selects>>>", "rx": "<<<selects>>>", "outbuf_cnt": 0, "outbuf_msg_cnt": 0, "waitresp_cnt": 1}
-    name, topic = next(iter(found["topics"].items()))
+    name, topic = next(iter(sample["topics"].items()))
     partition = {**topic["partitions"]["0"], "txmsgs": "<<<sent>>>", "msgs": "<<<sent>>>", "msgs_inflight": 1}
     partition |= {"msgq_cnt": 1, "msgq_bytes": 1024, "xmit_msgq_cnt": 1, "xmit_msgq_bytes": 1024}
-    found["topics"] = {name: {**topic, "partitions": {"0": partition}}}
-    return Template.of(json.dumps(found, separators=(",", ":")), f"{KEY}orders-<<client>>")
+    sample["topics"] = {name: {**topic, "partitions": {"0": partition}}}
+    return Template.of(json.dumps(sample, separators=(",", ":")), f"{KEY}orders-<<client>>")
 
 
 def telegraf() -> Template:
     """One point with all the attributes of a producer's MBean."""
-    found = _sample("telegraf_jolokia2_kafka_producer.json")
-    found["fields"] = PRODUCER
-    found["tags"] = {
+    sample = _sample("telegraf_jolokia2_kafka_producer.json")
+    sample["fields"] = PRODUCER
+    sample["tags"] = {
         "client-id": "order-producer",
         "host": "host-<<client>>",
         "jolokia_agent_url": "http://host-<<client>>:8778/jolokia",
     }
-    found["timestamp"] = "<<<ts_s>>>"
-    return Template.of(json.dumps(found, separators=(",", ":")), "host-<<client>>")
+    sample["timestamp"] = "<<<ts_s>>>"
+    return Template.of(json.dumps(sample, separators=(",", ":")), "host-<<client>>")
 
 
 def jolokia() -> Template:
     """The answer to a read of all attributes of the producers of one process; which process it was says the key."""
-    found = _sample("jolokia_bulk_response.json")[:1]
-    found[0]["request"]["attribute"] = ["buffer-available-bytes", "select-total"]
-    found[0]["value"] = {"kafka.producer:client-id=order-producer,type=producer-metrics": PRODUCER}
-    found[0]["timestamp"] = "<<<ts_s>>>"
-    return Template.of(json.dumps(found, separators=(",", ":")), f"{KEY}")
+    sample = _sample("jolokia_bulk_response.json")[:1]
+    sample[0]["request"]["attribute"] = ["buffer-available-bytes", "select-total"]
+    sample[0]["value"] = {"kafka.producer:client-id=order-producer,type=producer-metrics": PRODUCER}
+    sample[0]["timestamp"] = "<<<ts_s>>>"
+    return Template.of(json.dumps(sample, separators=(",", ":")), f"{KEY}")
 
 
 def otlp() -> Template:
     """KIP-714 pushes of a producer and a consumer in one record of 9.5 kB; totals are since the last push."""
-    found = _sample("otlp_json_metrics_kip714_java.json")
-    for number, resource in enumerate(found["resourceMetrics"]):
+    sample = _sample("otlp_json_metrics_kip714_java.json")
+    for number, resource in enumerate(sample["resourceMetrics"]):
         for attribute in resource["resource"]["attributes"]:
             if attribute["key"] in ("client_id", "client_instance_id", "client_source_address"):
                 attribute["value"] = {"stringValue": f"{attribute['key'][7:]}-<<client>>-{number}"}
         for scope in resource["scopeMetrics"]:
             for metric in scope["metrics"]:
                 _healthy(metric)
-    return Template.of(found, clients=len(found["resourceMetrics"]))
+    return Template.of(sample, clients=len(sample["resourceMetrics"]))
 
 
 @dataclass(frozen=True)

@@ -129,11 +129,11 @@ class Usage:
 
         In its first moments a program that a JVM starts shares all memory with it, which would count twice.
         """
-        found = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
+        by_pid = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
         first = not self._searched
         before = self._pids.keys() | self._young
-        self._young = found.keys() - before
-        self._pids = {pid: name for pid, name in found.items() if first or pid in before}
+        self._young = by_pid.keys() - before
+        self._pids = {pid: name for pid, name in by_pid.items() if first or pid in before}
         self._searched = time.monotonic()
 
 
@@ -153,11 +153,11 @@ def _fields(pid: int | str) -> tuple[str, list[str]] | None:
 
 def _sessions() -> dict[int, int]:
     """Process → the process that leads its session."""
-    found: dict[int, int] = {}
+    by_pid: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (stat := _fields(entry.name)) is not None:
-            found[int(entry.name)] = int(stat[1][3])
-    return found
+            by_pid[int(entry.name)] = int(stat[1][3])
+    return by_pid
 
 
 def _stat(pid: int) -> tuple[float, float, float, bool] | None:

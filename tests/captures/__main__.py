@@ -87,8 +87,8 @@ def main() -> None:
                 file.write_bytes(content)
                 sys.stdout.write(f"{name}: {len(content):,} bytes\n")
         except TimeoutError as error:
-            said = (f"{log.name}: {log.read_text(errors='replace')[-1500:]}" for log in Path(folder).glob("*.log"))
-            sys.exit("\n".join((str(error), *said)))
+            logs = (f"{log.name}: {log.read_text(errors='replace')[-1500:]}" for log in Path(folder).glob("*.log"))
+            sys.exit("\n".join((str(error), *logs)))
 
 
 def captured(folder: Path, collector: Path, telegraf: Path) -> Iterator[tuple[str, bytes]]:
@@ -120,8 +120,8 @@ def _of_telegraf(broker: Broker) -> Iterator[tuple[str, bytes]]:
 def _series(name: str, value: bytes) -> bytes:
     """What is the same in every record of a series."""
     if name.endswith(".json"):
-        said = json.loads(value)
-        return json.dumps([said["name"], said["tags"], sorted(said["fields"])]).encode()
+        document = json.loads(value)
+        return json.dumps([document["name"], document["tags"], sorted(document["fields"])]).encode()
     # Its name, tags and fields; in Prometheus's text all but the value.
     if name.endswith(".influx"):
         return (
@@ -133,18 +133,18 @@ def _series(name: str, value: bytes) -> bytes:
 def _of_otlp(broker: Broker, pushes: Sink) -> Iterator[tuple[str, bytes]]:
     """What the agent pushed and the Collector wrote, once it tells of a producer that has sent."""
     for signal, encodings in ENCODINGS.items():
-        found = {of: awaited(broker, f"{signal}-{of}", TELLING[signal]) for of in encodings}
+        captured = {of: awaited(broker, f"{signal}-{of}", TELLING[signal]) for of in encodings}
         # The same push in each encoding.
-        last = max(set.intersection(*(set(records) for records in found.values())))
-        for encoding, records in found.items():
+        last = max(set.intersection(*(set(records) for records in captured.values())))
+        for encoding, records in captured.items():
             yield f"otel-collector/{signal}.{encoding.removeprefix('otlp_')}", records[last]
         yield f"otel-javaagent/{signal}.gzip", pushes.bodies[signal]
 
 
 def awaited(broker: Broker, topic: str, word: bytes) -> dict[int, bytes]:
     """The records of a topic that hold a word, by offset, once there are some. Raises TimeoutError."""
-    found: dict[int, bytes] = eventually(lambda: read(broker, topic, word))
-    return found
+    captured: dict[int, bytes] = eventually(lambda: read(broker, topic, word))
+    return captured
 
 
 def read(broker: Broker, topic: str, word: bytes) -> dict[int, bytes]:
@@ -155,11 +155,11 @@ def read(broker: Broker, topic: str, word: bytes) -> dict[int, bytes]:
         reader.assign([partition])
         reader.seek_to_beginning()
         end = reader.end_offsets([partition])[partition]
-        found: dict[int, bytes] = {}
+        by_offset: dict[int, bytes] = {}
         while reader.position(partition) < end:
             for records in reader.poll(1000).values():
-                found |= {record.offset: record.value for record in records if word in record.value}
-        return found
+                by_offset |= {record.offset: record.value for record in records if word in record.value}
+        return by_offset
     finally:
         reader.close()
 
@@ -185,12 +185,12 @@ def sink() -> Iterator[Sink]:
             with urllib.request.urlopen(
                 urllib.request.Request(kept.to + self.path, body, headers), timeout=10
             ) as answer:
-                said = answer.read()
+                posted = answer.read()
             self.send_response(200)
-            self.send_header("Content-Length", str(len(said)))
+            self.send_header("Content-Length", str(len(posted)))
             self.send_header("Content-Type", "application/x-protobuf")
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(posted)
 
         def _body(self) -> bytes:
             """In chunks, where its size was not known before it was packed."""
@@ -342,11 +342,11 @@ def reachable(port: int, path: str) -> bool:
 def eventually(done: Callable[[], Any]) -> Any:
     """What `done` gives once it gives something. Raises TimeoutError."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := done()):
+    while not (result := done()):
         if time.monotonic() > deadline:
             raise TimeoutError("it did not come to pass")
         time.sleep(0.2)
-    return found
+    return result
 
 
 if __name__ == "__main__":

@@ -81,15 +81,15 @@ def main() -> None:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             schema = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            found = re.match(r"/subjects/([^/?]+)", self.path)
-            assert found is not None
-            self._answer(registry.register(found[1], {name: value for name, value in schema.items() if value}))
+            match = re.match(r"/subjects/([^/?]+)", self.path)
+            assert match is not None
+            self._answer(registry.register(match[1], {name: value for name, value in schema.items() if value}))
 
         def do_GET(self) -> None:
             self._answer(registry.answers().get(self.path.partition("?")[0], {}))
 
-        def _answer(self, said: object) -> None:
-            body = json.dumps(said).encode()
+        def _answer(self, answer: object) -> None:
+            body = json.dumps(answer).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(body)))
@@ -118,12 +118,12 @@ def main() -> None:
         (FOLDER / name).write_bytes(serializer(value, context))
     # Of protobuf nobody reads the schema itself: it is long, and OpenTelemetry's.
     answers = {
-        path: said | ({"schema": ""} if said.get("schemaType") == "PROTOBUF" else {})
-        for path, said in registry.answers().items()
+        path: answer | ({"schema": ""} if answer.get("schemaType") == "PROTOBUF" else {})
+        for path, answer in registry.answers().items()
         if path.startswith("/schemas/")
     }
-    said = {"confluent-kafka": confluent_kafka.__version__, "answers": answers}
-    (FOLDER / "registry.json").write_text(json.dumps(said, indent=1) + "\n")
+    answer = {"confluent-kafka": confluent_kafka.__version__, "answers": answers}
+    (FOLDER / "registry.json").write_text(json.dumps(answer, indent=1) + "\n")
     server.shutdown()
 
 

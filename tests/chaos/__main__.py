@@ -69,8 +69,8 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     whole = not only and len(chosen) >= FAULTS
     written = (ROOT / "tests" / "chaos" if whole else FOLDER) / "RESULTS.md"
-    found = page.text(outcomes, len(chosen), skipped, asked.seed, floods.kept(FOLDER))
-    written.write_text(found, encoding="utf-8")
+    text = page.text(outcomes, len(chosen), skipped, asked.seed, floods.kept(FOLDER))
+    written.write_text(text, encoding="utf-8")
     passed = sum(outcome.passed for outcome in outcomes.all)
     say(f"{passed} of {len(chosen)}  → {written.relative_to(ROOT)}")
     return int(passed < len(chosen))
@@ -81,12 +81,12 @@ def _flooded(names: Sequence[str], share: float) -> int:
     wrong = 0
     for name in names:
         try:
-            found = floods.run(name, share, FOLDER)
+            flood = floods.run(name, share, FOLDER)
         except HealthError as error:
             say(f"{name}: the flood failed: {error}")
             return 2
-        say("\n".join([name, *(f"  {line}" for line in found.lines), *(f"  WRONG {line}" for line in found.wrong)]))
-        wrong += len(found.wrong)
+        say("\n".join([name, *(f"  {line}" for line in flood.lines), *(f"  WRONG {line}" for line in flood.wrong)]))
+        wrong += len(flood.wrong)
     return int(wrong > 0)
 
 

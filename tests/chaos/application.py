@@ -12,7 +12,7 @@ from typing import Self
 from clienthealth.settings import Settings
 from deploy.demo.processes import Process
 from deploy.demo.topics import create_topics
-from tests.chaos.told import Topic
+from tests.chaos.published import Topic
 
 STOP_SECONDS = 150.0
 
@@ -29,8 +29,8 @@ class Application:
     def counts(self) -> Mapping[str, int]:
         """What has become of its records so far."""
         with suppress(OSError, ValueError):
-            found: Mapping[str, int] = json.loads(self._file.read_text(encoding="utf-8"))
-            return found
+            counts: Mapping[str, int] = json.loads(self._file.read_text(encoding="utf-8"))
+            return counts
         return {}
 
     def goes_on(self, before: Mapping[str, int]) -> bool:

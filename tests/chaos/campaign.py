@@ -205,8 +205,8 @@ class Campaign:
     def _ended(self, run: Run, calm: Run, outcome: Outcome, at: int) -> None:
         """Compare how incidents ended, too; after that, nothing more is known of a fault."""
         part = self._slices[at]
-        found = compare.verdicts(run, calm, part.begin_ms, part.end_ms, self._strays(at), True)
-        if new := [difference for difference in found if difference not in outcome.differences]:
+        differences = compare.verdicts(run, calm, part.begin_ms, part.end_ms, self._strays(at), True)
+        if new := [difference for difference in differences if difference not in outcome.differences]:
             outcome.differences += new
             self._say(outcome.line)
         outcome.final = True

@@ -53,12 +53,12 @@ def main(servers: str, topic: str, metrics: str, file: str) -> None:
 
     reader = threading.Thread(target=consume)
     reader.start()
-    told = Path(file)
+    counts_file = Path(file)
 
     def tell() -> None:
         whole = {**counts, "consumed": len(got)}
         whole |= {"reported": reporter.delivered_total, "dropped": reporter.dropped_total}
-        told.write_text(json.dumps(whole), encoding="utf-8")
+        counts_file.write_text(json.dumps(whole), encoding="utf-8")
 
     while not stop.wait(RATE_SECONDS):
         try:

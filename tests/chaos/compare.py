@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from tests.chaos.load import SECONDS, Published, Slice
-from tests.chaos.told import Incident, Row, incidents, newest
+from tests.chaos.published import Incident, Row, incidents, newest
 from tests.chaos.world import NUDGED_MS, Run
 
 #: Minutes of a slice are final when so much of the next has been read (`[monitor] watermark_seconds` and a window).
@@ -27,10 +27,10 @@ def minutes(run: Run, calm: Run, begin_ms: int, end_ms: int, strays: Set[str]) -
     for doubled in (key for key, count in mine.items() if len(count) > 1):
         yield f"minute doubled: {_words(doubled)}"
     expected = {key for key in theirs if key[3] not in strays}
-    found = {key for key in mine if key[3] not in strays}
-    yield from _few("minute lost", expected - found)
-    yield from _few("minute that should not be", found - expected)
-    for key in sorted(expected & found, key=repr):
+    keys = {key for key in mine if key[3] not in strays}
+    yield from _few("minute lost", expected - keys)
+    yield from _few("minute that should not be", keys - expected)
+    for key in sorted(expected & keys, key=repr):
         a, b = mine[key][0], theirs[key][0]
         other = {name: (a[name], b[name]) for name in a if a[name] != b[name]}
         if other:
@@ -38,17 +38,17 @@ def minutes(run: Run, calm: Run, begin_ms: int, end_ms: int, strays: Set[str]) -
 
 
 def _minutes(run: Run, begin_ms: int, end_ms: int) -> dict[tuple[Any, ...], list[Row]]:
-    found: dict[tuple[Any, ...], list[Row]] = {}
+    by_key: dict[tuple[Any, ...], list[Row]] = {}
     for row in run.history.minutes.look():
         if begin_ms <= row["minute"] < end_ms:
-            found.setdefault((row["minute"], *(row[name] for name in CLIENT)), []).append(row)
-    return found
+            by_key.setdefault((row["minute"], *(row[name] for name in CLIENT)), []).append(row)
+    return by_key
 
 
 def hidden(run: Run, begin_ms: int, end_ms: int) -> Iterator[str]:
     """Minutes of which nothing was read, and of which something else than that is said."""
-    told = (key for key, rows in _minutes(run, begin_ms, end_ms).items() if rows[0]["status"] != "unknown")
-    yield from _few("minute that was hidden, and is not unknown", told)
+    judged = (key for key, rows in _minutes(run, begin_ms, end_ms).items() if rows[0]["status"] != "unknown")
+    yield from _few("minute that was hidden, and is not unknown", judged)
 
 
 def verdicts(run: Run, calm: Run, begin_ms: int, end_ms: int, strays: Set[str], ended: bool) -> Iterator[str]:
@@ -73,20 +73,20 @@ def verdicts(run: Run, calm: Run, begin_ms: int, end_ms: int, strays: Set[str], 
 
 
 def _incidents(run: Run, begin_ms: int, end_ms: int, strays: Set[str]) -> dict[tuple[str, str], list[Incident]]:
-    found: dict[tuple[str, str], list[Incident]] = {}
+    by_client: dict[tuple[str, str], list[Incident]] = {}
     for incident in incidents(run.history.verdicts.look()):
         if begin_ms <= incident.changed_ms < end_ms and incident.client.rpartition("|")[2] not in strays:
-            found.setdefault((incident.client, incident.mode), []).append(incident)
-    return found
+            by_client.setdefault((incident.client, incident.mode), []).append(incident)
+    return by_client
 
 
 def accounts(run: Run, sent: Iterable[Published], begin_ms: int, end_ms: int) -> Iterator[str]:
     """What was sent and should have been read, against what the history and the rejects say was."""
-    known = list(sent)
-    unreadable = {record.value for record in known if record.unreadable}
+    clients = list(sent)
+    unreadable = {record.value for record in clients if record.unreadable}
     read, rejected = counted(run, begin_ms, end_ms)
-    if read != len(known):
-        yield f"{read} records in the quality of the history, not {len(known)}"
+    if read != len(clients):
+        yield f"{read} records in the quality of the history, not {len(clients)}"
     if rejected != len(unreadable):
         yield f"{rejected} rejected by the quality of the history, not {len(unreadable)}"
     lost = unreadable - {value for _, value in run.rejects.records}

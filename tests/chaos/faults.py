@@ -21,7 +21,7 @@ from deploy.demo.gateway import Gateway
 from deploy.demo.processes import free_port
 from tests.chaos import disks, parts
 from tests.chaos.load import Slice
-from tests.chaos.told import position
+from tests.chaos.published import position
 from tests.chaos.world import Run
 from tests.support import fake_grafana
 
@@ -227,7 +227,7 @@ def partition_added(scene: Scene) -> Iterator[None]:
     finally:
         admin.close()
     run.partitions[topic] += 1
-    run.wait("not known to producers", lambda: run.known(topic) == run.partitions[topic], NOTICED_SECONDS)
+    run.wait("not known to producers", lambda: run.partitions_of(topic) == run.partitions[topic], NOTICED_SECONDS)
     yield
 
 
@@ -255,14 +255,14 @@ def registry_away(scene: Scene) -> Iterator[None]:
 
 @_kind("Grafana is away while the dashboards are pushed, and there again when they are pushed once more")
 def grafana_away(scene: Scene) -> Iterator[None]:
-    code, said = _pushed(scene, f"http://127.0.0.1:{free_port()}")
-    if code != 2 or len(said.splitlines()) != 1:
-        raise ServiceError(f"a push to nowhere ended with exit code {code}: {said}")
+    code, message = _pushed(scene, f"http://127.0.0.1:{free_port()}")
+    if code != 2 or len(message.splitlines()) != 1:
+        raise ServiceError(f"a push to nowhere ended with exit code {code}: {message}")
     yield
     with fake_grafana.serving(fake_grafana.Grafana()) as url:
-        code, said = _pushed(scene, url)
+        code, message = _pushed(scene, url)
     if code:
-        raise ServiceError(f"the push ended with exit code {code}: {said}")
+        raise ServiceError(f"the push ended with exit code {code}: {message}")
 
 
 def _pushed(scene: Scene, url: str) -> tuple[int, str]:
@@ -283,7 +283,7 @@ def campaign(seed: int, count: int, only: list[str], skipped: Mapping[str, str])
     """So many faults in random order: each kind as often as any other, give or take one."""
     names = [name for name in KINDS if (not only or name in only) and name not in skipped]
     chosen = random.Random(seed)
-    found: list[str] = []
-    while len(found) < count:
-        found += chosen.sample(names, len(names))
-    return [Fault(number, KINDS[name]) for number, name in enumerate(found[:count])]
+    selected: list[str] = []
+    while len(selected) < count:
+        selected += chosen.sample(names, len(names))
+    return [Fault(number, KINDS[name]) for number, name in enumerate(selected[:count])]

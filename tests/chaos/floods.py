@@ -26,7 +26,7 @@ from tests.bench.lab import Lab, Monitor
 from tests.bench.publish import ends
 from tests.bench.results import conditions
 from tests.bench.templates import INTERVAL_MS, values
-from tests.chaos.onlookers import NEXT_SECONDS, Onlookers, told
+from tests.chaos.onlookers import NEXT_SECONDS, Onlookers, clients_of
 
 RECORDS, CLIENTS, CORRUPT = 10_000_000, 10_000, 0.1
 LINES, LINES_SECONDS = 100_000, 600
@@ -42,7 +42,7 @@ METRICS, LOGS = "client-metrics", "client-logs"
 
 
 @dataclass
-class Found:
+class Flood:
     """What a flood did: lines for the page, and what is not as it should be."""
 
     name: str
@@ -56,28 +56,28 @@ class Found:
             self.wrong.append(line)
 
 
-def run(name: str, share: float, folder: Path) -> Found:
+def run(name: str, share: float, folder: Path) -> Flood:
     """One flood, kept in the folder if it was a whole one. Raises ServiceError where the monitor ends."""
-    found, load = Found(name), os.getloadavg()[0]
+    flood, load = Flood(name), os.getloadavg()[0]
     with Lab() as lab:
         lab.topics()
-        FLOODS[name](lab, share, found)
-    known = conditions(load, 0.0)
-    found.lines.append(", ".join(f"{what}: {known[what]}" for what in ("date", "commit", "load before", "CPU")))
+        FLOODS[name](lab, share, flood)
+    under = conditions(load, 0.0)
+    flood.lines.append(", ".join(f"{what}: {under[what]}" for what in ("date", "commit", "load before", "CPU")))
     if share == 1:
-        (folder / f"flood-{name}.json").write_text(json.dumps(asdict(found), indent=1), encoding="utf-8")
-    return found
+        (folder / f"flood-{name}.json").write_text(json.dumps(asdict(flood), indent=1), encoding="utf-8")
+    return flood
 
 
-def kept(folder: Path) -> Iterator[Found]:
+def kept(folder: Path) -> Iterator[Flood]:
     """The floods that were run."""
     for name in FLOODS:
         file = folder / f"flood-{name}.json"
         if file.exists():
-            yield Found(**json.loads(file.read_text(encoding="utf-8")))
+            yield Flood(**json.loads(file.read_text(encoding="utf-8")))
 
 
-def _records(lab: Lab, share: float, found: Found) -> None:
+def _records(lab: Lab, share: float, flood: Flood) -> None:
     """Ten million records, a tenth of them corrupt"""
     count = round(RECORDS * share)
     with lab.monitor("monitor") as monitor:
@@ -88,20 +88,21 @@ def _records(lab: Lab, share: float, found: Found) -> None:
         seconds = time.time() - began
         read, rejected = _total(monitor, "records_read_total"), monitor.rejected()
         unreadable = sum(1 for number in range(count) if corruption(number) == "cut")
-        told_of, twice = _rejects(lab, monitor)
-        found.lines.append(
+        rejected_records, twice = _rejects(lab, monitor)
+        flood.lines.append(
             f"{count:,} records of {CLIENTS:,} clients, {CORRUPT:.0%} of them corrupt (half cut off, half with a byte "
             f"changed by chance), in {seconds:,.0f} s: {count / seconds:,.0f}/s"
         )
-        found.check(read == count, f"decoded {read - rejected:,} + rejected {rejected:,} = {read:,}; sent {count:,}")
-        found.check(unreadable <= rejected, f"of those rejected {unreadable:,} were cut off: all of these")
-        found.check(
-            told_of == rejected and not twice, f"{told_of:,} of them on the topic of rejects, {twice} more than once"
+        flood.check(read == count, f"decoded {read - rejected:,} + rejected {rejected:,} = {read:,}; sent {count:,}")
+        flood.check(unreadable <= rejected, f"of those rejected {unreadable:,} were cut off: all of these")
+        flood.check(
+            rejected_records == rejected and not twice,
+            f"{rejected_records:,} of them on the topic of rejects, {twice} more than once",
         )
-        _memory(monitor, found, began)
+        _memory(monitor, flood, began)
 
 
-def _lines(lab: Lab, share: float, found: Found) -> None:
+def _lines(lab: Lab, share: float, measured: Flood) -> None:
     """A process that logs without end"""
     seconds = LINES_SECONDS * share
 
@@ -115,16 +116,16 @@ def _lines(lab: Lab, share: float, found: Found) -> None:
         monitor.checkpoints.look()
         left = sent - monitor.checkpoints.count(LOGS)
         monitor.work_off(LOGS, sent, LIMIT_SECONDS)
-        found.lines.append(
+        measured.lines.append(
             f"{sent:,} log lines of one process in {seconds:,.0f} s: {rate:,.0f}/s beside the monitor ({LINES:,} were "
             f"meant); {micros:.1f} µs of CPU for each (monitor and broker); worked off {time.time() - since:.0f} s "
             f"after the last ({max(0, left):,} lay there then)"
         )
 
-    _beside(lab, found, flood, LATER_SECONDS)
+    _beside(lab, measured, flood, LATER_SECONDS)
 
 
-def _ids(lab: Lab, share: float, found: Found) -> None:
+def _ids(lab: Lab, share: float, measured: Flood) -> None:
     """A million client ids in a minute"""
     count = round(IDS * share)
 
@@ -135,56 +136,56 @@ def _ids(lab: Lab, share: float, found: Found) -> None:
         took = time.time() - began
         monitor.work_off(METRICS, ends(lab.servers, METRICS), LIMIT_SECONDS)
         left_out, rows = _total(monitor, "left_out_total"), _total(monitor, "state_rows")
-        found.lines.append(
+        measured.lines.append(
             f"{count:,} client ids in {took:.0f} s; all read {time.time() - began - took:.0f} s after the last; "
             f"{rows:,} clients kept as state, {left_out:,} counted as left out"
         )
-        found.check(
+        measured.check(
             rows <= monitor.settings.monitor.max_clients + 32, f"limit: {monitor.settings.monitor.max_clients:,}"
         )
 
-    _beside(lab, found, flood)
+    _beside(lab, measured, flood)
 
 
 #: By their names; what they say of themselves are the headings of the page.
-FLOODS: Mapping[str, Callable[[Lab, float, Found], None]] = {"records": _records, "lines": _lines, "ids": _ids}
+FLOODS: Mapping[str, Callable[[Lab, float, Flood], None]] = {"records": _records, "lines": _lines, "ids": _ids}
 
 
-def _beside(lab: Lab, found: Found, flood: Callable[[Monitor], None], most: float = math.inf) -> None:
+def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: float = math.inf) -> None:
     """Let honest clients report before, during and after a flood, and compare how soon is told who is stuck.
 
     `most`: so much later it may be, in seconds.
     """
     with lab.monitor("monitor") as monitor, Onlookers(lab.servers, METRICS, 60) as onlookers:
         monitor.wait_for_queries()
-        quiet = time.time()
+        calm_since = time.time()
         monitor.watch(BEFORE_SECONDS)
         began = time.time()
         flood(monitor)
         over = time.time()
         onlookers.settle()
         monitor.watch(AFTER_SECONDS)
-        failing, known = told(lab.servers, monitor.settings.topics.health)
+        failing, clients = clients_of(lab.servers, monitor.settings.topics.health)
         before, during = (
             {name: failing.get(name, time.time()) - at for name, at in onlookers.stuck(*span)}
-            for span in ((quiet, began - NEXT_SECONDS), (began, over))
+            for span in ((calm_since, began - NEXT_SECONDS), (began, over))
         )
         untold = [name for name in during if name not in failing]
         later = max(during.values()) - max(before.values())
-        found.check(
+        outcome.check(
             not untold and later <= most,
             f"others that were stuck meanwhile: {len(during)}, all told: {'no' if untold else 'yes'}; from onset to "
             f"verdict {median(during.values()):.1f} s (median), {max(during.values()):.1f} s (longest); without the "
             f"flood {median(before.values()):.1f} s and {max(before.values()):.1f} s ({len(before)} of them)",
         )
         innocent = set(failing) - {name for name, _ in onlookers.stuck(0, time.time())}
-        found.check(not innocent and "onlooker-0" in known, f"accused of others though healthy: {len(innocent)}")
-        _memory(monitor, found, began)
+        outcome.check(not innocent and "onlooker-0" in clients, f"accused of others though healthy: {len(innocent)}")
+        _memory(monitor, outcome, began)
 
 
-def _memory(monitor: Monitor, found: Found, since: float) -> None:
+def _memory(monitor: Monitor, flood: Flood, since: float) -> None:
     jvm, python = (monitor.usage.peak_mb(part, since=since) for part in ("jvm", "python"))
-    found.lines.append(
+    flood.lines.append(
         f"memory at most: JVM {jvm:,.0f} MB, Python {python:,.0f} MB (what its processes share counted each time)"
     )
 

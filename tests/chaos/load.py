@@ -101,11 +101,11 @@ def slices(seed: int, numbers: Iterable[int], begin_ms: int) -> list[Slice]:
 def _slice(seed: int, number: int, at: int, begin_ms: int) -> Slice:
     """`number` says what happens to whom, `at` the slices before it."""
     chosen = random.Random(f"{seed} {number}")
-    found = [*_fleet(at, begin_ms), *_group(at, begin_ms), *_unreadable(chosen, number, begin_ms)]
-    found += _chatter(begin_ms)
+    records = [*_fleet(at, begin_ms), *_group(at, begin_ms), *_unreadable(chosen, number, begin_ms)]
+    records += _chatter(begin_ms)
     for name in (sorted(FAILING)[(seed + number) % len(FAILING)], HARMLESS[number % len(HARMLESS)]):
-        found += _recorded(name, number, begin_ms + 1000 * RECORDED_FROM)
-    return Slice(number, begin_ms, tuple(sorted(found, key=lambda record: record.ts_ms)))
+        records += _recorded(name, number, begin_ms + 1000 * RECORDED_FROM)
+    return Slice(number, begin_ms, tuple(sorted(records, key=lambda record: record.ts_ms)))
 
 
 def _fleet(at: int, begin_ms: int) -> Iterator[Published]:

@@ -88,14 +88,14 @@ def _name(client: int) -> str:
     return f"onlooker-{client}"
 
 
-def told(servers: str, topic: str) -> tuple[dict[str, float], set[str]]:
+def clients_of(servers: str, topic: str) -> tuple[dict[str, float], set[str]]:
     """When each onlooker was first told to be failing (`time.time()`), and of whom anything is said at all.
 
     Reads the whole topic of states. Raises TimeoutError.
     """
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "onlookers", "enable.partition.eof": True})
     failing: dict[str, float] = {}
-    known: set[str] = set()
+    clients: set[str] = set()
     try:
         partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
         consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
@@ -109,10 +109,10 @@ def told(servers: str, topic: str) -> tuple[dict[str, float], set[str]]:
                     left -= 1
                 elif key.startswith(f"{SERVICE}|".encode()) and value is not None:
                     name = key.decode().rpartition("|")[2]
-                    known.add(name)
+                    clients.add(name)
                     if any(one["status"] in ("suspected", "confirmed") for one in json.loads(value)["verdicts"]):
                         at = message.timestamp()[1] / 1000
                         failing[name] = min(at, failing.get(name, at))
     finally:
         consumer.close()
-    return failing, known
+    return failing, clients

@@ -62,11 +62,11 @@ class Outcomes:
         """Go on where the file stands. Raises InputError where it is that of another campaign."""
         if not self._file.exists():
             return
-        found = json.loads(self._file.read_text(encoding="utf-8"))
-        if found["campaign"] != self._campaign:
+        document = json.loads(self._file.read_text(encoding="utf-8"))
+        if document["campaign"] != self._campaign:
             raise InputError(f"{self._file} is of a campaign of other faults: leave out --resume to begin anew")
-        self._of = {one["number"]: Outcome(**one) for one in found["outcomes"]}
-        self.seconds, self.load, self.conditions = found["seconds"], found["load"], found["conditions"]
+        self._of = {one["number"]: Outcome(**one) for one in document["outcomes"]}
+        self.seconds, self.load, self.conditions = document["seconds"], document["load"], document["conditions"]
 
     def todo(self, faults: Sequence[Fault]) -> list[Fault]:
         """Those of the faults that have not passed."""
@@ -80,8 +80,8 @@ class Outcomes:
             outcome.again = before.again + (not before.passed)
         self._of[outcome.number] = outcome
         self.conditions = conditions(self.load, self.seconds)
-        known = {"seconds": self.seconds, "load": self.load, "conditions": self.conditions}
-        whole = {"campaign": self._campaign, **known, "outcomes": [asdict(one) for one in self.all]}
+        document = {"seconds": self.seconds, "load": self.load, "conditions": self.conditions}
+        whole = {"campaign": self._campaign, **document, "outcomes": [asdict(one) for one in self.all]}
         self._file.write_text(json.dumps(whole, indent=1), encoding="utf-8")
 
     @property

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
 from tests.chaos.faults import KINDS
-from tests.chaos.floods import FLOODS, Found
+from tests.chaos.floods import FLOODS, Flood
 from tests.chaos.outcomes import Outcome, Outcomes
 
 
-def text(outcomes: Outcomes, faults: int, skipped: Mapping[str, str], seed: int, floods: Iterable[Found] = ()) -> str:
+def text(outcomes: Outcomes, faults: int, skipped: Mapping[str, str], seed: int, floods: Iterable[Flood] = ()) -> str:
     """The page, in Markdown. `faults`: how many were meant."""
-    found = _lines(outcomes.all, faults, skipped, seed, outcomes.conditions)
-    return "\n".join([*found, *_floods(floods)]) + "\n"
+    lines = _lines(outcomes.all, faults, skipped, seed, outcomes.conditions)
+    return "\n".join([*lines, *_floods(floods)]) + "\n"
 
 
 def _lines(
@@ -67,9 +67,9 @@ def _lines(
     yield ", ".join(f"{name}: {value}" for name, value in measured.items())
 
 
-def _floods(floods: Iterable[Found]) -> Iterator[str]:
-    for found in floods:
-        yield from ("", f"## {FLOODS[found.name].__doc__}", "")
-        yield from (f"- {line}" for line in found.lines)
-        if found.wrong:
-            yield from ("", f"**Not as it should be**: {'; '.join(found.wrong)}")
+def _floods(floods: Iterable[Flood]) -> Iterator[str]:
+    for flood in floods:
+        yield from ("", f"## {FLOODS[flood.name].__doc__}", "")
+        yield from (f"- {line}" for line in flood.lines)
+        if flood.wrong:
+            yield from ("", f"**Not as it should be**: {'; '.join(flood.wrong)}")

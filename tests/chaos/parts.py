@@ -113,7 +113,7 @@ def workers(command: str) -> bool:
 
 def _session(leader: int) -> list[tuple[int, str]]:
     """Process ids and command lines of the session that a process leads."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
             fields = (path / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
@@ -121,5 +121,5 @@ def _session(leader: int) -> list[tuple[int, str]]:
         except OSError:
             continue
         if int(fields[3]) == leader:
-            found.append((int(path.name), command))
-    return found
+            pids.append((int(path.name), command))
+    return pids

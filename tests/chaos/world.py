@@ -28,7 +28,7 @@ from deploy.demo.topics import create_ours, create_topics
 from tests.chaos import disks
 from tests.chaos.load import Published
 from tests.chaos.parts import Supervised
-from tests.chaos.told import Ends, History, Topic, position
+from tests.chaos.published import Ends, History, Topic, position
 from tests.support import fake_registry
 
 PARTITIONS = 2
@@ -111,10 +111,10 @@ class Run:
         self._open = ExitStack()
         folder.mkdir(parents=True, exist_ok=True)
         self.checkpoint, self.history_folder = folder / "checkpoints", folder / "history"
-        for place in (self.checkpoint, self.history_folder):
-            place.mkdir(exist_ok=True)
+        for folder_of_run in (self.checkpoint, self.history_folder):
+            folder_of_run.mkdir(exist_ok=True)
             if disks.inside():
-                self._open.enter_context(disks.mounted(place))
+                self._open.enter_context(disks.mounted(folder_of_run))
         self.config = folder / "health.toml"
         self.settings = self._settings()
         self.partitions: dict[str, int] = {}
@@ -185,10 +185,10 @@ class Run:
             with urllib.request.urlopen(f"{base}/healthz", timeout=5):
                 pass
             with urllib.request.urlopen(f"{base}/clients.json", timeout=10) as answer:
-                found: list[Any] = json.load(answer)
+                clients: list[Any] = json.load(answer)
         except OSError:
             return None
-        return found
+        return clients
 
     def metric(self, name: str) -> float | None:
         """The sum of one of the monitor's own metrics, without its prefix; None where it says nothing of it."""
@@ -211,7 +211,7 @@ class Run:
         create_topics(self.settings.kafka, [topic], partitions, {"retention.ms": "-1"})
         self.partitions[topic] = partitions
 
-    def known(self, topic: str) -> int:
+    def partitions_of(self, topic: str) -> int:
         """How many partitions of a topic the producer knows, which asks for that."""
         return len(self._producer.list_topics(topic, timeout=ASKED_SECONDS).topics[topic].partitions)
 

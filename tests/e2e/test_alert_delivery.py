@@ -68,11 +68,11 @@ class World:
 def world(tmp_path: Path) -> Iterator[World]:
     """Prometheus, Alertmanager and a webhook, with every wait of the rules and routes cut to a second."""
     assert PROMETHEUS and ALERTMANAGER
-    found = World()
+    running = World()
     with ExitStack() as stack:
-        pages = stack.enter_context(serving(found))
+        pages = stack.enter_context(serving(running))
         prometheus, alertmanager = free_address(), free_address()
-        found.alertmanager = f"http://{alertmanager}"
+        running.alertmanager = f"http://{alertmanager}"
         write(tmp_path, Settings(), dry_run=False)
         for path in (tmp_path / "rules").glob("*.yml"):
             path.write_text(re.sub(r'\b(for|keep_firing_for): "?\w+"?', r"\1: 1s", path.read_text("utf-8")), "utf-8")
@@ -94,7 +94,7 @@ scrape_configs:
         scraping = [f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/tsdb"]
         scraping += [f"--web.listen-address={prometheus}", "--rules.alert.resend-delay=1s"]
         stack.enter_context(started([PROMETHEUS, *scraping], tmp_path / "prometheus.log", prometheus))
-        yield found
+        yield running
 
 
 def test_every_alert_arrives_with_its_runbook_and_no_other(world: World) -> None:
@@ -145,7 +145,7 @@ def test_blind_monitor_silences_the_clients_and_speaks_itself(world: World) -> N
 
 def show(world: World) -> States:
     """A deadlocked producer with a full buffer, a suspicion, a stalled group, and two healthy clients."""
-    found = [
+    records = [
         deadlock(end_ms=now_ms()),
         record(
             verdict("send-blocked-on-metadata", "suspected"), service="checkout", worst="suspected", end_ms=now_ms()
@@ -155,7 +155,7 @@ def show(world: World) -> States:
         *(healthy(number, end_ms=now_ms()) for number in range(2)),
     ]
     states = States(Settings())
-    for one in found:
+    for one in records:
         name, value, _ = wire(one)
         states.put(name, value, now_ms())
     world.client_page = exporter(states).metrics().text
@@ -187,8 +187,8 @@ def awaited(condition: Callable[[], object], what: str, seconds: float = PATIENC
 
 
 def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return f"127.0.0.1:{found.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 @contextmanager

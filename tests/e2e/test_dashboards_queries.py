@@ -97,13 +97,13 @@ class Prometheus:
         """The series that a query gives, those left out that are not a number throughout."""
         end = now_ms() / 1000
         asked = {"time": end} if instant else {"start": end - 30, "end": end, "step": 1}
-        found = self._get("query" if instant else "query_range", {"query": expr, **asked})["result"]
-        return [one for one in found if any(value != "NaN" for _, value in one.get("values", [one.get("value")]))]
+        result = self._get("query" if instant else "query_range", {"query": expr, **asked})["result"]
+        return [one for one in result if any(value != "NaN" for _, value in one.get("values", [one.get("value")]))]
 
     def label_values(self, selector: str, label: str) -> list[str]:
         """As Grafana asks for the values of a variable."""
-        found: list[str] = self._get(f"label/{label}/values", {"match[]": selector})
-        return found
+        values: list[str] = self._get(f"label/{label}/values", {"match[]": selector})
+        return values
 
     def _get(self, path: str, asked: Mapping[str, Any]) -> Any:
         address = f"{self.url}/{path}?{urllib.parse.urlencode(asked)}"
@@ -146,7 +146,7 @@ def sick() -> list[dict[str, Any]]:
         indicators[name] = {"avg": 0.2, "max": 0.9, "p99": 0.8, "source": "measured"}
     queues = {"queues": [{"topic": "orders", "used_ratio": 1.0, "records": None}, {"topic": "slow", "used_ratio": 0.0}]}
     polling = {"last_poll_age_seconds": 3.0, "poll_idle_ratio": 0.4, **traffic(rate=0.05, seconds=2.0)["consumer"]}
-    found = [deadlock(end_ms=end), *fit(end)]
+    records = [deadlock(end_ms=end), *fit(end)]
     for mode in modes().values():
         if mode.id == "producer-callback-deadlock":
             continue
@@ -154,7 +154,7 @@ def sick() -> list[dict[str, Any]]:
         others = [verdict(m.id, "unknown", reason="x") for m in modes().values() if m is not mode and kind in m.kinds]
         more = indicators if kind == "producer" else queues | (polling if kind == "consumer" else {})
         names = {"service": "shop", "host": "", "instance": f"pod-{mode.id}", "client_id": mode.id}
-        found.append(
+        records.append(
             record(
                 verdict(mode.id, "confirmed"),
                 *others,
@@ -165,11 +165,11 @@ def sick() -> list[dict[str, Any]]:
                 **names,
             )
         )
-    found[0]["indicators"] = indicators
-    found.append(
+    records[0]["indicators"] = indicators
+    records.append(
         record(verdict("producer-not-closed", "suspected", since=None), client_id="gone", departed=True, end_ms=end)
     )
-    return [*found, group("late", status="STALL", end_ms=end)]
+    return [*records, group("late", status="STALL", end_ms=end)]
 
 
 def traffic(rate: float, seconds: float) -> dict[str, dict[str, Any]]:
@@ -371,13 +371,13 @@ def test_variables_have_values(name: str, failing: Prometheus) -> None:
 @pytest.mark.parametrize("name", BOARDS)
 def test_annotations(name: str, failing: Prometheus) -> None:
     board = BOARDS[name]
-    found = {
+    by_name = {
         annotation["name"]: failing.series(chosen(board, annotation["expr"], {}), instant=False)
         for annotation in board["annotations"]["list"]
         if "expr" in annotation
     }
-    assert found.keys() == {"Critical alerts", "Warnings"}
-    assert all(found.values())
+    assert by_name.keys() == {"Critical alerts", "Warnings"}
+    assert all(by_name.values())
 
 
 def test_all_that_fail_are_listed_also_where_nobody_knows_since_when(failing: Prometheus) -> None:

@@ -70,7 +70,7 @@ class Demo:
             )
 
     @property
-    def said(self) -> str:
+    def printed(self) -> str:
         """What it has printed so far."""
         return self.output.read_text(encoding="utf-8")
 
@@ -81,7 +81,7 @@ class Demo:
 
     def left(self) -> list[str]:
         """The commands of all processes that it or its children started and that are still there."""
-        found = []
+        pids = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 environment = (process / "environ").read_bytes()
@@ -89,8 +89,8 @@ class Demo:
             except OSError:
                 continue
             if self.mark.encode() in environment and command:
-                found.append(command.replace(b"\0", b" ").decode()[:200])
-        return found
+                pids.append(command.replace(b"\0", b" ").decode()[:200])
+        return pids
 
     def pages(self) -> list[dict[str, Any]]:
         """The alerts that were delivered."""
@@ -98,7 +98,7 @@ class Demo:
 
     def review(self, out: Path) -> Any:
         """What the review says that the demo offered at its end."""
-        (offer,) = (line for line in self.said.splitlines() if "review: kafka-health review" in line)
+        (offer,) = (line for line in self.printed.splitlines() if "review: kafka-health review" in line)
         command = shlex.split(offer.partition("kafka-health ")[2])
         subprocess.run([sys.executable, "-m", "clienthealth.cli", *command, "--out", str(out)], check=True)
         return json.loads(next(out.rglob("review.json")).read_text(encoding="utf-8"))
@@ -106,17 +106,17 @@ class Demo:
     def wait_until_said(self, text: str, seconds: float) -> None:
         """Wait for a line of its output."""
         deadline = time.monotonic() + seconds
-        while text not in self.said:
-            assert self.process.poll() is None, self.said
-            assert time.monotonic() < deadline, f"'{text}' was not said in time:\n{self.said}"
+        while text not in self.printed:
+            assert self.process.poll() is None, self.printed
+            assert time.monotonic() < deadline, f"'{text}' was not said in time:\n{self.printed}"
             time.sleep(0.2)
 
     def wait_until_measured(self, seconds: float) -> None:
         """Wait until the four measurements of the default clients are in Prometheus's format and on the status page."""
         deadline = time.monotonic() + seconds
         while missing := self._not_shown():
-            assert self.process.poll() is None, self.said
-            assert time.monotonic() < deadline, f"not shown: {missing}\n{self.said}"
+            assert self.process.poll() is None, self.printed
+            assert time.monotonic() < deadline, f"not shown: {missing}\n{self.printed}"
             time.sleep(1)
 
     def _not_shown(self) -> list[str]:
@@ -181,7 +181,7 @@ def test_all_five_failures_are_paged_side_by_side(folder: Path, capsys: pytest.C
     try:
         demo.wait_until_measured(STARTED_SECONDS + 300)
         # 0 says too that no alert came without cause or without a link to its runbook.
-        assert demo.process.wait(STARTED_SECONDS + 600 + ENDED_SECONDS) == 0, demo.said
+        assert demo.process.wait(STARTED_SECONDS + 600 + ENDED_SECONDS) == 0, demo.printed
         result = demo.result()
         assert set(result) == {name for name, client in CLIENTS.items() if client.default}
         assert {mode for course in result.values() for mode in course["accused_of"]} <= IN_AN_OUTAGE
@@ -192,7 +192,7 @@ def test_all_five_failures_are_paged_side_by_side(folder: Path, capsys: pytest.C
         demo.wait_until_nothing_is_left()
         failing, healthy = result["callback-deadlock"], result["healthy"]
         confirmed = failing["first_ms"][f"{DEADLOCK} confirmed"] - failing["onset_ms"]
-        assert confirmed < CONFIRMED_SECONDS * 1000, demo.said
+        assert confirmed < CONFIRMED_SECONDS * 1000, demo.printed
         assert len(failing["evidence"][DEADLOCK]) >= 2
         assert failing["paged_ms"][DEADLOCK] >= failing["onset_ms"]
         assert healthy["accused_of"] == []
@@ -214,14 +214,14 @@ def test_all_five_failures_are_paged_side_by_side(folder: Path, capsys: pytest.C
 
 def verdict_seconds(result: dict[str, dict[str, Any]]) -> dict[str, float]:
     """Mode → seconds from the onset to the first verdict, suspected or confirmed, that anybody can read."""
-    found = {}
+    by_mode = {}
     for course in result.values():
         mode = course["mode"]
         verdicts = [course["first_ms"].get(f"{mode} {status}") for status in ("suspected", "confirmed")]
-        known = [at for at in verdicts if at is not None]
-        if known:
-            found[mode] = (min(known) - course["onset_ms"]) / 1000
-    return found
+        times = [at for at in verdicts if at is not None]
+        if times:
+            by_mode[mode] = (min(times) - course["onset_ms"]) / 1000
+    return by_mode
 
 
 @pytest.mark.usefixtures("occupied")
@@ -236,10 +236,10 @@ def test_however_it_ends_nothing_is_left_and_ports_in_use_do_not_matter(folder: 
         assert len(demo.left()) > 8
         demo.process.send_signal(how)
         code = demo.process.wait(ENDED_SECONDS)
-        assert code == (-signal.SIGKILL if how == signal.SIGKILL else 130), demo.said
+        assert code == (-signal.SIGKILL if how == signal.SIGKILL else 130), demo.printed
         demo.wait_until_nothing_is_left()
         if how != signal.SIGKILL:
-            assert f"ended; logs, history and result.json are in {folder}" in demo.said
+            assert f"ended; logs, history and result.json are in {folder}" in demo.printed
             assert not (folder / "broker" / "data").exists()
     finally:
         demo.end()
@@ -248,5 +248,5 @@ def test_however_it_ends_nothing_is_left_and_ports_in_use_do_not_matter(folder: 
 def test_what_cannot_come_true_is_said_before_anything_starts(folder: Path) -> None:
     demo = Demo(folder, "--clients", "healthy", "--expect", "producer-not-closed")
     assert demo.process.wait(30) == 2
-    assert demo.said == "kafka-health: none of the clients healthy shows the mode 'producer-not-closed'\n"
+    assert demo.printed == "kafka-health: none of the clients healthy shows the mode 'producer-not-closed'\n"
     assert not folder.exists()

@@ -20,9 +20,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     long = folder / ("attachment-of-a-ticket-with-a-name-that-nobody-would-choose-but-somebody-does" * 2 + ".log")
     long.write_bytes(bytes(range(256)) * 20)
     dump = RECORDINGS / "healthy-3.9" / "jstack-before1-083042.txt"
-    found = examine([RECORDINGS / "deadlock-3.9", dump, long], Settings())
+    diagnosis = examine([RECORDINGS / "deadlock-3.9", dump, long], Settings())
     file = folder / "ticket.html"
-    file.write_text(html_report(found.clients, found.inputs, found.dumps), encoding="utf-8")
+    file.write_text(html_report(diagnosis.clients, diagnosis.inputs, diagnosis.dumps), encoding="utf-8")
     return file
 
 

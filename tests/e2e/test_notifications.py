@@ -62,10 +62,10 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     assert ALERTMANAGER
-    found = World(free_address())
+    running = World(free_address())
     with ExitStack() as stack:
-        http = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), _http(found.sent)))
-        mail = stack.enter_context(socketserver.ThreadingTCPServer(("127.0.0.1", 0), _mail(found.sent["mail"])))
+        http = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), _http(running.sent)))
+        mail = stack.enter_context(socketserver.ThreadingTCPServer(("127.0.0.1", 0), _mail(running.sent["mail"])))
         for server in (http, mail):
             threading.Thread(target=server.serve_forever, daemon=True).start()
             stack.callback(server.shutdown)
@@ -88,22 +88,22 @@ def world(tmp_path: Path) -> Iterator[World]:
             text = text.replace(f"/etc/alertmanager/secrets/{secret}", str(tmp_path / secret))
         (tmp_path / "alertmanager.yml").write_text(text, "utf-8")
         command = [ALERTMANAGER, f"--config.file={tmp_path}/alertmanager.yml", f"--storage.path={tmp_path}/data"]
-        command += [f"--web.listen-address={found.address}", "--cluster.listen-address="]
-        stack.enter_context(started(command, tmp_path / "log", found.address))
-        yield found
+        command += [f"--web.listen-address={running.address}", "--cluster.listen-address="]
+        stack.enter_context(started(command, tmp_path / "log", running.address))
+        yield running
 
 
 def alert(name: str, severity: str, **labels: str) -> dict[str, object]:
     """An alert of the catalogue as Prometheus sends it, its templates filled in from the labels."""
-    found = EVERY[name, severity]
+    sent = EVERY[name, severity]
     client = {"host": "web-7.example.org", "instance": "web-7:31337", "client_id": "order-producer", **labels}
     return {
-        "labels": {"alertname": name, "severity": severity, "cluster": "eu", "env": "prod", **found.labels, **labels},
+        "labels": {"alertname": name, "severity": severity, "cluster": "eu", "env": "prod", **sent.labels, **labels},
         "annotations": {
-            "summary": found.summary,
-            "description": _filled(found.description, client),
-            "runbook_url": f"http://status.example.org/runbooks/{found.runbook}",
-            "dashboard_url": _filled(_dashboard(found), client),
+            "summary": sent.summary,
+            "description": _filled(sent.description, client),
+            "runbook_url": f"http://status.example.org/runbooks/{sent.runbook}",
+            "dashboard_url": _filled(_dashboard(sent), client),
         },
     }
 
@@ -165,16 +165,16 @@ def _short(world: World) -> None:
     assert max(sizes.values()) < LIMIT_BYTES, sizes
 
 
-def _dashboard(found: Alert) -> str:
-    labels = "&".join(f"var-{label}={{{{ $labels.{label} | urlquery }}}}" for label in found.shown)
-    return f"http://grafana.example.org/d/{found.dashboard}?{labels}"
+def _dashboard(sent: Alert) -> str:
+    labels = "&".join(f"var-{label}={{{{ $labels.{label} | urlquery }}}}" for label in sent.shown)
+    return f"http://grafana.example.org/d/{sent.dashboard}?{labels}"
 
 
 def _filled(template: str, labels: dict[str, str]) -> str:
     """The template with its labels, and without what it asks Prometheus for."""
     text = re.sub(r"\{\{ with printf .*?\{\{ end \}\}", "", template)
     text = re.sub(r"\{\{ \$value[^}]*\}\}", "97%", text)
-    return re.sub(r"\{\{ \$labels\.(\w+)[^}]*\}\}", lambda found: labels.get(found[1], ""), text)
+    return re.sub(r"\{\{ \$labels\.(\w+)[^}]*\}\}", lambda match: labels.get(match[1], ""), text)
 
 
 def _http(sent: dict[str, list[bytes]]) -> type[BaseHTTPRequestHandler]:

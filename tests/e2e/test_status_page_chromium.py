@@ -71,7 +71,7 @@ def server() -> Iterator[Server]:
         "producer-callback-deadlock", "confirmed", evidence=[{"kind": "log", "ts": NOW_MS, "text": dump}]
     )
     lag = {"queues": [{"topic": "trade", "used_ratio": 0.45}], "poll_idle_ratio": 0.4, "last_poll_age_seconds": 1}
-    found = [
+    records = [
         deadlock(),
         record(suspected, service="checkout", client_id="basket-events", instance="pod-77c9f", worst="suspected"),
         group("order-workers", status="STALL", partitions=4),
@@ -82,7 +82,7 @@ def server() -> Iterator[Server]:
         *(healthy(number) for number in range(6)),
     ]
     extreme = record(long_text, service=LONG, instance=LONG, client_id=LONG * 2, worst="confirmed")
-    for one in (*found, *([] if os.environ.get("KAFKA_HEALTH_SCREENSHOTS") else [extreme])):
+    for one in (*records, *([] if os.environ.get("KAFKA_HEALTH_SCREENSHOTS") else [extreme])):
         states.put(*wire(one))
     inner = Exporter(Settings(), states, lambda: None, clock=lambda: NOW_MS / 1000 + 4)
 
@@ -102,9 +102,9 @@ def server() -> Iterator[Server]:
 @pytest.mark.parametrize("path", ["/", "/runbooks/producer-callback-deadlock", "/runbooks/monitor-health"])
 def test_nothing_is_wider_than_the_screen(server: Server, tmp_path: Path, width: int, path: str) -> None:
     dom = chromium(tmp_path, f"{server.url}/frame?width={width}&height=900&url={path}", "--dump-dom", width=width)
-    found = re.search(r"<title>width (\d+) of (\d+) height (\d+)</title>", dom)
-    assert found, dom[:500]
-    content, screen, height = map(int, found.groups())
+    match = re.search(r"<title>width (\d+) of (\d+) height (\d+)</title>", dom)
+    assert match, dom[:500]
+    content, screen, height = map(int, match.groups())
     assert (screen, height > 900) == (width, True)
     assert content <= screen, f"{path} is {content} px wide on a screen of {screen} px"
 
@@ -138,16 +138,16 @@ def test_a_fleet_on_a_desktop_and_on_a_phone(clients: int, monkeypatch: pytest.M
         done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
         server.shutdown()
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    report = json.loads(done.stdout)
     assert first_bytes <= 0.3
-    for look in found["looks"]:
+    for look in report["looks"]:
         assert look["wide"] <= look["width"], look
         assert look["passes"] > 15 and look["bad"] == [], look
-    before, after = found["refresh"]["before"], found["refresh"]["after"]
+    before, after = report["refresh"]["before"], report["refresh"]["after"]
     assert before[1] is False and after == {"scroll": before[0], "same": True, "open": True}
-    assert found["refresh"]["refused"] == [], "the page's own policy lets its script run"
-    assert found["copy"] == {"shown": True}
-    assert found["plain"]["text"] > 300 and found["plain"]["reload"] == 1
+    assert report["refresh"]["refused"] == [], "the page's own policy lets its script run"
+    assert report["copy"] == {"shown": True}
+    assert report["plain"]["text"] > 300 and report["plain"]["reload"] == 1
 
 
 def _first_byte(url: str) -> float:

@@ -163,9 +163,9 @@ def _rights(options: argparse.Namespace) -> Iterator[ACL]:
     pattern = ACLResourcePatternType[options.resource_pattern_type.upper()]
     for kind, name in resources:
         for operation in options.operation:
-            known = {o.name.replace("_", ""): o for o in ACLOperation}[operation.upper()]
+            operations = {o.name.replace("_", ""): o for o in ACLOperation}[operation.upper()]
             resource = ResourcePattern(kind, name, pattern)
-            yield ACL(options.allow_principal, "*", known, ACLPermissionType.ALLOW, resource)
+            yield ACL(options.allow_principal, "*", operations, ACLPermissionType.ALLOW, resource)
 
 
 def _keytool(store: Path, *arguments: str) -> None:

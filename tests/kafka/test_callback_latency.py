@@ -69,11 +69,11 @@ def test_derived_is_measured_within_a_fifth(broker: Broker, tmp_path: Path) -> N
     measured = (after["callback_ms"] - before["callback_ms"]) / records / 1000
     assert measured == pytest.approx(0.025, rel=0.2)
 
-    found = measurements(broker, settings)
-    assert found["callback_seconds"]["source"] == "derived"
-    assert found["callback_seconds"]["avg"] == pytest.approx(measured, rel=0.2)
+    latencies = measurements(broker, settings)
+    assert latencies["callback_seconds"]["source"] == "derived"
+    assert latencies["callback_seconds"]["avg"] == pytest.approx(measured, rel=0.2)
     # 20 callbacks of 25 ms a second.
-    assert found["io_thread_busy_ratio"] == pytest.approx(20 * measured, abs=0.1)
+    assert latencies["io_thread_busy_ratio"] == pytest.approx(20 * measured, abs=0.1)
 
 
 def measurements(broker: Broker, settings: Settings) -> dict[str, Any]:
@@ -89,8 +89,8 @@ def measurements(broker: Broker, settings: Settings) -> dict[str, Any]:
     assert len(bucket.state.whos) == 1
     assert rows >= 10
     window = bucket.windows("producer", np.array([0]), np.array([0]), np.array([rows]))
-    (found,) = client_indicators(window, settings.lag)
-    return found
+    (indicators,) = client_indicators(window, settings.lag)
+    return indicators
 
 
 def broker_records(broker: Broker) -> list[Any]:
@@ -100,8 +100,8 @@ def broker_records(broker: Broker) -> list[Any]:
     consumer.assign(partitions)
     consumer.seek_to_beginning(*partitions)
     ends = consumer.end_offsets(partitions)
-    found: list[Any] = []
+    records: list[Any] = []
     while any(consumer.position(partition) < ends[partition] for partition in partitions):
-        found += [record for batch in consumer.poll(1000).values() for record in batch]
+        records += [record for batch in consumer.poll(1000).values() for record in batch]
     consumer.close()
-    return found
+    return records

@@ -11,7 +11,7 @@ import pytest
 
 from tests.chaos import faults, load
 from tests.chaos.campaign import Campaign
-from tests.chaos.told import History
+from tests.chaos.published import History
 from tests.chaos.world import Cluster
 
 SHORT = ("monitor-lost",)

@@ -33,7 +33,7 @@ def settings_for(broker: Broker, prefix: str) -> Settings:
     return Settings(kafka=broker.kafka, topics=topics)
 
 
-def said(findings: Iterator[Finding], about: str, state: str) -> list[str]:
+def texts(findings: Iterator[Finding], about: str, state: str) -> list[str]:
     """The sentences about one thing in one state."""
     return [finding.text for finding in findings if (finding.about, finding.state) == (about, state)]
 
@@ -44,19 +44,19 @@ def test_a_healthy_kafka_has_no_failure(broker: Broker) -> None:
     writer = producer(settings)
     writer.send("well-metrics", reading("web", 0.0))
     writer.close()
-    found = list(kafka_works(settings))
-    assert [finding for finding in found if finding.state not in ("ok", "skipped")] == []
-    assert any(finding.about == "groups" for finding in found)
-    assert said(iter(found), "kafka", "ok") == [
+    findings = list(kafka_works(settings))
+    assert [finding for finding in findings if finding.state not in ("ok", "skipped")] == []
+    assert any(finding.about == "groups" for finding in findings)
+    assert texts(iter(findings), "kafka", "ok") == [
         f"Kafka at {broker.bootstrap_servers} answers; the cluster has 1 broker(s)."
     ]
-    assert "This user may read." in said(iter(found), "topic well-metrics", "ok")
-    assert "This user may read and write." in said(iter(found), "topic well-health", "ok")
+    assert "This user may read." in texts(iter(findings), "topic well-metrics", "ok")
+    assert "This user may read and write." in texts(iter(findings), "topic well-health", "ok")
 
 
 def test_topics_that_are_missing_are_named_with_the_command_that_makes_them(broker: Broker) -> None:
-    found = list(kafka_works(settings_for(broker, "none")))
-    failed = [finding for finding in found if finding.state == "failed"]
+    findings = list(kafka_works(settings_for(broker, "none")))
+    failed = [finding for finding in findings if finding.state == "failed"]
     assert [finding.about for finding in failed] == [
         "topic none-metrics",
         "topic none-logs",
@@ -87,14 +87,14 @@ def test_policies_and_retention_that_lose_data_are_failures(broker: Broker) -> N
     create_topics(broker.kafka, ["odd-metrics"], config={"retention.ms": "60000"})
     create_topics(broker.kafka, ["odd-logs"], config={"cleanup.policy": "compact"})
     create_topics(broker.kafka, ["odd-health", "odd-rejects"])
-    found = list(kafka_works(settings))
-    (retention,) = said(iter(found), "topic odd-metrics", "failed")
+    findings = list(kafka_works(settings))
+    (retention,) = texts(iter(findings), "topic odd-metrics", "failed")
     assert "less than the 900 s" in retention
-    (inputs,) = said(iter(found), "topic odd-logs", "failed")
+    (inputs,) = texts(iter(findings), "topic odd-logs", "failed")
     assert "Set it to delete." in inputs
-    (states,) = said(iter(found), "topic odd-health", "failed")
+    (states,) = texts(iter(findings), "topic odd-health", "failed")
     assert "compact,delete" in states
-    assert said(iter(found), "clock", "skipped")
+    assert texts(iter(findings), "clock", "skipped")
 
 
 def reading(service: str, ahead_seconds: float) -> bytes:
@@ -113,9 +113,9 @@ def test_clocks_are_those_that_readings_tell_and_not_those_of_their_senders(brok
         writer.send("clock-metrics", reading(service, ahead))
     writer.send("clock-metrics", b"nobody can read this")
     writer.close()
-    found = list(kafka_works(settings))
-    (rejected,) = said(iter(found), "clock", "failed")
-    early, late = said(iter(found), "clock", "warning")
+    findings = list(kafka_works(settings))
+    (rejected,) = texts(iter(findings), "clock", "failed")
+    early, late = texts(iter(findings), "clock", "warning")
     assert "gone/h:1/c by 3000 s" in rejected and "fast" not in rejected
     assert "fast/h:1/c by 240 s" in early and "good" not in early
     assert "slow/h:1/c by 240 s" in late and "good" not in late
@@ -131,14 +131,14 @@ def test_what_the_newest_records_are_and_why_some_are_rejected(
         writer.send("mixed-metrics", value, partition=0)
     writer.send("mixed-logs", b"\x00\x00\x00\x00\x07framed", partition=0)
     writer.close()
-    found = list(kafka_works(settings))
-    (unknown,) = said(iter(found), "topic mixed-metrics", "warning")
+    findings = list(kafka_works(settings))
+    (unknown,) = texts(iter(findings), "topic mixed-metrics", "warning")
     assert unknown == (
         "2 of its newest 4 records are rejected as unknown-format (the first: partition 0, offset 2). "
         "To look closer: kafka-health formats --topic mixed-metrics"
     )
-    assert "Of its newest 4 records can be read: 2 canonical." in said(iter(found), "topic mixed-metrics", "ok")
-    (framed,) = said(iter(found), "topic mixed-logs", "failed")
+    assert "Of its newest 4 records can be read: 2 canonical." in texts(iter(findings), "topic mixed-metrics", "ok")
+    (framed,) = texts(iter(findings), "topic mixed-logs", "failed")
     assert "rejected as binary: framed with schema 7, and no registry is set" in framed
 
     config = tmp_path / "health.toml"
@@ -165,23 +165,23 @@ def test_a_topic_tells_its_codec(broker: Broker, monkeypatch: pytest.MonkeyPatch
     create_ours(settings)
     create_topics(broker.kafka, ["packed-lz4"], config={"compression.type": "lz4"})
     settings = replace(settings, topics=replace(settings.topics, logs=("packed-lz4",)))
-    found = list(kafka_works(settings))
-    assert "It is compressed with lz4, which can be read here." in said(iter(found), "topic packed-lz4", "ok")
+    findings = list(kafka_works(settings))
+    assert "It is compressed with lz4, which can be read here." in texts(iter(findings), "topic packed-lz4", "ok")
     assert [finding.state for finding in codecs.codecs_present(settings)] == ["ok"]
     monkeypatch.setattr(codecs, "READABLE", {**codecs.READABLE, "lz4": lambda: False})
-    found = list(kafka_works(settings))
-    (lz4,) = said(iter(found), "topic packed-lz4", "failed")
+    findings = list(kafka_works(settings))
+    (lz4,) = texts(iter(findings), "topic packed-lz4", "failed")
     assert lz4.startswith("It is compressed with lz4, which nothing here unpacks: pip install")
-    (any_codec,) = said(iter(found), "topic packed-metrics", "warning")
+    (any_codec,) = texts(iter(findings), "topic packed-metrics", "warning")
     assert "lz4 cannot be read" in any_codec
     assert [finding.state for finding in codecs.codecs_present(settings)] == ["warning"]
 
 
 def test_an_absent_kafka_is_one_failure() -> None:
     servers_ = f"127.0.0.1:{free_port()}"
-    found = list(kafka_works(Settings(kafka=KafkaSettings(servers_))))
-    assert [finding.state for finding in found] == ["failed"]
-    assert servers_ in found[0].text
+    findings = list(kafka_works(Settings(kafka=KafkaSettings(servers_))))
+    assert [finding.state for finding in findings] == ["failed"]
+    assert servers_ in findings[0].text
 
 
 def test_the_checks_of_this_machine_pass_here(tmp_path: Path) -> None:
@@ -190,8 +190,8 @@ def test_the_checks_of_this_machine_pass_here(tmp_path: Path) -> None:
         settings,
         monitor=replace(settings.monitor, checkpoint=str(tmp_path / "c"), history="s3a://bucket/history"),
     )
-    found = [finding for check in checks()[:3] for finding in check(settings)]
-    states = {finding.about: finding.state for finding in found}
+    findings = [finding for check in checks()[:3] for finding in check(settings)]
+    states = {finding.about: finding.state for finding in findings}
     assert states == {"java": "ok", "jars": "ok", "monitor.checkpoint": "ok"}
 
 
@@ -234,7 +234,7 @@ def test_prometheus_must_scrape_both_jobs(web: tuple[str, dict[str, object]]) ->
     target = {"labels": {"job": "kafka-client-health"}, "health": "down", "lastError": "connection refused"}
     answers["/api/v1/targets"] = {"data": {"activeTargets": [target]}}
     settings = Settings(review=ReviewSettings(prometheus_url=url))
-    failed = said(servers(settings), "prometheus", "failed")
+    failed = texts(servers(settings), "prometheus", "failed")
     assert failed == [
         "1 of 1 targets of 'kafka-client-health' do not answer: connection refused.",
         "It has no target of the job 'kafka-client-health-monitor', by which the alerts look; add it.",
@@ -244,6 +244,6 @@ def test_prometheus_must_scrape_both_jobs(web: tuple[str, dict[str, object]]) ->
 def test_grafana_is_asked_for_its_health(web: tuple[str, dict[str, object]]) -> None:
     url, answers = web
     settings = Settings(links=LinkSettings(dashboards=url))
-    assert said(servers(settings), "grafana", "failed") == [f"Grafana at {url} does not answer: status 404."]
+    assert texts(servers(settings), "grafana", "failed") == [f"Grafana at {url} does not answer: status 404."]
     answers["/api/health"] = {"version": "12.1.0", "database": "ok"}
-    assert said(servers(settings), "grafana", "ok") == [f"Grafana 12.1.0 at {url} answers."]
+    assert texts(servers(settings), "grafana", "ok") == [f"Grafana 12.1.0 at {url} answers."]

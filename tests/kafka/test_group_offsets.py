@@ -137,32 +137,32 @@ METRICS = ("committed-offset", "end-offset", "start-offset", "commit-timestamp-m
 
 @pytest.fixture
 def lab(broker: Broker) -> Iterator[Lab]:
-    found = Lab(broker.bootstrap_servers)
-    yield found
-    found.close()
+    started = Lab(broker.bootstrap_servers)
+    yield started
+    started.close()
 
 
 def keeps_up(lab: Lab, group: str, consumer: KafkaConsumer, readings: int = 6) -> dict[str, Any]:
     """A consumer that has committed all but 5 of 100 records at each reading."""
-    found: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     for _ in range(readings):
         lab.produce(100)
         end = consumer.end_offsets([TopicPartition(lab.topic, 0)])[TopicPartition(lab.topic, 0)]
         lab.commit(consumer, end - 5)
-        found = lab.read(group)
-    return found
+        record = lab.read(group)
+    return record
 
 
 def test_a_consumer_that_keeps_up_is_ok_and_its_member_is_named(lab: Lab) -> None:
-    found = keeps_up(lab, "web", lab.join("web"))
-    (partition,) = found["lag"]
+    record = keeps_up(lab, "web", lab.join("web"))
+    (partition,) = record["lag"]
     assert (partition["records"], partition["state"], partition["quality"]) == (5, "OK", "interpolated")
     # 5 of the 100 records of the last 10 s are unread.
     assert partition["seconds"] == pytest.approx(0.5)
     assert partition["commit_age_seconds"] == 0.0
     assert partition["retention_used_ratio"] == pytest.approx(5 / 600)
     assert partition["member"]["client_id"] == "web-app"
-    assert found["group"] == {
+    assert record["group"] == {
         "status": "OK",
         "max_lag": 5,
         "max_lag_seconds": pytest.approx(0.5),
@@ -186,12 +186,12 @@ def test_a_consumer_that_left_is_stop_after_a_minute(lab: Lab) -> None:
 
 def test_a_member_that_gets_nowhere_is_stall(lab: Lab) -> None:
     keeps_up(lab, "stuck", lab.join("stuck"))
-    found: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     for _ in range(6):
         lab.produce(100)
-        found = lab.read("stuck")
-    assert (found["group"]["status"], found["group"]["members"]) == ("STALL", 1)
-    assert found["lag"][0]["records"] == 605
+        record = lab.read("stuck")
+    assert (record["group"]["status"], record["group"]["members"]) == ("STALL", 1)
+    assert record["lag"][0]["records"] == 605
 
 
 def test_a_consumer_that_went_back_is_rewind(lab: Lab) -> None:
@@ -199,21 +199,21 @@ def test_a_consumer_that_went_back_is_rewind(lab: Lab) -> None:
     keeps_up(lab, "again", consumer)
     lab.produce(100)
     lab.commit(consumer, 10)
-    found = lab.read("again")
-    assert (found["group"]["status"], found["lag"][0]["records"]) == ("REWIND", 690)
+    record = lab.read("again")
+    assert (record["group"]["status"], record["lag"][0]["records"]) == ("REWIND", 690)
 
 
 def test_a_consumer_that_is_too_slow_is_warn(lab: Lab) -> None:
     consumer = lab.join("slow")
-    found: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     for step in range(1, 9):
         lab.produce(100)
         lab.commit(consumer, 60 * step)
-        found = lab.read("slow")
-    assert found["group"]["status"] == "WARN"
+        record = lab.read("slow")
+    assert record["group"]["status"] == "WARN"
     # 800 produced, 480 committed; offset 480 was produced at the eighth part of 5: 3.2 readings of 10 s ago.
-    assert found["lag"][0]["records"] == 320
-    assert found["lag"][0]["seconds"] == pytest.approx(32.0)
+    assert record["lag"][0]["records"] == 320
+    assert record["lag"][0]["seconds"] == pytest.approx(32.0)
 
 
 def test_a_topic_that_gets_nothing_is_idle(lab: Lab) -> None:
@@ -234,8 +234,8 @@ def test_a_topic_that_is_deleted_and_made_anew_starts_anew(lab: Lab) -> None:
     again = lab.join("anew")
     for offset in (5, 10, 15):
         lab.commit(again, offset)
-        found = lab.read("anew")
-        (partition,) = found["lag"]
+        record = lab.read("anew")
+        (partition,) = record["lag"]
         assert partition["records"] == 20 - offset
         assert partition["state"] != "REWIND"
         assert partition["seconds"] is None or partition["seconds"] >= 0

@@ -72,10 +72,10 @@ def test_a_person_is_asked(fresh: Broker, tmp_path: Path) -> None:
         text=True,
     ) as running:
         os.write(ours, f"{fresh.bootstrap_servers}\nno such protocol\n\nn\n".encode())
-        said, _ = running.communicate(timeout=120)
+        output, _ = running.communicate(timeout=120)
     os.close(ours)
     os.close(theirs)
     assert running.returncode == 1
-    assert "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, please" in said
-    assert said.endswith("Nothing was changed.\n")
+    assert "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, please" in output
+    assert output.endswith("Nothing was changed.\n")
     assert not file.exists()

@@ -73,17 +73,17 @@ def test_a_producer_and_a_consumer_of_one_jvm(broker: Broker, settings: Settings
         command = [sys.executable, "-c", "from clienthealth.cli import main; main()", "export", "jvm"]
         exporter = subprocess.Popen([*command, "--target", target], env=environment)
         try:
-            found: dict[str, dict[str, Any]] = {}
+            by_client: dict[str, dict[str, Any]] = {}
             for key, snapshot in records(settings, METRICS, "order-api"):
                 if snapshot["metrics"].get("record-send-total", 1) and snapshot["topics"]:
-                    found[key.rpartition("|")[2]] = snapshot
-                if len(found) == 2:
+                    by_client[key.rpartition("|")[2]] = snapshot
+                if len(by_client) == 2:
                     break
         finally:
             exporter.send_signal(signal.SIGTERM)
             code = exporter.wait(30)
         assert code == 0
-    api, billing = found["order-api"], found["order-billing"]
+    api, billing = by_client["order-api"], by_client["order-billing"]
     assert (api["client"]["kind"], billing["client"]["kind"]) == ("producer", "consumer")
     assert billing["client"]["group"] == "billing"
     assert api["client"]["version"] == billing["client"]["version"]

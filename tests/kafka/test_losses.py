@@ -40,8 +40,8 @@ def metric(lab: Lab, name: str) -> float:
     except OSError:
         return -1.0
     label = f'source_topic="{lab.topics["metrics"]}"'
-    found = [line for line in lines if line.startswith(f"kafka_client_health_{name}{{") and label in line]
-    return float(found[0].rpartition(" ")[2]) if found else 0.0
+    matching = [line for line in lines if line.startswith(f"kafka_client_health_{name}{{") and label in line]
+    return float(matching[0].rpartition(" ")[2]) if matching else 0.0
 
 
 def send(lab: Lab, begin_ms: int, count: int) -> None:

@@ -89,12 +89,12 @@ class Lab:
         consumer.assign(partitions)
         consumer.seek_to_beginning(*partitions)
         ends = consumer.end_offsets(partitions)
-        found = []
+        records = []
         while any(consumer.position(p) < ends[p] for p in partitions):
             for batch in consumer.poll(1000).values():
-                found += batch
+                records += batch
         consumer.close()
-        return found
+        return records
 
     def worked_off(self, records: int) -> bool:
         """Has it finished the batches of so many records. Not while the checkpoint is set back."""
@@ -127,15 +127,15 @@ def create(servers: str, *topics: str) -> None:
 
 def session_of(pid: int) -> list[int]:
     """The processes of the session that the process leads; Python's workers are in a process group of their own."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[3]) == pid:
-            found.append(int(path.parent.name))
-    return found
+            pids.append(int(path.parent.name))
+    return pids
 
 
 @pytest.fixture

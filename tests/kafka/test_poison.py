@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
-from tests.chaos.told import History
+from tests.chaos.published import History
 from tests.kafka.test_monitor import BUFFER, Lab, reading
 
 HEAP_MB, BOMB_MB = 512, 256

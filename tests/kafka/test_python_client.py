@@ -60,9 +60,9 @@ class Lab:
 
 @pytest.fixture
 def lab(broker: Broker) -> Iterator[Lab]:
-    found = Lab(broker)
-    yield found
-    found.close()
+    started = Lab(broker)
+    yield started
+    started.close()
 
 
 def test_three_lines_for_a_producer(lab: Lab) -> None:
@@ -73,8 +73,8 @@ def test_three_lines_for_a_producer(lab: Lab) -> None:
         if number < 10:
             future.add_callback(lambda _: time.sleep(0.02))
     assert future.get(PATIENCE_SECONDS).topic == lab.topic
-    found = lab.await_snapshot(lambda s: "callback-time-avg" in s["metrics"])
-    assert 20 <= found["metrics"]["callback-time-avg"] <= 24
+    snapshot = lab.await_snapshot(lambda s: "callback-time-avg" in s["metrics"])
+    assert 20 <= snapshot["metrics"]["callback-time-avg"] <= 24
     producer.close()
 
     last = lab.await_snapshot(lambda s: s["metrics"]["record-ack-total"] == 50)
@@ -124,8 +124,8 @@ def test_what_a_producer_could_not_deliver_is_told_exactly(lab: Lab, tmp_path: P
         for _ in range(7):
             producer.send("orders", b"lost")
         lab.await_snapshot(lambda s: s["metrics"]["queue-records"] == 7)
-        found = lab.await_snapshot(lambda s: s["metrics"]["record-send-total"] == 10)
-        assert (found["metrics"]["record-ack-total"], found["metrics"]["record-error-total"]) == (3, 0)
+        snapshot = lab.await_snapshot(lambda s: s["metrics"]["record-send-total"] == 10)
+        assert (snapshot["metrics"]["record-ack-total"], snapshot["metrics"]["record-error-total"]) == (3, 0)
         producer._sender.force_close()
         last = lab.await_snapshot(lambda s: s["metrics"]["record-error-total"] == 7)
         assert last["metrics"]["queue-records"] == 0
@@ -190,14 +190,14 @@ def test_a_consumer_that_never_commits_has_a_lag(lab: Lab) -> None:
     consumer.assign([partition])
     report(consumer, service="scan", topic=lab.metrics, interval_seconds=0.1)
     eventually(lambda: bool(consumer.poll(100)))
-    found = lab.await_snapshot(lambda s: bool(s["topics"]))
-    assert found["client"]["kind"] == "consumer"
-    assert found["topics"][0]["metrics"] == {
+    snapshot = lab.await_snapshot(lambda s: bool(s["topics"]))
+    assert snapshot["client"]["kind"] == "consumer"
+    assert snapshot["topics"][0]["metrics"] == {
         "records-consumed-total": 10,
         "position": 10,
         "records-lag": 20,
     }
-    assert found["metrics"]["records-lag-max"] == 20
+    assert snapshot["metrics"]["records-lag-max"] == 20
     assert next(consumer).offset == 10
     consumer.close()
     last = lab.await_snapshot(lambda s: s["metrics"]["records-consumed-total"] == 20)

@@ -67,10 +67,10 @@ READS = (
 def eventually(done: Callable[[], Any]) -> Any:
     """What `done` gives once it gives something."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := done()):
+    while not (result := done()):
         assert time.monotonic() < deadline, "it did not come to pass"
         time.sleep(0.05)
-    return found
+    return result
 
 
 def librdkafka(servers: str) -> dict[str, bytes]:
@@ -106,13 +106,13 @@ def kafka_python(servers: str) -> dict[str, bytes]:
         sent.get(30)
     consumer = KafkaConsumer(TOPIC, bootstrap_servers=servers, group_id="kp", auto_offset_reset="earliest")
     eventually(lambda: consumer.poll(200))
-    said = {
+    values = {
         "kafka-python producer": json.dumps(producer.metrics()).encode(),
         "kafka-python consumer": json.dumps(consumer.metrics()).encode(),
     }
     producer.close()
     consumer.close()
-    return said
+    return values
 
 
 @contextmanager
@@ -226,28 +226,28 @@ def written(
 @pytest.fixture(scope="module")
 def snapshots(written: tuple[Mapping[str, bytes], Any]) -> dict[str, Row]:
     """What each says of its client."""
-    found = {}
+    by_name = {}
     for name, value in written[0].items():
         decoded = decode_metrics(Raw(name, value, key=b"s|i|kp").record, Settings(), now_ms())
         assert not decoded.errors
         (snapshot,) = decoded.snapshots
-        found[name] = told(snapshot) | {"format": decoded.format}
-    return found
+        by_name[name] = non_empty(snapshot) | {"format": decoded.format}
+    return by_name
 
 
 @pytest.fixture(scope="module")
 def lines(written: tuple[Any, Mapping[str, list[bytes]]]) -> dict[str, list[Row]]:
     """What each says of its log."""
-    found: dict[str, list[Row]] = {}
+    by_signature: dict[str, list[Row]] = {}
     for name, values in written[1].items():
         for value in values:
             decoded = decode_logs(Raw(name, value, headers={"service": "s"}).record, Settings(), now_ms())
-            found.setdefault(name, []).extend(told(line) for line in decoded.lines)
-            found[name] += [{"error": error} for error in decoded.errors]
-    return found
+            by_signature.setdefault(name, []).extend(non_empty(line) for line in decoded.lines)
+            by_signature[name] += [{"error": error} for error in decoded.errors]
+    return by_signature
 
 
-def told(part: Snapshot | LogLine) -> Row:
+def non_empty(part: Snapshot | LogLine) -> Row:
     """A part of a record without what it does not know."""
     row: Row = json.loads(msgspec.json.encode(part))
     row["client"] = {name: value for name, value in row["client"].items() if value is not None}
@@ -266,10 +266,10 @@ def test_librdkafka(snapshots: dict[str, Row]) -> None:
     assert producer["metrics"]["buffer-total-bytes"] == producer["metrics"]["buffer-available-bytes"] == 1024 * 1024
     assert 0 < producer["metrics"]["request-latency-avg"] < 60_000
     assert 0 < producer["metrics"]["record-queue-time-max"] < 60_000
-    (place,) = consumer["topics"]
-    assert (place["topic"], place["partition"]) == (TOPIC, 0)
+    (partition,) = consumer["topics"]
+    assert (partition["topic"], partition["partition"]) == (TOPIC, 0)
     expected = {"records-lag": 0, "committed-offset": SENT, "end-offset": SENT, "records-consumed-total": SENT}
-    assert place["metrics"].items() >= expected.items()
+    assert partition["metrics"].items() >= expected.items()
     assert consumer["metrics"]["assigned-partitions"] == 1
 
 
@@ -285,8 +285,8 @@ def test_kafka_python(snapshots: dict[str, Row]) -> None:
 
 
 def test_jolokia(snapshots: dict[str, Row]) -> None:
-    found = snapshots["jolokia"]
-    assert found["client"] == {
+    snapshot = snapshots["jolokia"]
+    assert snapshot["client"] == {
         "service": "s",
         "instance": "i",
         "client_id": "jvm-producer",
@@ -294,19 +294,23 @@ def test_jolokia(snapshots: dict[str, Row]) -> None:
         "library": "java",
         "version": "4.1.2",
     }
-    assert found["metrics"]["buffer-total-bytes"] == 33554432
-    assert found["metrics"]["select-total"] > 0
-    (topic,) = found["topics"]
+    assert snapshot["metrics"]["buffer-total-bytes"] == 33554432
+    assert snapshot["metrics"]["select-total"] > 0
+    (topic,) = snapshot["topics"]
     assert topic["topic"] == TOPIC
     assert topic["metrics"]["record-send-total"] > 0
 
 
 def test_the_opentelemetry_agent(snapshots: dict[str, Row]) -> None:
-    found = snapshots["opentelemetry"]
-    assert (found["client"]["service"], found["client"]["client_id"]) == ("shop", "jvm-producer")
-    assert found["metrics"]["buffer-total-bytes"] == 33554432
-    assert found["metrics"]["record-send-total"] == sum(t["metrics"]["record-send-total"] for t in found["topics"]) > 0
-    assert abs(found["ts_ms"] / 1000 - time.time()) < 3600
+    snapshot = snapshots["opentelemetry"]
+    assert (snapshot["client"]["service"], snapshot["client"]["client_id"]) == ("shop", "jvm-producer")
+    assert snapshot["metrics"]["buffer-total-bytes"] == 33554432
+    assert (
+        snapshot["metrics"]["record-send-total"]
+        == sum(t["metrics"]["record-send-total"] for t in snapshot["topics"])
+        > 0
+    )
+    assert abs(snapshot["ts_ms"] / 1000 - time.time()) < 3600
 
 
 @pytest.mark.parametrize("name", ["opentelemetry", "logback"])

@@ -210,17 +210,19 @@ def test_what_the_commands_show(world: World) -> None:
     """Not only that they end well: they say what the runbook says that they do."""
     page = list(commands(RUNBOOKS["consumer-lag"]))
 
-    def said(part: str) -> str:
+    def shows(part: str) -> str:
         return world.run(min((command for command in page if part in command), key=len)).stdout
 
-    said("retention.ms=OLD_MS")
-    assert "retention.ms=2592000000" in said("--describe --all") and "cleanup.policy=delete" in said("--describe --all")
-    said("retention.ms=-1,retention.bytes=-1")
+    shows("retention.ms=OLD_MS")
+    assert "retention.ms=2592000000" in shows("--describe --all") and "cleanup.policy=delete" in shows(
+        "--describe --all"
+    )
+    shows("retention.ms=-1,retention.bytes=-1")
     assert world.retention() == {"retention.ms": "-1", "retention.bytes": "-1"}
-    said("retention.ms=OLD_MS")
+    shows("retention.ms=OLD_MS")
     assert world.retention() == OWN_RETENTION
-    assert re.search(r"billing +orders +0 ", said("--describe --group G"))
-    assert "Empty" in said("--state")
+    assert re.search(r"billing +orders +0 ", shows("--describe --group G"))
+    assert "Empty" in shows("--state")
 
 
 def test_both_ways_to_a_dump(world: World) -> None:

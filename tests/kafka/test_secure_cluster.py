@@ -32,9 +32,9 @@ KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     """The topics and rights are those that the page tells an administrator to make."""
-    with SecureBroker(tmp_path_factory.mktemp("secure"), USER, PASSWORD) as found:
-        found.administer(PAGE)
-        yield found
+    with SecureBroker(tmp_path_factory.mktemp("secure"), USER, PASSWORD) as running:
+        running.administer(PAGE)
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +42,13 @@ def config(cluster: SecureBroker) -> Path:
     """The settings that the page shows, with addresses, files and password of this test in their places."""
     blocks = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     (shown,) = (block for block in blocks if 'username="health"' in block)
-    for place, ours in (
+    for theirs, ours in (
         ("broker-1:9093,broker-2:9093", cluster.address),
         ("/etc/kafka-client-health/ca.pem", str(cluster.ca)),
         ('password="…"', f'password="{PASSWORD}"'),
     ):
-        assert shown.count(place) == 1
-        shown = shown.replace(place, ours)
+        assert shown.count(theirs) == 1
+        shown = shown.replace(theirs, ours)
     tomllib.loads(shown)
     path = cluster.folder / "health.toml"
     monitor = f'\n[monitor]\ncheckpoint = "{path.parent}/checkpoints"\nhistory = "{path.parent}/history"\n'
@@ -71,18 +71,18 @@ class Started:
 
     def start(self, *command: str) -> Process:
         log = self.folder / f"{'-'.join(command)}.log"
-        found = Process(" ".join(command), [KAFKA_HEALTH, *command, "--config", str(self.config)], log)
-        self.running.append(found)
-        return found
+        process = Process(" ".join(command), [KAFKA_HEALTH, *command, "--config", str(self.config)], log)
+        self.running.append(process)
+        return process
 
 
 @pytest.fixture
 def started(tmp_path: Path, config: Path) -> Iterator[Started]:
-    found = Started(tmp_path, config)
-    yield found
-    for process in found.running:
+    programs = Started(tmp_path, config)
+    yield programs
+    for process in programs.running:
         process.stop(60)
-    for process in found.running:
+    for process in programs.running:
         assert PASSWORD not in process.log.read_text("utf-8", "replace")
 
 
@@ -97,12 +97,12 @@ def until(condition: Callable[[], bool], process: Process, seconds: float) -> No
 def test_the_doctor_finds_nothing_to_mend(started: Started) -> None:
     doctor = started.start("doctor")
     until(lambda: not doctor.alive, doctor, 120) if doctor.alive else None
-    said = doctor.log.read_text("utf-8")
-    assert (doctor.exit_code, said.splitlines()[-1]) == (0, "Nothing failed."), said
+    output = doctor.log.read_text("utf-8")
+    assert (doctor.exit_code, output.splitlines()[-1]) == (0, "Nothing failed."), output
 
 
 @pytest.mark.parametrize(
-    ("option", "wrong", "told"),
+    ("option", "wrong", "sentence"),
     [
         ("sasl.jaas.config", None, r"invalid credentials|user and password"),
         ("security.protocol", "PLAINTEXT", r"set security\.protocol|look at security\.protocol"),
@@ -116,7 +116,7 @@ def test_a_mistake_is_told_in_words_without_secrets(
     settings: Settings,
     option: str,
     wrong: str | None,
-    told: str,
+    sentence: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(brokers, "TIMEOUT_MS", 3000)
@@ -128,7 +128,7 @@ def test_a_mistake_is_told_in_words_without_secrets(
         changed = {"security.protocol": "PLAINTEXT"}
     (finding,) = kafka_works(replace(settings, kafka=replace(settings.kafka, options=changed)))
     assert finding.state == "failed"
-    assert re.search(told, finding.text), finding.text
+    assert re.search(sentence, finding.text), finding.text
     assert PASSWORD not in finding.text and "not-the-password" not in finding.text
 
 
@@ -138,16 +138,16 @@ def test_init_without_the_right_to_create_says_what_an_administrator_runs(
     monkeypatch.setenv("KAFKA_HEALTH_TOPICS_LOGS", "logs-to-be")
     init = started.start("init", "--yes")
     until(lambda: not init.alive, init, 120) if init.alive else None
-    said = init.log.read_text("utf-8")
-    assert init.exit_code == 2, said
-    assert "this user may not create the topic logs-to-be" in said
-    assert f"kafka-topics.sh --bootstrap-server {cluster.address} --create --topic logs-to-be --partitions 12" in said
+    output = init.log.read_text("utf-8")
+    assert init.exit_code == 2, output
+    assert "this user may not create the topic logs-to-be" in output
+    assert f"kafka-topics.sh --bootstrap-server {cluster.address} --create --topic logs-to-be --partitions 12" in output
 
 
 def test_rights_that_are_missing_are_named(cluster: SecureBroker, settings: Settings) -> None:
     cluster.administer("kafka-topics.sh --create --topic others --partitions 1")
-    found = list(kafka_works(replace(settings, topics=replace(settings.topics, rejects="others"))))
-    assert [(f.about, f.state, f.text) for f in found if f.state != "ok" and f.about not in ("clock", "groups")] == [
+    findings = list(kafka_works(replace(settings, topics=replace(settings.topics, rejects="others"))))
+    assert [(f.about, f.state, f.text) for f in findings if f.state != "ok" and f.about not in ("clock", "groups")] == [
         ("topic others", "failed", "This user lacks the right to WRITE; grant it: kafka-acls.sh."),
         (
             "topic others",
@@ -166,10 +166,10 @@ def test_rights_on_groups_that_are_missing_are_named(cluster: SecureBroker, sett
     )
     options = settings.kafka.options
     narrow = {**options, "sasl.jaas.config": options["sasl.jaas.config"].replace('"health"', '"narrow"')}
-    found = list(kafka_works(replace(settings, kafka=replace(settings.kafka, options=narrow))))
-    (read,) = [f.text for f in found if (f.about, f.state) == ("groups", "failed")]
+    findings = list(kafka_works(replace(settings, kafka=replace(settings.kafka, options=narrow))))
+    (read,) = [f.text for f in findings if (f.about, f.state) == ("groups", "failed")]
     assert "lacks the right to READ" in read and "--group spark-kafka-source- --resource-pattern-type prefixed" in read
-    assert any(f.about == "groups" and "sees no consumer group" in f.text for f in found)
+    assert any(f.about == "groups" and "sees no consumer group" in f.text for f in findings)
 
 
 def test_from_a_client_to_prometheus(started: Started, settings: Settings) -> None:
@@ -192,8 +192,8 @@ def test_from_a_client_to_prometheus(started: Started, settings: Settings) -> No
         record = {"ts": int(time.time() * 1000), "client": client, "metrics": metrics}
         writer.send("client-metrics", json.dumps(record).encode())
         writer.flush()
-        found = pages("/metrics")
-        return 'kafka_client_producer_buffer_used_ratio{service="orders"' in found and "group_lag{" in found
+        served = pages("/metrics")
+        return 'kafka_client_producer_buffer_used_ratio{service="orders"' in served and "group_lag{" in served
 
     reader.subscribe(["client-metrics"])
     writer.send("client-metrics", b"{}")

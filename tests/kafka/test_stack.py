@@ -119,8 +119,8 @@ def test_the_nodes_of_a_cluster_are_rolled_one_by_one_and_what_was_acknowledged_
 def _in_sync(settings: Settings, topic: str) -> list[set[int]]:
     client = admin(settings)
     try:
-        [found] = client.describe_topics([topic])
-        return [set(partition["isr_nodes"]) for partition in found["partitions"]]
+        [description] = client.describe_topics([topic])
+        return [set(partition["isr_nodes"]) for partition in description["partitions"]]
     finally:
         client.close()
 

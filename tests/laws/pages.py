@@ -15,8 +15,8 @@ SKIPPED = ("recordings", "node_modules", "golden")
 def pages() -> Mapping[str, str]:
     """Path from the root → text, of every page but what was written by tools and recordings."""
     folders = ("jobs", "exporters", "dashboards", "alerts", "deploy", "tests")
-    found = [*ROOT.glob("*.md"), *(page for folder in folders for page in (ROOT / folder).rglob("*.md"))]
-    paths = sorted(str(page.relative_to(ROOT)) for page in found if not set(page.parts) & set(SKIPPED))
+    files = [*ROOT.glob("*.md"), *(page for folder in folders for page in (ROOT / folder).rglob("*.md"))]
+    paths = sorted(str(page.relative_to(ROOT)) for page in files if not set(page.parts) & set(SKIPPED))
     return {path: (ROOT / path).read_text("utf-8") for path in paths}
 
 

@@ -140,8 +140,8 @@ def within(module: str, packages: tuple[str, ...]) -> bool:
 
 
 def test_the_outside_is_touched_in_sources_sinks_and_exporters_only() -> None:
-    found = {module: touches(module) for module in EVERY if not within(module, (*PLACES, *APART))}
-    assert {module: how for module, how in found.items() if how and module not in EXCUSED} == {}
+    touched = {module: touches(module) for module in EVERY if not within(module, (*PLACES, *APART))}
+    assert {module: how for module, how in touched.items() if how and module not in EXCUSED} == {}
 
 
 @pytest.mark.parametrize("module", EXCUSED)

@@ -49,10 +49,10 @@ def test_every_variable_that_is_no_setting_is_documented() -> None:
 
 
 def test_pages_speak_of_settings_that_exist() -> None:
-    known = {(section, key) for section, key, _ in settings()} | {("kafka", "options")}
+    existing = {(section, key) for section, key, _ in settings()} | {("kafka", "options")}
     named = set(re.findall(r"\[(\w+)\] (\w+)`", ALL))
     assert len(named) > 10
-    assert named - known == set()
+    assert named - existing == set()
 
 
 def test_every_metric_is_documented() -> None:
@@ -92,8 +92,8 @@ def test_every_command_is_documented() -> None:
 
 def ours() -> list[tuple[str, str]]:
     """Page and command line of every `kafka-health …` in a shell block."""
-    found = [(page, command) for page, text in pages().items() for command in commands(text)]
-    return [(page, command) for page, command in found if "kafka-health" in command.split()[0]]
+    named = [(page, command) for page, text in pages().items() for command in commands(text)]
+    return [(page, command) for page, command in named if "kafka-health" in command.split()[0]]
 
 
 @pytest.mark.parametrize(("page", "command"), ours())

@@ -22,13 +22,13 @@ PACKAGES = ("clienthealth", "clienthealth_exporters", "dashboards", "alerts", "d
 
 def classes() -> Iterator[tuple[str, ast.ClassDef]]:
     """Every exception class that is defined anywhere."""
-    found = {"BaseException", *(n for n in vars(builtins) if n.endswith(("Error", "Exception", "Warning")))}
-    found |= {name for name in vars(errors) if name.endswith("Error")}
+    names = {"BaseException", *(n for n in vars(builtins) if n.endswith(("Error", "Exception", "Warning")))}
+    names |= {name for name in vars(errors) if name.endswith("Error")}
     for module in modules():
         for node in ast.walk(tree(module)):
             if (
                 isinstance(node, ast.ClassDef)
-                and {getattr(b, "id", getattr(b, "attr", "")) for b in node.bases} & found
+                and {getattr(b, "id", getattr(b, "attr", "")) for b in node.bases} & names
             ):
                 yield module, node
 
@@ -39,8 +39,8 @@ def test_there_is_one_tree() -> None:
 
 
 def test_the_tree_is_drawn_where_it_is_defined() -> None:
-    for name, found in vars(errors).items():
-        if isinstance(found, type) and issubclass(found, errors.HealthError):
+    for name, error in vars(errors).items():
+        if isinstance(error, type) and issubclass(error, errors.HealthError):
             assert errors.__doc__ and name in errors.__doc__
 
 

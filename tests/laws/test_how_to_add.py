@@ -31,9 +31,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
 
 def done(copy: Copy, *arguments: str) -> str:
     """What a command prints; it must succeed."""
-    found = copy.run(*arguments)
-    assert found.returncode == 0, found.stderr
-    return found.stdout
+    ended = copy.run(*arguments)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
 
 
 def test_it_is_in_the_catalogue(copy: Copy) -> None:
@@ -92,11 +92,11 @@ def test_the_page_is_short(page: str) -> None:
 def test_the_example_keeps_the_rules_of_the_repository(copy: Copy) -> None:
     ruff = Path(sys.executable).with_name("ruff")
     for command in (["check"], ["format", "--check"]):
-        found = subprocess.run(
+        ended = subprocess.run(
             [str(ruff), *command, "--config", str(ROOT / "pyproject.toml"), "jobs/clienthealth/modes"],
             cwd=copy.folder,
             capture_output=True,
             text=True,
             check=False,
         )
-        assert found.returncode == 0, found.stdout
+        assert ended.returncode == 0, ended.stdout

@@ -69,8 +69,8 @@ def test_it_fires_it_has_a_near_miss_and_it_can_admit_not_to_know(mode: Mode, ro
 def test_it_is_silent_on_every_control(mode: Mode) -> None:
     noisy = set()
     for folder in folders():
-        found = verdicts(folder).get(mode.id)
-        if truth(folder)["expected_mode"] is None and found and found.status in ("suspected", "confirmed"):
+        judged = verdicts(folder).get(mode.id)
+        if truth(folder)["expected_mode"] is None and judged and judged.status in ("suspected", "confirmed"):
             noisy.add(folder.name)
     excused = {name for name, of in NOISE if of == mode.id}
     if mode.absence:  # the end of a recording counts as its client's end
@@ -104,12 +104,12 @@ def test_every_threshold_has_a_unit_or_is_a_share_and_a_reason(mode: Mode) -> No
 
 def causes_shown() -> dict[str, set[str]]:
     """By mode the causes that verdicts on hand-made windows and on recordings give."""
-    found: dict[str, set[str]] = {mode.id: set() for mode in ALL}
+    by_mode: dict[str, set[str]] = {mode.id: set() for mode in ALL}
     for mode in ALL:
         judged = [mode.judge(s.window, mode.thresholds) for s in scenarios()[mode.id]]
-        judged += [known for folder in folders() if (known := verdicts(folder).get(mode.id))]
-        found[mode.id] = {str(v.detail["cause"]) for v in judged if v.unhealthy and v.detail.get("cause")}
-    return found
+        judged += [judged_before for folder in folders() if (judged_before := verdicts(folder).get(mode.id))]
+        by_mode[mode.id] = {str(v.detail["cause"]) for v in judged if v.unhealthy and v.detail.get("cause")}
+    return by_mode
 
 
 def test_every_cause_has_its_sentence_and_its_row_in_the_runbook_and_no_sentence_is_idle() -> None:
@@ -143,7 +143,7 @@ def test_signatures_speak_of_known_modes_and_kinds() -> None:
 
 
 def test_every_signature_that_a_mode_names_exists() -> None:
-    known = {signature.id for signature in SIGNATURES}
+    existing = {signature.id for signature in SIGNATURES}
     for path in Path(clienthealth.modes.__path__[0]).glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in (
@@ -151,7 +151,7 @@ def test_every_signature_that_a_mode_names_exists() -> None:
                 "has_event",
             ):
                 named = {a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
-                assert named <= known, (path.name, named - known)
+                assert named <= existing, (path.name, named - existing)
 
 
 def test_no_application_is_part_of_a_rule() -> None:

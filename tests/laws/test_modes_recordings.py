@@ -37,8 +37,8 @@ SILENT = ("c1_healthy", "4_ctl_idle", "1_ctl_clean", "5_ctl_close", "5_ctl_idle_
 
 @cache
 def truth(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
-    return found
+    document: dict[str, Any] = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
+    return document
 
 
 def was_stopped(folder: Path) -> bool:
@@ -51,9 +51,9 @@ def verdicts(folder: Path) -> dict[str, Verdict]:
     """By mode, the worst verdict on any client of a recording."""
     worst: dict[str, Verdict] = {}
     for client in clients(folder):
-        found = judge_windows(client.windows, {})
-        found += judge_windows([client.departure], {}, absence=True)
-        for verdict in found:
+        judged = judge_windows(client.windows, {})
+        judged += judge_windows([client.departure], {}, absence=True)
+        for verdict in judged:
             if verdict.mode not in worst or verdict.status in ("suspected", "confirmed"):
                 worst[verdict.mode] = verdict
     return worst
@@ -80,8 +80,8 @@ def test_nothing_else_is_confirmed(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", SILENT)
 def test_controls_are_silent(name: str) -> None:
-    found = verdicts(EVIDENCE / name)
-    assert {mode for mode, v in found.items() if v.status in ("suspected", "confirmed")} == set()
+    judged = verdicts(EVIDENCE / name)
+    assert {mode for mode, v in judged.items() if v.status in ("suspected", "confirmed")} == set()
 
 
 def test_exceptions_are_still_needed() -> None:
@@ -138,8 +138,8 @@ def test_the_blockade_begins_and_ends_when_it_did() -> None:
 
 
 def test_the_loop_names_its_thread_and_broker() -> None:
-    found = [e.text for e in verdicts(EVIDENCE / "1_shutdown_loop")[LOOP].evidence]
-    assert any("Thread-12-kafkaSpout" in text and "127.0.0.1:29211" in text for text in found)
+    texts = [e.text for e in verdicts(EVIDENCE / "1_shutdown_loop")[LOOP].evidence]
+    assert any("Thread-12-kafkaSpout" in text and "127.0.0.1:29211" in text for text in texts)
 
 
 def test_the_loss_is_bounded() -> None:
@@ -171,8 +171,8 @@ def test_a_reading_every_ten_seconds_and_no_dump_confirm_within_a_minute(name: s
     for seconds in range(0, 120, 5):
         now_ms = onset_ms + 1000 * seconds
         windows = list(_as_it_came(client, now_ms))
-        found = {v.mode: v.status for v in judge_windows(windows, {})} if windows else {}
-        if found.get(mode) == "confirmed":
+        statuses = {v.mode: v.status for v in judge_windows(windows, {})} if windows else {}
+        if statuses.get(mode) == "confirmed":
             assert 0 < seconds <= 50
             return
     pytest.fail("never confirmed")
@@ -189,14 +189,14 @@ def test_a_reading_every_ten_seconds_and_no_dump_confirm_within_a_minute(name: s
 )
 def test_the_culprit_and_only_those_that_starve_are_named(name: str, culprit: str, victims: set[str]) -> None:
     (consumer,) = (client for client in clients(RECORDINGS / name) if client.client.kind != "producer")
-    found = [v for w in consumer.windows for v in judge_windows([w], {}) if v.mode == BLOCKING]
-    told = [v.detail for v in found if "culprit" in v.detail]
-    assert told and {detail["culprit"] for detail in told} == {culprit}
-    assert set().union(*(detail["victims"] for detail in told)) == victims
+    blocking = [v for w in consumer.windows for v in judge_windows([w], {}) if v.mode == BLOCKING]
+    details = [v.detail for v in blocking if "culprit" in v.detail]
+    assert details and {detail["culprit"] for detail in details} == {culprit}
+    assert set().union(*(detail["victims"] for detail in details)) == victims
 
 
 def test_a_close_that_hangs_is_one_failure() -> None:
     for name in ("close-hangs-3.9", "close-hangs-4.1"):
-        found = verdicts(RECORDINGS / name)
-        assert found[LOOP].detail == {"cause": "close-hangs", "thread": "worker-bills", "frame": "Con.forever"}
-        assert found[CONSUMER_STALLED].status == "unknown"
+        judged = verdicts(RECORDINGS / name)
+        assert judged[LOOP].detail == {"cause": "close-hangs", "thread": "worker-bills", "frame": "Con.forever"}
+        assert judged[CONSUMER_STALLED].status == "unknown"

@@ -13,9 +13,9 @@ from tests.scenarios._making import Scenario
 
 def scenarios() -> dict[str, tuple[Scenario, ...]]:
     """All scenarios by the mode that they are of."""
-    found = {}
+    by_mode = {}
     for module in pkgutil.iter_modules(__path__):
         if not module.name.startswith("_"):
             mode = module.name.replace("_", "-")
-            found[mode] = importlib.import_module(f"{__name__}.{module.name}").SCENARIOS
-    return found
+            by_mode[mode] = importlib.import_module(f"{__name__}.{module.name}").SCENARIOS
+    return by_mode

@@ -115,12 +115,12 @@ def window(
 
 def every(step: float, names: Mapping[str, Callable[[float], float | None]], until: float = 60) -> list[Reading]:
     """Readings every `step` seconds; each metric is a function of the seconds since T0."""
-    found, seconds = [], 0.0
+    readings, seconds = [], 0.0
     while seconds < until:
-        known = {name: value for name, of in names.items() if (value := of(seconds)) is not None}
-        found.append(Reading(at(seconds), known))
+        metrics = {name: value for name, of in names.items() if (value := of(seconds)) is not None}
+        readings.append(Reading(at(seconds), metrics))
         seconds += step
-    return found
+    return readings
 
 
 def producer(
@@ -165,12 +165,12 @@ def legacy(
     step: float = 10,
 ) -> list[Reading]:
     """Readings of an old Scala consumer: fetch requests, and by topic chunks in the queue and messages."""
-    found = []
+    readings = []
     for reading in every(step, {"fetch-requests-total": fetches}):
         now = (reading.ts_ms - T0) / 1000
-        known = {t: {"queue-chunks": of(now), "messages-total": messages[t](now)} for t, of in queues.items()}
-        found.append(replace(reading, topics=tuple(TopicReading(t, None, "0", m) for t, m in known.items())))
-    return found
+        chunks = {t: {"queue-chunks": of(now), "messages-total": messages[t](now)} for t, of in queues.items()}
+        readings.append(replace(reading, topics=tuple(TopicReading(t, None, "0", m) for t, m in chunks.items())))
+    return readings
 
 
 def consumer(
@@ -178,12 +178,12 @@ def consumer(
 ) -> list[Reading]:
     """Readings of a Java consumer with the lag of each topic."""
     names = {name.replace("_", "-"): of for name, of in more.items()}
-    found = []
+    readings = []
     for reading in every(step, names):
         now = (reading.ts_ms - T0) / 1000
         topics = tuple(TopicReading(topic, 0, None, {"records-lag": of(now)}) for topic, of in lag.items())
-        found.append(replace(reading, topics=topics))
-    return found
+        readings.append(replace(reading, topics=topics))
+    return readings
 
 
 def prefetched(queues: Mapping[str, tuple[float, float]]) -> list[Reading]:
@@ -258,5 +258,5 @@ STARTED = mine(line(0, "producer-started"))
 
 def last_reading(used: float = 0.0, total: float = 32 * MIB, **more: float) -> list[Reading]:
     """The one reading that is kept of a client that has gone."""
-    known = {"buffer-total-bytes": total, "buffer-available-bytes": total - used, "record-send-total": 5000.0}
-    return [Reading(at(10), known | {name.replace("_", "-"): value for name, value in more.items()})]
+    metrics = {"buffer-total-bytes": total, "buffer-available-bytes": total - used, "record-send-total": 5000.0}
+    return [Reading(at(10), metrics | {name.replace("_", "-"): value for name, value in more.items()})]

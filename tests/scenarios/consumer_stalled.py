@@ -36,8 +36,8 @@ def polling(away: Of, consumed: Of | None = None, lag: Of | None = None, **more:
     """Readings of a Java consumer that tells when it polled; it consumed until 10 s unless said otherwise."""
     names = {"last-poll-seconds-ago": away, "records-consumed-total": consumed or stuck_at(400, 10)}
     names |= {"assigned-partitions": still(2)} | {name.replace("_", "-"): of for name, of in more.items()}
-    told = consumer({"a": lag or still(0)})
-    return [replace(r, metrics=c.metrics) for r, c in zip(told, every(10, names), strict=True)]
+    readings = consumer({"a": lag or still(0)})
+    return [replace(r, metrics=c.metrics) for r, c in zip(readings, every(10, names), strict=True)]
 
 
 def expired(*seconds: float) -> list[LogEvent]:

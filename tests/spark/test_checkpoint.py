@@ -26,9 +26,9 @@ def planned(folder: Path, *batches: Sequence[Any], committed: int) -> None:
 
 
 def sources(folder: Path, batch: int) -> list[Any]:
-    version, about, *found = (folder / "offsets" / str(batch)).read_text().splitlines()
+    version, about, *offsets = (folder / "offsets" / str(batch)).read_text().splitlines()
     assert [version, about] == HEAD
-    return [json.loads(source) for source in found]
+    return [json.loads(source) for source in offsets]
 
 
 def test_the_batch_that_will_be_repeated_can_be_made_smaller_and_begin_later(

@@ -20,5 +20,5 @@ def test_a_lost_python_worker_costs_a_second_try_of_its_task(spark: SparkSession
             if context.attemptNumber() == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    found = spark.range(0, 1000, numPartitions=2).mapInArrow(read, "id long").collect()
-    assert sorted(row["id"] for row in found) == list(range(1000))
+    rows = spark.range(0, 1000, numPartitions=2).mapInArrow(read, "id long").collect()
+    assert sorted(row["id"] for row in rows) == list(range(1000))

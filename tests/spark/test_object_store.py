@@ -94,11 +94,11 @@ def test_a_query_goes_on_where_its_checkpoint_stands(spark: SparkSession, store:
         assert query.awaitTermination(120)
     assert totals == [(0, 3), (1, 7)]
     assert history.read(spark, root, "quality").count() == 2
-    found = Checkpoint(spark, checkpoint)
-    assert found.pending() is None
-    assert found.read("commits/1") is not None
-    found.write("run.json", '{"running": true}')
-    assert json.loads(found.read("run.json") or "") == {"running": True}
+    stored = Checkpoint(spark, checkpoint)
+    assert stored.pending() is None
+    assert stored.read("commits/1") is not None
+    stored.write("run.json", '{"running": true}')
+    assert json.loads(stored.read("run.json") or "") == {"running": True}
 
 
 def _summed(key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
@@ -116,10 +116,10 @@ def test_a_review_is_made_of_it_and_written_there(spark: SparkSession, store: st
     folder = fetched(spark, out, tmp_path, FILE)
     week = period(None, None, "2026-W46", datetime(2026, 11, 20, tzinfo=UTC))
     review = build(spark, replace(SETTINGS), week, folder / FILE, root)
-    assert [(found.title, found.owner) for found in review.actions] == [("Fix it", "orders")]
+    assert [(carried.title, carried.owner) for carried in review.actions] == [("Fix it", "orders")]
     put(spark, write(review, folder), out)
-    found = json.loads(Files(spark, out).read("review.json") or "")
-    assert (found["period"]["from"][:10], found["quality"]["inputs"][0]["records"]) == ("2026-11-09", 5)
+    carried = json.loads(Files(spark, out).read("review.json") or "")
+    assert (carried["period"]["from"][:10], carried["quality"]["inputs"][0]["records"]) == ("2026-11-09", 5)
     assert "<html" in (Files(spark, out).read("review.html") or "")
 
 

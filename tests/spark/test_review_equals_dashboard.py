@@ -66,7 +66,7 @@ def review(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         quality_rows(spark, PERIOD.start, PERIOD.minutes, "client-metrics", 18, 0, 0).filter(watched),
         str(root), "quality", "test", 0,
     )  # fmt: skip
-    found = build(spark, Settings(), PERIOD, root / "actions.toml", str(root))
+    built = build(spark, Settings(), PERIOD, root / "actions.toml", str(root))
     lines = [
         line
         for row in rows.withColumn("at", F.unix_seconds("minute")).orderBy("instance", "at").collect()
@@ -82,7 +82,7 @@ def review(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     # A sample holds for its minute and no longer, as a series ends when its client or the monitor is gone.
     command.append("--query.lookback-delta=59s")
     with started(command, root / "prometheus.log", address):
-        yield found, address
+        yield built, address
 
 
 def series_and_time(line: str) -> tuple[str, int]:
@@ -108,25 +108,25 @@ def asked(prometheus: str, query: str) -> dict[str, float]:
     # Half a minute before the end: the steps of the range are then exactly the minutes of the period.
     form = urllib.parse.urlencode({"query": query, "time": PERIOD.end.timestamp() - 30})
     with urllib.request.urlopen(f"http://{prometheus}/api/v1/query?{form}", timeout=30) as answer:
-        found = json.load(answer)["data"]["result"]
-    return {one["metric"].get("service", ""): float(one["value"][1]) for one in found}
+        result = json.load(answer)["data"]["result"]
+    return {one["metric"].get("service", ""): float(one["value"][1]) for one in result}
 
 
 def test_the_same_numbers(review: tuple[Review, str]) -> None:
-    found, prometheus = review
+    built, prometheus = review
     # 110 watched minutes of each client; 25 of one unhealthy, 30 of another not judged.
-    assert found.overall.minutes.observed == 110 + 110 + 80
-    assert found.overall.minutes.unhealthy == 25
+    assert built.overall.minutes.observed == 110 + 110 + 80
+    assert built.overall.minutes.unhealthy == 25
     queries = {panel["title"]: panel["targets"] for panel in panels(boards()["review"]) if "targets" in panel}
-    overall = found.overall
+    overall = built.overall
     assert asked(prometheus, queries["Unhealthy client-minutes"][0]["expr"]) == {"": overall.minutes.unhealthy}
     assert asked(prometheus, queries["Healthy client-minutes"][0]["expr"])[""] == pytest.approx(overall.minutes.sli)
     assert asked(prometheus, queries["Error budget spent"][0]["expr"])[""] == pytest.approx(overall.budget.spent)
     by_column = {target["refId"]: asked(prometheus, target["expr"]) for target in queries["Services"]}
     expected = [
-        {s.service: s.minutes.sli for s in found.services},
-        {s.service: s.budget.spent for s in found.services},
-        {s.service: s.minutes.unhealthy for s in found.services},
-        {s.service: s.minutes.observed for s in found.services},
+        {s.service: s.minutes.sli for s in built.services},
+        {s.service: s.budget.spent for s in built.services},
+        {s.service: s.minutes.unhealthy for s in built.services},
+        {s.service: s.minutes.observed for s in built.services},
     ]
     assert list(by_column.values()) == [pytest.approx(column) for column in expected]

@@ -66,8 +66,8 @@ def test_a_change_is_kept_with_its_day_times_and_evidence(spark: SparkSession, r
 
 def test_open_incidents_are_read_back_whole(spark: SparkSession, root: str) -> None:
     append(spark, root, OPENED, "q", 0, 61_000)
-    (found,) = history.open_incidents(spark, root)
-    assert (found.client, found.verdict, found.seen_ms) == (ORDERS, CONFIRMED, 1_000)
+    (incident,) = history.open_incidents(spark, root)
+    assert (incident.client, incident.verdict, incident.seen_ms) == (ORDERS, CONFIRMED, 1_000)
     append(spark, root, CLOSED, "q", 1, 95_000)
     assert history.open_incidents(spark, root) == []
 
@@ -85,8 +85,8 @@ def test_quality_is_kept_with_its_day(spark: SparkSession, root: str) -> None:
 def test_no_history_and_another_schema_are_told(spark: SparkSession, root: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no history here"):
         history.read(spark, str(tmp_path / "elsewhere"), "minutes")
-    place = history.path(root, "minutes")
-    spark.sql(f"ALTER TABLE delta.`{place}` SET TBLPROPERTIES ('{history.VERSION_PROPERTY}' = '99')")
+    location = history.path(root, "minutes")
+    spark.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ('{history.VERSION_PROPERTY}' = '99')")
     with pytest.raises(InputError, match="schema version 99, this program reads version 1"):
         history.read(spark, root, "minutes")
     with pytest.raises(InputError, match="schema version 99"):

@@ -27,7 +27,7 @@ from clienthealth.review.queries import build
 from clienthealth.review.render import write
 from clienthealth.review.slo import Minutes
 from clienthealth.settings import LinkSettings, Settings
-from tests.spark import known_weeks as known
+from tests.spark import known_weeks as known_weeks
 from tests.spark.known_weeks import BLOCKING, DEADLOCK, METADATA, NOT_CLOSED, W46, at
 
 ACTIONS = """
@@ -90,8 +90,8 @@ def test_records_lost_have_an_objective_of_their_own(week: Review, tmp_path: Pat
     # All 9,950 minutes of audit were healthy.
     assert "| audit | <\u00a0100.00\u00a0% | within budget |" in text.replace("\\<", "<")
     assert '<td data-label="Records lost"><span>12 <span class="badge bad">missed</span></span></td>' in page
-    told = {s["service"]: s["lost_records"] for s in json.loads(numbers)["services"]}
-    assert told["audit"] == {"at_least": 12, "at_most": 12, "state": "missed"}
+    lost = {s["service"]: s["lost_records"] for s in json.loads(numbers)["services"]}
+    assert lost["audit"] == {"at_least": 12, "at_most": 12, "state": "missed"}
 
 
 def test_the_burn_down_is_by_the_hour(week: Review) -> None:
@@ -103,8 +103,8 @@ def test_the_burn_down_is_by_the_hour(week: Review) -> None:
 
 
 def test_themes(week: Review) -> None:
-    found = [(t.mode, t.cause, t.topic, t.incidents, t.confirmed, t.open, t.clients, t.seconds) for t in week.themes]
-    assert found == [
+    themes = [(t.mode, t.cause, t.topic, t.incidents, t.confirmed, t.open, t.clients, t.seconds) for t in week.themes]
+    assert themes == [
         (DEADLOCK, "get-in-callback", "", 3, 3, 0, 1, 100 * 60 + 20 * 60 + 10 * 60),
         (BLOCKING, "", "order-events", 1, 1, 1, 1, 3600),
         (NOT_CLOSED, "exit-without-close", "", 2, 2, 0, 2, 360 + 300),
@@ -199,10 +199,10 @@ def test_capacity(week: Review) -> None:
     # 60 of 9,950 minutes at 85 % do not move the 95th percentile.
     rising = (0.4, 0.5, 0.6, 0.7)
     assert [c.service for c in week.capacity] == ["audit", "billing", "orders-api"]
-    for found in week.capacity:
-        assert found.p95 == rising
-        assert found.slope == pytest.approx(0.1)
-        assert found.periods_left == pytest.approx(3.0)
+    for capacity in week.capacity:
+        assert capacity.p95 == rising
+        assert capacity.slope == pytest.approx(0.1)
+        assert capacity.periods_left == pytest.approx(3.0)
     (lag,) = week.lag_trends
     assert (lag.group, lag.topic, lag.records) == ("indexers", "order-events", 10_079)
     assert lag.slope == pytest.approx(1440)
@@ -231,7 +231,7 @@ def test_changes(week: Review) -> None:
 
 def test_a_gap_of_the_monitor_is_told_and_counts_neither_way(week: Review) -> None:
     quality = week.quality
-    assert [(g.start, g.end) for g in quality.gaps] == [known.GAP]
+    assert [(g.start, g.end) for g in quality.gaps] == [known_weeks.GAP]
     assert (quality.minutes, quality.watched, quality.gap_minutes) == (10_080, 9_950, 130)
     assert (quality.unknown, quality.judged) == (60, 49_690)
     assert quality.inputs == (
@@ -258,7 +258,7 @@ def test_a_second_run_gives_the_same_bytes(reviewed: Reviewed, week: Review, tmp
 
 
 def test_the_first_week_has_no_trend(reviewed: Reviewed) -> None:
-    first = reviewed(known.W43)
+    first = reviewed(known_weeks.W43)
     assert [s.trend[:3] for s in first.services] == [[None, None, None]] * len(first.services)
     assert "(the first week, so there is no trend yet)" in first.headline[0]
     missing = [what for what, _ in first.not_computed]

@@ -55,8 +55,8 @@ FAULTS = (
 
 def test_lost_records_by_service(spark: SparkSession) -> None:
     rows = verdicts(spark, (change for each in FAULTS for change in each.changes()))
-    known = episodes.incidents(rows, DAY.end)
-    here = episodes.of(known, DAY)
+    all_incidents = episodes.incidents(rows, DAY.end)
+    here = episodes.of(all_incidents, DAY)
     assert incidents.lost_by_service(here) == {
         "counted": (12, 1152),
         "expired": (501, None),
@@ -64,7 +64,10 @@ def test_lost_records_by_service(spark: SparkSession) -> None:
         "bytes": (0, None),
         "midnight": (5, 5),
     }
-    assert incidents.lost_by_service(episodes.of(known, DAY.before(1))) == {"yesterday": (9, 9), "midnight": (5, 5)}
+    assert incidents.lost_by_service(episodes.of(all_incidents, DAY.before(1))) == {
+        "yesterday": (9, 9),
+        "midnight": (5, 5),
+    }
     of = {
         (row["mode"], row["cause"]): (row["lost_records_0"], row["lost_records_1"], row["lost_bytes_0"])
         for row in episodes.themes(here).collect()

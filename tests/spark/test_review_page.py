@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from clienthealth.review.queries import build
 from clienthealth.review.render import write
 from clienthealth.settings import LinkSettings, Settings
-from tests.spark import known_weeks as known
+from tests.spark import known_weeks as known_weeks
 from tests.support.browser import check, node_modules
 
 ACTIONS = """
@@ -42,7 +42,7 @@ def pages(spark: SparkSession, known_history: str, tmp_path_factory: pytest.Temp
     root = tmp_path_factory.mktemp("pages")
     (root / "actions.toml").write_text(ACTIONS)
     settings = dataclasses.replace(Settings(), links=LinkSettings(dashboards="https://grafana.example"))
-    weeks = {"full": known.W46, "empty": known.W46.before(-2)}
+    weeks = {"full": known_weeks.W46, "empty": known_weeks.W46.before(-2)}
     return {
         name: write(build(spark, settings, week, root / "actions.toml", known_history), root / name)[0]
         for name, week in weeks.items()

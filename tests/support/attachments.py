@@ -26,15 +26,15 @@ _ENTRY = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d),(\d{3}) (\w+) +\[([^\]]
 
 def statuses(*paths: Path, stdin: bytes = b"") -> tuple[Statuses, dict[str, Input]]:
     """Client → mode → status of what is in the paths, and the inputs by name."""
-    found = examine(paths, Settings(), io.BytesIO(stdin))
-    judged: Statuses = {client.client_id: of(verdicts) for client, verdicts in found.clients}
-    return judged, {given.name: given for given in found.inputs}
+    diagnosis = examine(paths, Settings(), io.BytesIO(stdin))
+    judged: Statuses = {client.client_id: of(verdicts) for client, verdicts in diagnosis.clients}
+    return judged, {given.name: given for given in diagnosis.inputs}
 
 
-def worst(found: Statuses, mode: str) -> str:
+def worst(by_client: Statuses, mode: str) -> str:
     """The worst status of a mode among all clients, '' where no client can have it."""
     order = ("", "ok", "unknown", "suspected", "confirmed")
-    return max((by_mode.get(mode, "") for by_mode in found.values()), key=order.index, default="")
+    return max((by_mode.get(mode, "") for by_mode in by_client.values()), key=order.index, default="")
 
 
 def of(verdicts: Iterable[Verdict]) -> dict[str, str]:
@@ -60,8 +60,8 @@ def unpacked(recording: str, into: Path) -> Path:
 
 def time_of(line: str, before: datetime) -> datetime:
     """The time of a line of our recordings; that of the line before where it has none."""
-    found = re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}", line)
-    return datetime.strptime(found.group(), "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC) if found else before
+    match = re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}", line)
+    return datetime.strptime(match.group(), "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC) if match else before
 
 
 def each_line(wrap: Callable[[str, datetime], str]) -> Callable[[str], str]:
@@ -83,11 +83,11 @@ def entries(layout: Callable[[datetime, str, str, str, str], str]) -> Callable[[
     def whole(text: str) -> str:
         lines = []
         for line in text.splitlines():
-            found = _ENTRY.fullmatch(line)
-            if found is None:
+            match = _ENTRY.fullmatch(line)
+            if match is None:
                 lines.append(line)
                 continue
-            level, thread, logger, message = found.groups()[3:]
+            level, thread, logger, message = match.groups()[3:]
             lines.append(layout(time_of(line, datetime.now(UTC)), level, thread, logger, message))
         return "\n".join(lines) + "\n"
 

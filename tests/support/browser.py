@@ -37,13 +37,13 @@ def node_modules() -> Path:
 
 def check(modules: Path, page: Path, width: int, scheme: str, picture: Sequence[str] = ()) -> None:
     """Nothing wider than the screen, nothing loaded, nothing serious that axe-core finds."""
-    found = _look(modules, page, width, scheme, picture)
-    assert found["screen"] == width
-    assert found["wide"] <= width, f"{found['wide']} px wide on a screen of {width} px: {found['out']}"
-    assert found["out"] == []
-    assert found["requests"] == []
-    assert found["passes"] > 20, "axe-core looked at next to nothing"
-    assert [v for v in found["violations"] if v["impact"] in ("serious", "critical")] == []
+    report = _look(modules, page, width, scheme, picture)
+    assert report["screen"] == width
+    assert report["wide"] <= width, f"{report['wide']} px wide on a screen of {width} px: {report['out']}"
+    assert report["out"] == []
+    assert report["requests"] == []
+    assert report["passes"] > 20, "axe-core looked at next to nothing"
+    assert [v for v in report["violations"] if v["impact"] in ("serious", "critical")] == []
 
 
 def _look(modules: Path, page: Path, width: int, scheme: str, picture: Sequence[str]) -> dict[str, Any]:

@@ -49,12 +49,12 @@ class Failure:
 
         `every`: seconds between two readings of one client, as the stream has them; recordings have one a second.
         """
-        told = _read(self.recording)
+        recording = _read(self.recording)
         until = START + 1000 * (begin + seconds)
-        for number, client_id in enumerate(sorted({s.client.client_id or "" for s in told.snapshots})):
-            mine = [s for s in told.snapshots if s.client.client_id == client_id]
+        for number, client_id in enumerate(sorted({s.client.client_id or "" for s in recording.snapshots})):
+            mine = [s for s in recording.snapshots if s.client.client_id == client_id]
             last = float("-inf")
-            for offset_ms, snapshot in self._continued(mine, told.onset_ms):
+            for offset_ms, snapshot in self._continued(mine, recording.onset_ms):
                 ts_ms = round(START + 1000 * begin + offset_ms)
                 if ts_ms >= until:
                     break
@@ -88,13 +88,13 @@ class Failure:
                 offset = (snapshot.ts_ms or 0) - onset_ms + round_ * length
                 yield offset, msgspec.structs.replace(snapshot, metrics=metrics, topics=topics)
 
-    def said(self, begin: float, seconds: float, thinned: bool = True) -> Iterator[LogEntry]:
+    def log_entries(self, begin: float, seconds: float, rate_limited: bool = True) -> Iterator[LogEntry]:
         """Its log lines. `thinned`: the first twenty lines of each second alone, as a rate limit lets them through."""
-        told = _read(self.recording)
-        lines = [s for s in told.said if s.event is not None and _fails(s.event)]
+        recording = _read(self.recording)
+        lines = [s for s in recording.log_entries if s.event is not None and _fails(s.event)]
         yield from _repeated(
-            _thinned(lines) if thinned else lines,
-            told.onset_ms,
+            _rate_limited(lines) if rate_limited else lines,
+            recording.onset_ms,
             self.settled if self.log_settled is None else self.log_settled,
             begin,
             seconds,
@@ -102,9 +102,13 @@ class Failure:
 
     def dumps(self, begin: float, seconds: float) -> Iterator[LogEntry]:
         """Its thread dumps."""
-        told = _read(self.recording)
+        recording = _read(self.recording)
         yield from _repeated(
-            [s for s in told.said if s.dump is not None], told.onset_ms, min(self.settled, 25.0), begin, seconds
+            [s for s in recording.log_entries if s.dump is not None],
+            recording.onset_ms,
+            min(self.settled, 25.0),
+            begin,
+            seconds,
         )
 
 
@@ -121,18 +125,18 @@ NOT_CLOSED = Failure("not-closed-3.9", "producer-not-closed", "order-publisher",
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Recording:
     snapshots: Sequence[Snapshot]
-    said: Sequence[LogEntry]
+    log_entries: Sequence[LogEntry]
     onset_ms: int
 
 
 @cache
-def _read(recording: str) -> _Told:
+def _read(recording: str) -> _Recording:
     folder = RECORDINGS / recording
     onset_ms = json.loads((folder / "truth.json").read_text(encoding="utf-8"))["onset_ms"]
     snapshots: list[Snapshot] = []
-    said: list[LogEntry] = []
+    log_entries: list[LogEntry] = []
     for record in read([folder]):
         raw = raw_record(record)
         decoded = _DECODERS[record.stream](raw, _SETTINGS, FAR_MS)
@@ -140,11 +144,11 @@ def _read(recording: str) -> _Told:
         for line in decoded.lines:
             of = line.client.service or "", line.client.host or line.client.instance or "", line.client.instance
             lines, dumps = events.events_and_dumps(line, raw.source)
-            said += [LogEntry(*of, event=event) for event in lines]
-            said += [LogEntry(*of, dump=dump) for dump in dumps]
+            log_entries += [LogEntry(*of, event=event) for event in lines]
+            log_entries += [LogEntry(*of, dump=dump) for dump in dumps]
     snapshots.sort(key=lambda s: s.ts_ms or 0)
-    said.sort(key=lambda s: s.ts_ms)
-    return _Told(snapshots, said, onset_ms)
+    log_entries.sort(key=lambda s: s.ts_ms)
+    return _Recording(snapshots, log_entries, onset_ms)
 
 
 def _counts(name: str) -> bool:
@@ -162,7 +166,7 @@ def _fails(event: LogEvent) -> bool:
     return event.signature not in ("producer-closing", "producer-unregistered", "producer-closed")
 
 
-def _thinned(lines: Sequence[LogEntry], limit: int = 20) -> list[LogEntry]:
+def _rate_limited(lines: Sequence[LogEntry], limit: int = 20) -> list[LogEntry]:
     kept: list[LogEntry] = []
     second, count = -1, 0
     for line in lines:
@@ -175,14 +179,14 @@ def _thinned(lines: Sequence[LogEntry], limit: int = 20) -> list[LogEntry]:
 
 
 def _repeated(
-    things: Sequence[LogEntry], onset_ms: int, settled: float, begin: float, seconds: float
+    entries: Sequence[LogEntry], onset_ms: int, settled: float, begin: float, seconds: float
 ) -> Iterator[LogEntry]:
-    stretch = [s for s in things if s.ts_ms - onset_ms >= 1000 * settled]
+    stretch = [s for s in entries if s.ts_ms - onset_ms >= 1000 * settled]
     shift = round(START + 1000 * begin) - onset_ms
     until = START + 1000 * (begin + seconds)
-    for thing in things:
-        if thing.ts_ms + shift < until:
-            yield _moved(thing, shift, 0, {})
+    for entry in entries:
+        if entry.ts_ms + shift < until:
+            yield _moved(entry, shift, 0, {})
     if len(stretch) < 2:
         return
     length = -(-(stretch[-1].ts_ms - stretch[0].ts_ms + 1) // 1000) * 1000
@@ -190,10 +194,10 @@ def _repeated(
     round_ = 0
     while True:
         round_ += 1
-        for thing in stretch:
-            if thing.ts_ms + shift + round_ * length >= until:
+        for entry in stretch:
+            if entry.ts_ms + shift + round_ * length >= until:
                 return
-            yield _moved(thing, shift + round_ * length, round_, used)
+            yield _moved(entry, shift + round_ * length, round_, used)
 
 
 def _cpu(stretch: Sequence[LogEntry]) -> dict[str, float]:

@@ -59,7 +59,7 @@ def difference(one: Triple, other: Triple) -> float:
 
 
 def _linear(colour: str) -> Triple:
-    red, green, blue = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    red, green, blue = (int(colour[position : position + 2], 16) / 255 for position in (1, 3, 5))
     return (_expanded(red), _expanded(green), _expanded(blue))
 
 

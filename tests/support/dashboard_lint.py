@@ -66,10 +66,10 @@ def known_units() -> frozenset[str]:
     return frozenset(value for value in vars(units).values() if isinstance(value, str))
 
 
-def rule(found: Rule) -> Rule:
+def rule(check: Rule) -> Rule:
     """Make a function one of the rules; its name with hyphens is the rule's."""
-    RULES[found.__name__.strip("_").replace("_", "-")] = found
-    return found
+    RULES[check.__name__.strip("_").replace("_", "-")] = check
+    return check
 
 
 def _parseable(board: Board) -> Iterator[tuple[str, str, Any]]:
@@ -228,9 +228,9 @@ def uneditable_dashboard(board: Board) -> Iterator[str]:
 
 @rule
 def uid(board: Board) -> Iterator[str]:
-    found = board.get("uid", "")
-    if not found.startswith(UID_PREFIX) or len(found) > UID_LENGTH:
-        yield f"uid {found!r}"
+    value = board.get("uid", "")
+    if not value.startswith(UID_PREFIX) or len(value) > UID_LENGTH:
+        yield f"uid {value!r}"
 
 
 @rule
@@ -245,14 +245,14 @@ def grid(board: Board) -> Iterator[str]:
     """24 columns, whole numbers, no panel on another. The panels of a collapsed row lie below it once it is opened."""
     taken: dict[tuple[int, int], str] = {}
     for panel in panels(board):
-        place = panel.get("gridPos", {})
-        if any(type(place.get(key)) is not int for key in "xywh"):
-            yield f"{panel.get('title')}: place {place}"
+        position = panel.get("gridPos", {})
+        if any(type(position.get(key)) is not int for key in "xywh"):
+            yield f"{panel.get('title')}: place {position}"
             continue
-        if place["x"] < 0 or place["w"] < 1 or place["h"] < 1 or place["x"] + place["w"] > 24:
+        if position["x"] < 0 or position["w"] < 1 or position["h"] < 1 or position["x"] + position["w"] > 24:
             yield f"{panel.get('title')}: beyond 24 columns"
-        for cell in ((x, y) for x in range(place["x"], place["x"] + place["w"])
-                     for y in range(place["y"], place["y"] + place["h"])):  # fmt: skip
+        for cell in ((x, y) for x in range(position["x"], position["x"] + position["w"])
+                     for y in range(position["y"], position["y"] + position["h"])):  # fmt: skip
             if cell in taken:
                 yield f"{panel.get('title')}: on {taken[cell]}"
                 break
@@ -271,7 +271,7 @@ def panel_options(board: Board) -> Iterator[str]:
     for panel in panels(board):
         for option, allowed in OPTION_ENUMS.items():
             value = panel.get("options", {}).get(option)
-            if value is not None and value not in [str(known) for known in allowed]:
+            if value is not None and value not in [str(allowed_option) for allowed_option in allowed]:
                 yield f"{panel.get('title')}: {option} {value}"
 
 
@@ -302,10 +302,10 @@ def metrics_exist(board: Board) -> Iterator[str]:
 
 @rule
 def legend_labels(board: Board) -> Iterator[str]:
-    known = {**known_labels(), "ALERTS": ALERT_LABELS}
+    labels = {**known_labels(), "ALERTS": ALERT_LABELS}
     for title, target in queries(board):
         try:
-            left = surviving(substituted(board, target["expr"]), known)
+            left = surviving(substituted(board, target["expr"]), labels)
         except ValueError:
             continue
         for label in re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", "")):
@@ -369,8 +369,8 @@ def _differences(before: Any, after: Any, path: str) -> Iterator[str]:
             else:
                 yield from _differences(before[key], after[key], f"{path}.{key}")
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for place, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from _differences(one, other, f"{path}[{place}]")
+        for position, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from _differences(one, other, f"{path}[{position}]")
     elif before != after:
         yield f"{path}: {before!r} != {after!r}"
 
@@ -381,9 +381,9 @@ def _query_variables(board: Board) -> list[Mapping[str, Any]]:
 
 def _named(tree: Any) -> set[str]:
     """Names of metrics, also those that a pattern on __name__ lists."""
-    found = set()
+    names = set()
     for node in nodes(tree):
         if isinstance(node, promql.VectorSelector):
-            found |= {node.name} if node.name else set()
-            found |= {n for m in node.matchers.matchers if m.name == "__name__" for n in m.value.split("|")}
-    return found
+            names |= {node.name} if node.name else set()
+            names |= {n for m in node.matchers.matchers if m.name == "__name__" for n in m.value.split("|")}
+    return names

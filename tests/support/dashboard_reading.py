@@ -43,9 +43,9 @@ def expressions(board: Board) -> Iterator[tuple[str, str]]:
 
 def label_values(variable: Mapping[str, Any]) -> tuple[str, str]:
     """Selector and label of a variable's query."""
-    found = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
-    assert found, f"variable {variable['name']} is no label_values(selector, label)"
-    return found[1], found[2]
+    match = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
+    assert match, f"variable {variable['name']} is no label_values(selector, label)"
+    return match[1], match[2]
 
 
 def parsed(board: Board, expr: str) -> Any:

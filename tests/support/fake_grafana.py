@@ -75,7 +75,7 @@ class Grafana:
     def _annotations(self, method: str, rest: str, body: Any, query: dict[str, list[str]]) -> Answer:
         if method == "GET":
             wanted = set(query.get("tags", []))
-            return 200, [found for found in self.annotations.values() if wanted <= set(found["tags"])]
+            return 200, [annotation for annotation in self.annotations.values() if wanted <= set(annotation["tags"])]
         id_ = int(rest) if rest else len(self.annotations) + 1
         assert method == ("PUT" if rest else "POST")
         self.annotations[id_] = {key: body[key] for key in ("time", "timeEnd", "text", "tags")} | {"id": id_}

@@ -89,10 +89,10 @@ def serving(
                 self.send_response(401)
                 self.end_headers()
                 return
-            found = registry.schemas.get(self.path) or other(self.path)
-            self.send_response(200 if found else 404)
+            schema = registry.schemas.get(self.path) or other(self.path)
+            self.send_response(200 if schema else 404)
             self.end_headers()
-            self.wfile.write(json.dumps(found or {"error_code": 40403, "message": "Schema not found"}).encode())
+            self.wfile.write(json.dumps(schema or {"error_code": 40403, "message": "Schema not found"}).encode())
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -40,14 +40,16 @@ class Fault:
         suspected = Verdict(self.mode, "suspected", since, self.detail, (fact,))
         confirmed = Verdict(self.mode, "confirmed", since, self.detail, (fact,))
         opened = confirmed if first == "confirmed" else suspected
-        found = self.start + self.detect
-        rows = [(Transition(who, opened, "ok", "opened", since), found)]
+        detected = self.start + self.detect
+        rows = [(Transition(who, opened, "ok", "opened", since), detected)]
         if self.sure and self.sure > self.start:
-            rows.append((Transition(who, confirmed, "suspected", "escalated", _ms(self.sure)), max(found, self.sure)))
+            rows.append(
+                (Transition(who, confirmed, "suspected", "escalated", _ms(self.sure)), max(detected, self.sure))
+            )
         if self.stop:
             worst = confirmed if self.sure else suspected
             over = Verdict(self.mode, "ok", since, worst.detail, worst.evidence)
-            rows.append((Transition(who, over, worst.status, self.ends, _ms(self.stop)), max(found, self.stop)))
+            rows.append((Transition(who, over, worst.status, self.ends, _ms(self.stop)), max(detected, self.stop)))
         return rows
 
 
@@ -107,8 +109,8 @@ def status_of(faults: Iterable[Fault]) -> tuple[Column, Column]:
             else (F.lit("suspected"))
         )
         status = F.when(inside, word).otherwise(status)
-        found = F.array(F.struct(F.lit(fault.mode).alias("mode"), word.alias("status")))
-        modes = F.when(inside, found).otherwise(modes)
+        failing = F.array(F.struct(F.lit(fault.mode).alias("mode"), word.alias("status")))
+        modes = F.when(inside, failing).otherwise(modes)
     return status, modes
 
 

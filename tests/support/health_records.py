@@ -16,10 +16,10 @@ def key(service: str, instance: str, client_id: str) -> bytes:
 
 def verdict(mode: str, status: str, **more: Any) -> dict[str, Any]:
     """A verdict; suspected and confirmed ones since 90 s before NOW_MS."""
-    found: dict[str, Any] = {"mode": mode, "status": status}
+    fields: dict[str, Any] = {"mode": mode, "status": status}
     if status in ("suspected", "confirmed"):
-        found |= {"since": NOW_MS - 90_000, "detail": {}, "evidence": []}
-    return found | more
+        fields |= {"since": NOW_MS - 90_000, "detail": {}, "evidence": []}
+    return fields | more
 
 
 def record(
@@ -66,7 +66,7 @@ def deadlock(**more: Any) -> dict[str, Any]:
             "source": {"topic": "client-logs", "partition": 0, "offset": 4711},
         },
     ]
-    found = verdict("producer-callback-deadlock", "confirmed", detail={"cause": "get-in-callback"}, evidence=evidence)
+    one = verdict("producer-callback-deadlock", "confirmed", detail={"cause": "get-in-callback"}, evidence=evidence)
     indicators = {
         "buffer_used_ratio": {"last": 1.0, "max": 1.0},
         "buffer": {
@@ -83,7 +83,7 @@ def deadlock(**more: Any) -> dict[str, Any]:
         "request_latency_seconds": {"avg": 0.012, "max": 0.25},
     }
     others = [verdict("send-blocked-on-metadata", "ok")]
-    return record(found, *others, worst="confirmed", indicators=indicators, **more)
+    return record(one, *others, worst="confirmed", indicators=indicators, **more)
 
 
 def healthy(number: int = 0, **more: Any) -> dict[str, Any]:
@@ -134,11 +134,11 @@ def group(
     )
 
 
-def wire(found: dict[str, Any]) -> tuple[bytes, bytes, int]:
+def wire(document: dict[str, Any]) -> tuple[bytes, bytes, int]:
     """Key, value and timestamp of a record: what a Kafka consumer gets."""
-    client = found["client"]
+    client = document["client"]
     return (
         key(client["service"], client["instance"], client["client_id"]),
-        json.dumps(found).encode(),
-        min(found["window_end"], NOW_MS),
+        json.dumps(document).encode(),
+        min(document["window_end"], NOW_MS),
     )

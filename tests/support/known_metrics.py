@@ -26,22 +26,22 @@ _ALL = (*KEPT, "shard")
 @cache
 def known_labels() -> Mapping[str, tuple[str, ...]]:
     """Metric → labels, besides job and instance."""
-    found = {family.name: (*_ALL, *family.labels) for family in ALL_FAMILIES}
+    labels = {family.name: (*_ALL, *family.labels) for family in ALL_FAMILIES}
     for metric in vars(SelfMetrics()).values():
         for family in metric.collect() if hasattr(metric, "_labelnames") else ():
             for suffix, more in SUFFIXES[family.type].items():
-                found[f"{family.name}{suffix}"] = (*_ALL, *metric._labelnames, *more)
+                labels[f"{family.name}{suffix}"] = (*_ALL, *metric._labelnames, *more)
     (info,) = (family for family in SelfMetrics().registry.collect() if family.type == "info")
-    found[f"{info.name}_info"] = (*_ALL, *SUFFIXES["info"]["_info"])
-    found["up"] = KEPT
+    labels[f"{info.name}_info"] = (*_ALL, *SUFFIXES["info"]["_info"])
+    labels["up"] = KEPT
     for name, expr in recordings().items():
-        found[name] = tuple(surviving(expr, found))
-    return found
+        labels[name] = tuple(surviving(expr, labels))
+    return labels
 
 
 @cache
 def counters() -> frozenset[str]:
     """The metrics that only rise, so that their value alone says nothing."""
-    found = {family.name for family in ALL_FAMILIES if family.kind == "counter"}
+    names = {family.name for family in ALL_FAMILIES if family.kind == "counter"}
     rising = ("_total", "_bucket", "_count", "_sum")
-    return frozenset(found | {name for name in known_labels() if name.endswith(rising)})
+    return frozenset(names | {name for name in known_labels() if name.endswith(rising)})

@@ -28,20 +28,20 @@ THINNED_MS = 10_000
 
 def statuses(windows: Sequence[ClientWindow], departure: ClientWindow | None = None) -> dict[str, str]:
     """The worst status of each mode over some windows of one client, and at its end."""
-    found = judge_windows(windows, {}) if windows else []
+    verdicts = judge_windows(windows, {}) if windows else []
     if departure:
-        found += judge_windows([departure], {}, absence=True)
-    return {verdict.mode: verdict.status for verdict in found}
+        verdicts += judge_windows([departure], {}, absence=True)
+    return {verdict.mode: verdict.status for verdict in verdicts}
 
 
 def recorded(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """A row for each client of a recording, and one of its readings thinned."""
     for whole, thin in zip(clients(folder), clients(folder, THINNED_MS), strict=True):
-        for how, every_ms, found in (("", 0, whole), (" every 10 s", THINNED_MS, thin)):
-            assert not found.bucket.faults.all
-            by_mode = {verdict.mode: verdict.status for verdict in verdicts(folder, every_ms)[found.client]}
-            name = f"{folder.relative_to(RECORDINGS)} {found.client.client_id}{how}"
-            yield name, by_mode | statuses([], found.departure)
+        for how, every_ms, client in (("", 0, whole), (" every 10 s", THINNED_MS, thin)):
+            assert not client.bucket.faults.all
+            by_mode = {verdict.mode: verdict.status for verdict in verdicts(folder, every_ms)[client.client]}
+            name = f"{folder.relative_to(RECORDINGS)} {client.client.client_id}{how}"
+            yield name, by_mode | statuses([], client.departure)
 
 
 def made() -> Iterator[tuple[str, dict[str, str]]]:
@@ -49,8 +49,8 @@ def made() -> Iterator[tuple[str, dict[str, str]]]:
     for mode, of_mode in scenarios().items():
         for scenario in of_mode:
             gone = scenario.window.departed_ms is not None
-            found = statuses([] if gone else [scenario.window], scenario.window if gone else None)
-            yield f"{mode}: {scenario.name}", found
+            by_mode = statuses([] if gone else [scenario.window], scenario.window if gone else None)
+            yield f"{mode}: {scenario.name}", by_mode
 
 
 def text() -> str:
@@ -64,8 +64,8 @@ def _table(title: str, rows: list[tuple[str, dict[str, str]]]) -> Iterable[str]:
     columns = list(modes())
     yield title
     yield "  ".join(["".ljust(width), *columns])
-    for name, found in rows:
-        cells = (found.get(mode, "-").ljust(len(mode)) for mode in columns)
+    for name, by_mode in rows:
+        cells = (by_mode.get(mode, "-").ljust(len(mode)) for mode in columns)
         yield "  ".join([name.ljust(width), *cells]).rstrip()
 
 

@@ -15,13 +15,13 @@ def attribute(key: str, value: str) -> Row:
 
 def gauge(name: str, value: Any, at: Any = f"{AT}000000", **attributes: str) -> Row:
     """A metric of one data point of OTLP."""
-    said = [attribute(key.replace("_", "-"), text) for key, text in attributes.items()]
-    return {"name": name, "gauge": {"dataPoints": [{"attributes": said, "timeUnixNano": at, "asDouble": value}]}}
+    listed = [attribute(key.replace("_", "-"), text) for key, text in attributes.items()]
+    return {"name": name, "gauge": {"dataPoints": [{"attributes": listed, "timeUnixNano": at, "asDouble": value}]}}
 
 
 def resource(*metrics: Any, **attributes: str) -> Row:
-    said = [attribute(key.replace("__", "."), text) for key, text in attributes.items()]
-    return {"resource": {"attributes": said}, "scopeMetrics": [{"metrics": [*metrics]}]}
+    listed = [attribute(key.replace("__", "."), text) for key, text in attributes.items()]
+    return {"resource": {"attributes": listed}, "scopeMetrics": [{"metrics": [*metrics]}]}
 
 
 def otlp(*resources: Any) -> Row:

@@ -47,16 +47,16 @@ def mutated(dice: random.Random, samples: Sequence[bytes]) -> bytes:
 
 def damaged(dice: random.Random, value: bytes) -> bytes:
     """The record with bytes cut out, doubled, overwritten or put in, or with its end cut off."""
-    found = bytearray(value)
+    data = bytearray(value)
     for _ in range(dice.randint(1, 3)):
-        at = dice.randrange(len(found) + 1)
-        to = min(at + dice.randint(0, 40), len(found))
+        at = dice.randrange(len(data) + 1)
+        to = min(at + dice.randint(0, 40), len(data))
         kind = dice.randrange(5)
         if kind == 4:
-            del found[at:]
+            del data[at:]
         else:
-            found[at:to] = (b"", bytes(found[at:to] * 2), dice.randbytes(8), dice.choice(NONSENSE))[kind]
-    return bytes(found)
+            data[at:to] = (b"", bytes(data[at:to] * 2), dice.randbytes(8), dice.choice(NONSENSE))[kind]
+    return bytes(data)
 
 
 def altered(dice: random.Random, document: Any) -> Any:

@@ -78,13 +78,13 @@ Entry = tuple[datetime, str]
 
 def entries(text: str) -> list[Entry]:
     """Time and text of each entry of a log."""
-    found: list[Entry] = []
+    listed: list[Entry] = []
     for line in text.splitlines():
         if re.match(r"\d{4}-\d\d-\d\d ", line):
-            found.append((time_of(line, datetime.now(UTC)), line))
+            listed.append((time_of(line, datetime.now(UTC)), line))
         else:
-            found[-1] = found[-1][0], f"{found[-1][1]}\n{line}"
-    return found
+            listed[-1] = listed[-1][0], f"{listed[-1][1]}\n{line}"
+    return listed
 
 
 def _iso(at: datetime) -> str:
@@ -108,11 +108,11 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _by_line(of: Callable[[datetime, str], str]) -> Callable[[list[Entry]], str]:
-    return lambda found: "".join(of(at, line) + "\n" for at, text in found for line in text.split("\n"))
+    return lambda match: "".join(of(at, line) + "\n" for at, text in match for line in text.split("\n"))
 
 
 def _each(of: Callable[[datetime, str], object]) -> Callable[[list[Entry]], str]:
-    return lambda found: "".join(json.dumps(of(at, text)) + "\n" for at, text in found)
+    return lambda match: "".join(json.dumps(of(at, text)) + "\n" for at, text in match)
 
 
 #: The same log as a search gives it, the newest entry first where the tool does so.

@@ -55,16 +55,16 @@ class Recorded:
         heard = process_log.process_logs(state).get(who.process)
         times = [
             *(reading.ts_ms for reading in self.readings),
-            *(thing.ts_ms for thing in (heard.entries if heard else ())),
+            *(entry.ts_ms for entry in (heard.entries if heard else ())),
         ]
         start = np.array(sorted(process_log.starts(times, slide, length)), np.int64)
         lo, hi = self.bucket.span(np.full(len(start), self.number), start, start + length)
-        found = []
+        windows = []
         for begin, first, end in zip(start.tolist(), lo.tolist(), hi.tolist(), strict=True):
-            told = heard.within(begin, begin + length).about(who) if heard else ((), ())
-            if end > first or any(told):
-                found.append(self.bucket.window(who, self.number, begin, begin + length, first, end, told))
-        return tuple(found)
+            log = heard.within(begin, begin + length).about(who) if heard else ((), ())
+            if end > first or any(log):
+                windows.append(self.bucket.window(who, self.number, begin, begin + length, first, end, log))
+        return tuple(windows)
 
     @cached_property
     def departure(self) -> ClientWindow:

@@ -48,8 +48,8 @@ def review(**changes: Any) -> Review:
         "not_computed": [],
         **changes,
     }
-    found = Review(**values)
-    return dataclasses.replace(found, headline=headline(found))
+    example = Review(**values)
+    return dataclasses.replace(example, headline=headline(example))
 
 
 def service(name: str, *periods: Minutes) -> ServiceSlo:

@@ -84,8 +84,8 @@ class SparkCluster:
     def state(self) -> dict[str, Any] | None:
         """What the master says of itself, None while it does not answer."""
         with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self._web}/json/", timeout=5) as answer:
-            found: dict[str, Any] = json.load(answer)
-            return found
+            document: dict[str, Any] = json.load(answer)
+            return document
         return None
 
     def alive(self) -> int:
@@ -95,14 +95,14 @@ class SparkCluster:
     def executors(self) -> Mapping[int, str]:
         """The JVMs of executors: process id → command line."""
         leaders = {worker.pid for worker in self.workers}
-        found = {}
-        for place in Path("/proc").glob("[0-9]*"):
+        by_pid = {}
+        for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                session = int((place / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[3])
-                command = (place / "cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ")
+                session = int((process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[3])
+                command = (process / "cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ")
                 if session in leaders and EXECUTOR in command:
-                    found[int(place.name)] = command
-        return found
+                    by_pid[int(process.name)] = command
+        return by_pid
 
     def _start(self, name: str, program: str, port: int, web: int, *options: str) -> Process:
         command = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{program}"]
@@ -128,8 +128,8 @@ def submission(
     """
     folder = config.parent
     properties = folder / "monitor.conf"
-    told = {**submit_options(settings, cluster=False), **{n.replace("__", "."): v for n, v in options.items()}}
-    properties.write_text("".join(f"{name} {value}\n" for name, value in told.items()), encoding="utf-8")
+    conf = {**submit_options(settings, cluster=False), **{n.replace("__", "."): v for n, v in options.items()}}
+    properties.write_text("".join(f"{name} {value}\n" for name, value in conf.items()), encoding="utf-8")
     python = str(bare_python(folder / "python"))
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, "--deploy-mode", "client"]
     command += ["--properties-file", str(properties), "--jars", ",".join(map(str, jars.classpath("spark")))]

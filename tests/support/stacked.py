@@ -40,26 +40,26 @@ def _follows(before: ClientWindow, window: ClientWindow) -> bool:
 
 def _clients(windows: Sequence[ClientWindow]) -> list[ClientWindow]:
     """For each row of overlapping windows, one window of all readings of them."""
-    found: list[ClientWindow] = []
+    client_windows: list[ClientWindow] = []
     for before, window in zip([None, *windows[:-1]], windows, strict=True):
         if before is not None and _follows(before, window):
-            new = tuple(r for r in window.readings if r.ts_ms > found[-1].readings[-1].ts_ms)
-            found[-1] = dataclasses.replace(found[-1], readings=found[-1].readings + new)
+            new = tuple(r for r in window.readings if r.ts_ms > client_windows[-1].readings[-1].ts_ms)
+            client_windows[-1] = dataclasses.replace(client_windows[-1], readings=client_windows[-1].readings + new)
         else:
-            found.append(window)
-    return found
+            client_windows.append(window)
+    return client_windows
 
 
 def _spans(windows: Sequence[ClientWindow]) -> list[tuple[int, int, int]]:
-    found: list[tuple[int, int, int]] = []
+    spans: list[tuple[int, int, int]] = []
     for before, window in zip([None, *windows[:-1]], windows, strict=True):
         if before is not None and _follows(before, window):
-            client, lo, _ = found[-1]
+            client, lo, _ = spans[-1]
             lo += sum(reading.ts_ms < window.readings[0].ts_ms for reading in before.readings)
-            found.append((client, lo, lo + len(window.readings)))
+            spans.append((client, lo, lo + len(window.readings)))
         else:
-            found.append((found[-1][0] + 1 if found else 0, 0, len(window.readings)))
-    return found
+            spans.append((spans[-1][0] + 1 if spans else 0, 0, len(window.readings)))
+    return spans
 
 
 def _joined(parts: Sequence[Parts]) -> Parts:

@@ -54,7 +54,7 @@ def test_the_page_counts_what_did_not_strike_as_not_passed(tmp_path: Path) -> No
     some = kept(tmp_path)
     some.keep(outcome(0))
     some.keep(outcome(1, "minute lost: a"))
-    text = page.text(some, 4, {}, 1, [floods.Found("records", ["ten"], ["nine"])])
+    text = page.text(some, 4, {}, 1, [floods.Flood("records", ["ten"], ["nine"])])
     assert "**1 of 4** passed" in text
     assert "ended before the other 2 faults" in text
     assert "  - minute lost: a" in text

@@ -63,9 +63,9 @@ def test_a_day_of_a_failure_is_one_incident(failure: Failure) -> None:
     out, back = 6 * 3600, 6 * 3600 + 600
     inputs: list[Snapshot | LogEntry] = [*failure.snapshots(BEGIN, DAY, every=60)]
     if failure.mode not in BY_METRICS:
-        inputs += failure.said(BEGIN, DAY)
+        inputs += failure.log_entries(BEGIN, DAY)
     else:
-        inputs += failure.said(BEGIN, 8 * 3600)
+        inputs += failure.log_entries(BEGIN, 8 * 3600)
     inputs += failure.dumps(BEGIN, 3600)
     inputs += others(end + 900, every=60)
     monitor = Stepped()
@@ -99,7 +99,7 @@ def test_metrics_alone_keep_an_incident_open(failure: Failure) -> None:
 def test_logs_alone_keep_an_incident_open_and_it_is_their_clients(failure: Failure, rate_limited: bool) -> None:
     seconds = 600 if rate_limited else 150
     monitor, end = Stepped(), BEGIN + seconds
-    monitor.batches([*failure.said(BEGIN, seconds, rate_limited), *others(end + 300)], 10)
+    monitor.batches([*failure.log_entries(BEGIN, seconds, rate_limited), *others(end + 300)], 10)
     transitions = changes(monitor, failure.mode)
     assert [change.change for change in transitions] in (["opened", "closed"], ["opened", "escalated", "closed"])
     assert -30 <= (transitions[-1].ts_ms - START) / 1000 - end <= CLOSED_SECONDS
@@ -108,7 +108,9 @@ def test_logs_alone_keep_an_incident_open_and_it_is_their_clients(failure: Failu
 def test_records_left_behind_are_one_incident_shown_for_an_hour() -> None:
     """An event: it ends when it has been shown long enough, and is told again as long as it is."""
     monitor = Stepped()
-    monitor.batches([*NOT_CLOSED.snapshots(BEGIN, 600), *NOT_CLOSED.said(BEGIN, 600), *others(7200, every=30)], 30)
+    monitor.batches(
+        [*NOT_CLOSED.snapshots(BEGIN, 600), *NOT_CLOSED.log_entries(BEGIN, 600), *others(7200, every=30)], 30
+    )
     (opened, closed) = changes(monitor, NOT_CLOSED.mode)
     assert (opened.change, closed.change) == ("opened", "closed")
     assert 3600 <= (closed.ts_ms - opened.ts_ms) / 1000 <= 3700

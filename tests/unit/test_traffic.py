@@ -34,8 +34,8 @@ def scraped(recording: str) -> dict[tuple[str, str, str | None], float]:
     for key, value in stepped.published[0].records:
         states.put(key.encode(), value, now_ms)
     lines = Exporter(Settings(), states, lambda: None).metrics().text.splitlines()
-    found = [match.groups() for line in lines if (match := _LINE.fullmatch(line))]
-    return {(client_id, name, label): float(value) for name, client_id, label, value in found}
+    matches = [match.groups() for line in lines if (match := _LINE.fullmatch(line))]
+    return {(client_id, name, label): float(value) for name, client_id, label, value in matches}
 
 
 #: Recording → what a person reads in the first and the last reading of its last window.
@@ -61,8 +61,8 @@ RECORDED: Mapping[str, Mapping[tuple[str, str, str | None], float]] = {
 
 @pytest.mark.parametrize("recording", RECORDED)
 def test_what_a_real_client_says_is_what_prometheus_gets(recording: str) -> None:
-    found = scraped(recording)
-    assert {series: found[series] for series in RECORDED[recording]} == pytest.approx(RECORDED[recording])
+    values = scraped(recording)
+    assert {series: values[series] for series in RECORDED[recording]} == pytest.approx(RECORDED[recording])
 
 
 def test_what_is_zero_of_nearly_all_clients_has_a_series_while_it_is_not() -> None:
@@ -81,17 +81,19 @@ def measured(kind: str, *readings: Mapping[str, float]) -> Mapping[str, object]:
     """The indicators of a window with a reading every ten seconds."""
     client = Client(service="s", host="h", instance="i", client_id="c", kind=kind)  # type: ignore[arg-type]
     rows = tuple(Reading(START + 10_000 * at, metrics) for at, metrics in enumerate(readings))
-    (found,) = client_indicators(Windows.of(ClientWindow(client, START, START + 60_000, rows)), LagSettings())
-    return found
+    (indicators,) = client_indicators(Windows.of(ClientWindow(client, START, START + 60_000, rows)), LagSettings())
+    return indicators
 
 
 def test_times_are_seconds_and_rates_are_of_the_window() -> None:
-    said = {"produce-throttle-time-avg": 250.0, "slowest-node": 3.0, "slowest-node-latency-avg": 1902.8}
-    found = measured("producer", {"record-error-total": 7.0}, said, {"record-error-total": 10.0, "batch-size-avg": 0.0})
-    assert found["record_error_rate"] == 3 / 20
-    assert found["throttle_seconds"] == 0.25
-    assert found["slowest_broker"] == {"id": 3.0, "latency_seconds": 1.9028}
-    assert "batch_size_bytes" not in found, "a client before 1.0 that sent none"
+    averages = {"produce-throttle-time-avg": 250.0, "slowest-node": 3.0, "slowest-node-latency-avg": 1902.8}
+    producer = measured(
+        "producer", {"record-error-total": 7.0}, averages, {"record-error-total": 10.0, "batch-size-avg": 0.0}
+    )
+    assert producer["record_error_rate"] == 3 / 20
+    assert producer["throttle_seconds"] == 0.25
+    assert producer["slowest_broker"] == {"id": 3.0, "latency_seconds": 1.9028}
+    assert "batch_size_bytes" not in producer, "a client before 1.0 that sent none"
     consumer = measured("consumer", {"fetch-throttle-time-avg": 40.0, "commit-latency-max": 61.0})
     assert (consumer["throttle_seconds"], consumer["commit_latency_seconds"]) == (0.04, {"max": 0.061})
 
@@ -102,7 +104,7 @@ def test_a_rate_that_cannot_be_known_is_none(totals: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "broker"),
+    ("name", "broker"),
     [
         (None, None),
         ("node-3", 3),
@@ -114,5 +116,5 @@ def test_a_rate_that_cannot_be_known_is_none(totals: list[float]) -> None:
         ("kafka-1.example.org", UNNAMED),
     ],
 )
-def test_a_node_is_a_broker(said: str | None, broker: int | None) -> None:
-    assert node(said) == broker
+def test_a_node_is_a_broker(name: str | None, broker: int | None) -> None:
+    assert node(name) == broker

@@ -36,8 +36,8 @@ def measure(scope: Scope) -> Result:
 
 
 def _result(ours: Sequence[WorkedOff], peers: Sequence[PeerPass], reading: raw.Read, filled: Filled) -> Result:
-    mine = sorted(ours, key=lambda found: found.rate)[len(ours) // 2]
-    other = sorted(peers, key=lambda found: found.rate)[len(peers) // 2]
+    mine = sorted(ours, key=lambda run: run.rate)[len(ours) // 2]
+    other = sorted(peers, key=lambda run: run.rate)[len(peers) // 2]
     ratio = statistics.median(a.rate / b.rate for a, b in zip(ours, peers, strict=True))
     figures = [
         Figure("canonical, records/s", mine.rate, "/s", other.rate, "least", other.rate, f"{ratio:.2f} × the peer"),
@@ -46,8 +46,8 @@ def _result(ours: Sequence[WorkedOff], peers: Sequence[PeerPass], reading: raw.R
         Figure("peak memory of the monitor", mine.peak_mb, "MB", peer=other.peak_mb),
     ]
     head = ["", "records/s", "CPU µs/record", "JVM", "Python", "broker", "with the start", "peak MB", "of it JVM"]
-    rows = [_our_row(number, found) for number, found in enumerate(ours, 1)]
-    rows += [_peer_row(number, found) for number, found in enumerate(peers, 1)]
+    rows = [_our_row(number, run) for number, run in enumerate(ours, 1)]
+    rows += [_peer_row(number, run) for number, run in enumerate(peers, 1)]
     rows.append(["Spark reads and drops", f"{reading.rate:,.0f}", f"{reading.micros:.1f}", *[""] * 6])
     how = (
         f"{filled.records:,} snapshots of {filled.mean_bytes:,} bytes of {filled.clients:,} clients, keyed, "
@@ -57,20 +57,20 @@ def _result(ours: Sequence[WorkedOff], peers: Sequence[PeerPass], reading: raw.R
         "Reading alone: Spark's Kafka source into `noop`, second and third pass of one JVM."
     )
     notes = [
-        f"pass {number}: {found.states:,} states, {found.accused:,} of them accused, {found.rejected:,} rejects, "
-        f"{found.batches} batches, {found.seconds:.0f} s with the start"
-        for number, found in enumerate(ours, 1)
+        f"pass {number}: {run.states:,} states, {run.accused:,} of them accused, {run.rejected:,} rejects, "
+        f"{run.batches} batches, {run.seconds:.0f} s with the start"
+        for number, run in enumerate(ours, 1)
     ]
     return Result(figures, how, [Table(head, rows)], notes)
 
 
-def _our_row(number: int, found: WorkedOff) -> list[str]:
-    parts = [f"{found.part(part):.1f}" for part in ("jvm", "python", "broker")]
-    rest = [f"{found.total_micros:.1f} µs", f"{found.peak_mb:,.0f}", f"{found.jvm_mb:,.0f}"]
-    return [f"monitor, pass {number}", f"{found.rate:,.0f}", f"{found.micros:.1f}", *parts, *rest]
+def _our_row(number: int, run: WorkedOff) -> list[str]:
+    parts = [f"{run.part(part):.1f}" for part in ("jvm", "python", "broker")]
+    rest = [f"{run.total_micros:.1f} µs", f"{run.peak_mb:,.0f}", f"{run.jvm_mb:,.0f}"]
+    return [f"monitor, pass {number}", f"{run.rate:,.0f}", f"{run.micros:.1f}", *parts, *rest]
 
 
-def _peer_row(number: int, found: PeerPass) -> list[str]:
-    parts = [f"{found.micros:.1f}", "–", f"{found.broker_micros:.1f}"]
-    rest = [f"{found.cold_rate:,.0f}/s", f"{found.peak_mb:,.0f}", ""]
-    return [f"Kafka Streams, pass {number}", f"{found.rate:,.0f}", f"{found.total:.1f}", *parts, *rest]
+def _peer_row(number: int, run: PeerPass) -> list[str]:
+    parts = [f"{run.micros:.1f}", "–", f"{run.broker_micros:.1f}"]
+    rest = [f"{run.cold_rate:,.0f}/s", f"{run.peak_mb:,.0f}", ""]
+    return [f"Kafka Streams, pass {number}", f"{run.rate:,.0f}", f"{run.total:.1f}", *parts, *rest]

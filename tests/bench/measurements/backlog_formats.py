@@ -40,21 +40,21 @@ def measure(scope: Scope) -> Result:
         with Lab() as lab:
             lab.topics()
             filled = fill(lab.servers, TOPIC, readings(template, records, CLIENTS // template.clients), CLIENTS)
-            found = work_off(lab, "monitor", TOPIC, filled, max_offsets_per_trigger=records // 4)
+            run = work_off(lab, "monitor", TOPIC, filled, max_offsets_per_trigger=records // 4)
         figures.append(
             Figure(
                 f"{name}, {filled.mean_bytes / 1000:.1f} kB, snapshots/s",
-                found.rate * template.clients,
+                run.rate * template.clients,
                 "/s",
                 wanted.target,
                 "least",
-                note=f"{found.rate:,.0f} records/s" if template.clients > 1 else "",
+                note=f"{run.rate:,.0f} records/s" if template.clients > 1 else "",
             )
         )
         rows.append(
-            [name, f"{filled.mean_bytes:,}", f"{template.clients}", f"{found.rate:,.0f}", f"{found.micros:.1f}"]
-            + [f"{found.part(part):.1f}" for part in ("jvm", "python", "broker")]
-            + [f"{found.peak_mb:,.0f}", f"{found.states:,}", f"{found.accused:,}", f"{found.rejected:,}"]
+            [name, f"{filled.mean_bytes:,}", f"{template.clients}", f"{run.rate:,.0f}", f"{run.micros:.1f}"]
+            + [f"{run.part(part):.1f}" for part in ("jvm", "python", "broker")]
+            + [f"{run.peak_mb:,.0f}", f"{run.states:,}", f"{run.accused:,}", f"{run.rejected:,}"]
         )
     head = ["", "bytes", "clients in a record", "records/s", "CPU µs/record", "JVM", "Python", "broker", "peak MB"]
     how = (

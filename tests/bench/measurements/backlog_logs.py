@@ -28,9 +28,9 @@ def measure(scope: Scope) -> Result:
             lab.topics()
             filled = fill(lab.servers, TOPIC, lines(records), PROCESSES)
             settings = {"max_offsets_per_trigger": records // 4} if records <= 4 * 200_000 else {}
-            found = work_off(lab, "monitor", TOPIC, filled, **settings)
-        figures.append(Figure(what, found.rate, "/s", target, "least"))
-        rows.append(_row(what, filled, found))
+            run = work_off(lab, "monitor", TOPIC, filled, **settings)
+        figures.append(Figure(what, run.rate, "/s", target, "least"))
+        rows.append(_row(what, filled, run))
     head = ["", "bytes", "lines/s", "CPU µs/line", "JVM", "Python", "broker", "peak MB", "rejects"]
     how = (
         f"Lines of {PROCESSES} processes from {SECONDS} s, keyed by process, {PARTITIONS} partitions, no metrics "
@@ -40,7 +40,7 @@ def measure(scope: Scope) -> Result:
     return Result(figures, how, [Table(head, rows)])
 
 
-def _row(what: str, filled: Filled, found: WorkedOff) -> list[str]:
-    parts = [f"{found.part(part):.2f}" for part in ("jvm", "python", "broker")]
-    begin = [what.removesuffix(", lines/s"), f"{filled.mean_bytes:,}", f"{found.rate:,.0f}", f"{found.micros:.2f}"]
-    return [*begin, *parts, f"{found.peak_mb:,.0f}", f"{found.rejected:,}"]
+def _row(what: str, filled: Filled, run: WorkedOff) -> list[str]:
+    parts = [f"{run.part(part):.2f}" for part in ("jvm", "python", "broker")]
+    begin = [what.removesuffix(", lines/s"), f"{filled.mean_bytes:,}", f"{run.rate:,.0f}", f"{run.micros:.2f}"]
+    return [*begin, *parts, f"{run.peak_mb:,.0f}", f"{run.rejected:,}"]

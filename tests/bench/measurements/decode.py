@@ -28,18 +28,18 @@ FORMATS: Mapping[str, Callable[[], Pattern]] = {
 
 def measure(scope: Scope) -> Result:
     """Each format, canonical snapshots by the fast path too, and OTLP's two encodings in turns."""
-    found = {f"{name}, carefully": decode_rate(name) for name in FORMATS}
-    found["canonical, fast"] = decode_rate("canonical", quickly=True)
+    rates = {f"{name}, carefully": decode_rate(name) for name in FORMATS}
+    rates["canonical, fast"] = decode_rate("canonical", quickly=True)
     figures = [
-        Figure("decode alone, canonical, records/s", found["canonical, fast"], "/s"),
+        Figure("decode alone, canonical, records/s", rates["canonical, fast"], "/s"),
         *(
-            Figure(f"decode alone, {name}, records/s", found[f"{name}, carefully"], "/s")
+            Figure(f"decode alone, {name}, records/s", rates[f"{name}, carefully"], "/s")
             for name in FORMATS
             if name != "canonical"
         ),
         Figure("OTLP protobuf as a multiple of OTLP JSON", multiple(), "×", 2.0, "least"),
     ]
-    rows = [[name, f"{rate:,.0f}", f"{1e6 / rate:.1f}"] for name, rate in found.items()]
+    rows = [[name, f"{rate:,.0f}", f"{1e6 / rate:.1f}"] for name, rate in rates.items()]
     how = f"{RECORDS:,} records in memory, one process, the fastest of {PASSES} passes."
     return Result(figures, how, [Table(["", "records/s", "µs/record"], rows)])
 

@@ -70,7 +70,7 @@ def measure(scope: Scope) -> Result:
         monitor.wait_for_queries()
         programs = {"exporter": exporter.pid, "prometheus": servers.prometheus.pid}
         usage = stack.enter_context(Usage(programs))
-        with Load(lab.servers, Steady(TOPIC, canonical.producer(), clients, rate, said=_said)) as load:
+        with Load(lab.servers, Steady(TOPIC, canonical.producer(), clients, rate, value_of=_values_of)) as load:
             _watched(lab, monitor, servers.prometheus_url, seconds / 2, rate)
             since, sent = time.time(), load.sent
             seen = _watched(lab, monitor, servers.prometheus_url, seconds / 2, rate)
@@ -102,7 +102,7 @@ def measure(scope: Scope) -> Result:
     return Result(figures, how, [Table(head, [row])], [f"firing: {', '.join(sorted(seen.firing)) or 'nothing'}"])
 
 
-def _said(client: int, reading: int, ts_ms: int) -> Values:
+def _values_of(client: int, reading: int, ts_ms: int) -> Values:
     """What a client says: the sick ones stand still, and their buffers fill."""
     stuck = reading - SICK_FROM
     if client % SICK or stuck <= 0:
@@ -125,9 +125,9 @@ def _watched(lab: Lab, monitor: Monitor, prometheus: str, seconds: float, rate: 
         seen.clients += map(round, _asked(prometheus, KNOWN_QUERY).values() or [0.0])
         seen.sick += map(round, _asked(prometheus, SICK_QUERY).values() or [0.0])
         seen.firing |= _asked(prometheus, 'sum by (alertname) (ALERTS{alertstate="firing"})').keys()
-        known = f"{seen.clients[-1]:,} clients known, {seen.sick[-1]:,} failing"
+        clients = f"{seen.clients[-1]:,} clients known, {seen.sick[-1]:,} failing"
         times = f"{seen.behind[-1]:.1f} s behind, scrape {seen.scrapes[-1:]} s, rules {seen.rules[-1]:.1f} s"
-        print(f"  {known}, {times}, firing {sorted(seen.firing)}", flush=True)
+        print(f"  {clients}, {times}, firing {sorted(seen.firing)}", flush=True)
     return seen
 
 
@@ -143,14 +143,14 @@ def _evaluation(prometheus: str) -> float:
 
 def _asked(prometheus: str, query: str) -> Mapping[str, float]:
     """The values of an instant query, by alertname where they have one. Empty while it does not answer."""
-    found = _get(f"{prometheus}/api/v1/query?{urllib.parse.urlencode({'query': query})}").get("result", ())
-    return {one["metric"].get("alertname", str(at)): float(one["value"][1]) for at, one in enumerate(found)}
+    series = _get(f"{prometheus}/api/v1/query?{urllib.parse.urlencode({'query': query})}").get("result", ())
+    return {one["metric"].get("alertname", str(at)): float(one["value"][1]) for at, one in enumerate(series)}
 
 
 def _get(url: str) -> Mapping[str, Any]:
     try:
         with urllib.request.urlopen(url, timeout=LOOK_SECONDS) as answer:
-            found: Mapping[str, Any] = json.load(answer)["data"]
+            data: Mapping[str, Any] = json.load(answer)["data"]
     except OSError:
         return {}
-    return found
+    return data

@@ -55,9 +55,9 @@ class Grown:
 def measure(scope: Scope) -> Result:
     """The smallest fleet first; a bucket of each, as buckets are alike."""
     fleets = FLEETS[:1] if scope.quick else FLEETS
-    found = [_grown(clients, share) for clients in fleets for share in UNHEALTHY]
-    most = found[-1]
-    slope = (most.driver_ms - found[0].driver_ms) / max(1, most.clients - found[0].clients) * 100_000
+    grown = [_grown(clients, share) for clients in fleets for share in UNHEALTHY]
+    most = grown[-1]
+    slope = (most.driver_ms - grown[0].driver_ms) / max(1, most.clients - grown[0].clients) * 100_000
     taken = _taken_over(most.unhealthy)
     figures = [
         Figure("driver's CPU for a batch, for 100,000 clients more", slope, "ms", SLOPE_MS),
@@ -71,8 +71,8 @@ def measure(scope: Scope) -> Result:
         f"Spark calls, {BATCHES} times; those that fail hang in a callback from the seventh on. The driver takes in "
         "what 32 such buckets tell it. State: compressed, of a client."
     )
-    notes = [f"{g.clients:,} clients: {g.changes * BUCKETS:,} changes of incidents" for g in found]
-    return Result(figures, how, [Table([*head, "state"], list(map(_row, found)))], notes)
+    notes = [f"{g.clients:,} clients: {g.changes * BUCKETS:,} changes of incidents" for g in grown]
+    return Result(figures, how, [Table([*head, "state"], list(map(_row, grown)))], notes)
 
 
 def _row(grown: Grown) -> list[str]:
@@ -96,25 +96,27 @@ def _grown(clients: int, share: float) -> Grown:
     settings = Settings(monitor=dataclasses.replace(MonitorSettings(), buckets=1, max_clients=mine * 2))
     kept, metrics = _State(), SelfMetrics()
     state: Any = kept
-    steps: list[float] = []
+    step_seconds: list[float] = []
     drivers: list[tuple[float, int]] = []
     changes = 0
     for chunk in _chunks(mine, sick):
         began = time.process_time()
         rows = stepping._judged(0, [chunk], state, settings, {})
-        steps.append(time.process_time() - began)
+        step_seconds.append(time.process_time() - began)
         assert sum(kind == HEALTH for kind, *_ in rows) >= mine
         changes += sum(kind == CHANGE for kind, *_ in rows)
-        told = [value or b"" for kind, _, value, _ in rows if kind in DRIVER]
-        drivers.append((_driver(metrics, told), sum(map(len, told)) * BUCKETS))
+        for_driver = [value or b"" for kind, _, value, _ in rows if kind in DRIVER]
+        drivers.append((_driver(metrics, for_driver), sum(map(len, for_driver)) * BUCKETS))
     worst = max(drivers, key=lambda one: one[1])
     calm = drivers[-6:]
-    print(f"  {clients:,} clients, {share:.0%}: {steps[-1] * 1000:.0f} ms a bucket, {changes} changes", flush=True)
+    print(
+        f"  {clients:,} clients, {share:.0%}: {step_seconds[-1] * 1000:.0f} ms a bucket, {changes} changes", flush=True
+    )
     return Grown(
         clients,
         sick * BUCKETS,
         changes,
-        1000 * sum(steps[-6:]) / 6,
+        1000 * sum(step_seconds[-6:]) / 6,
         1000 * sum(seconds for seconds, _ in calm) / 6,
         max(size for _, size in calm),
         worst[1],
@@ -123,10 +125,10 @@ def _grown(clients: int, share: float) -> Grown:
     )
 
 
-def _driver(metrics: SelfMetrics, told: Sequence[bytes]) -> float:
+def _driver(metrics: SelfMetrics, rows: Sequence[bytes]) -> float:
     """CPU seconds of the driver for what so many buckets tell it."""
     began = time.process_time()
-    metrics.stepped([summary_of(value) for _ in range(BUCKETS) for value in told], time.time())
+    metrics.stepped([summary_of(value) for _ in range(BUCKETS) for value in rows], time.time())
     return time.process_time() - began
 
 
@@ -176,7 +178,7 @@ def _chunks(clients: int, sick: int) -> Iterator[bytes]:
 def _values(batch: int, stuck: int) -> list[float]:
     """A producer's reading; `stuck`: for so many batches its I/O thread hangs in a callback and its buffer fills."""
     alive = 100 + batch - stuck
-    known = {
+    metrics = {
         "select-total": 500.0 * alive,
         "io-time-ns-total": alive * 1e8,
         "io-wait-time-ns-total": alive * 9e9,
@@ -189,7 +191,7 @@ def _values(batch: int, stuck: int) -> list[float]:
         "metadata-age": 12.0,
         "connection-count": 3.0,
     }
-    return [known.get(name, float("nan")) for name in NAMES]
+    return [metrics.get(name, float("nan")) for name in NAMES]
 
 
 class _State:

@@ -49,21 +49,21 @@ class Fate:
             return None
         # What stands still stands where it was at the onset.
         moved_until = self.onset if failed and self.onset is not None else at
-        found = values(self.client, 0, round(at * 1000))
+        fields = values(self.client, 0, round(at * 1000))
         seconds = int((moved_until % 1_000_000) * 10)
-        found |= {
+        fields |= {
             b"selects": seconds * 2,
             b"sent": seconds * 30,
             b"io_ns": seconds * 10**6,
             b"wait_ns": seconds * 10**8,
         }
         if self.mode == NOT_CLOSED:
-            found[b"available"] = BUFFER_BYTES - UNSENT
+            fields[b"available"] = BUFFER_BYTES - UNSENT
         if failed and self.onset is not None:
             filled = min(1.0, (at - self.onset) / self.fills_in)
-            found[b"available"] = round(BUFFER_BYTES * (1 - filled))
-            found[b"waiting"] = 4 if filled == 1.0 else 0
-        return found
+            fields[b"available"] = round(BUFFER_BYTES * (1 - filled))
+            fields[b"waiting"] = 4 if filled == 1.0 else 0
+        return fields
 
 
 @dataclass
@@ -77,9 +77,9 @@ class Fleet:
         """The readings between two times."""
         for fate in self.fates:
             if int((until - fate.phase) / INTERVAL_SECONDS) > int((since - fate.phase) / INTERVAL_SECONDS):
-                said = fate.values(until)
-                if said is not None:
-                    yield TOPIC, *self.template.record(said)
+                fields = fate.values(until)
+                if fields is not None:
+                    yield TOPIC, *self.template.record(fields)
 
 
 def measure(scope: Scope) -> Result:
@@ -154,11 +154,11 @@ def _result(fates: Sequence[Fate], first: Mapping[tuple[int, str], float]) -> Re
         seconds += [float("inf")] * (len(mine) - len(seconds))
         finite = [s for s in seconds if s != float("inf")]
         p95 = seconds[min(len(seconds) - 1, round(0.95 * len(seconds)))]
-        found = min(p95, 9999.0)
-        figures.append(Figure(f"{mode}: onset to verdict, p95", found, "s", target))
+        shown = min(p95, 9999.0)
+        figures.append(Figure(f"{mode}: onset to verdict, p95", shown, "s", target))
         rows.append(
             [mode, f"{len(finite)} of {len(mine)}"]
-            + ([f"{statistics.median(finite):.1f}", f"{found:.1f}", f"{max(finite):.1f}"] if finite else ["", "", ""])
+            + ([f"{statistics.median(finite):.1f}", f"{shown:.1f}", f"{max(finite):.1f}"] if finite else ["", "", ""])
         )
     right = {(fate.client, fate.mode) for fate in fates}
     wrong = sorted(key for key in first if key not in right)

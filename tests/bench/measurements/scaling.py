@@ -61,9 +61,9 @@ def measure(scope: Scope) -> Result:
         lab.topics(partitions=PARTITIONS)
         filled = fill(lab.servers, TOPIC, readings(canonical.producer(), records, CLIENTS), CLIENTS)
         (package,) = (path for path in dist.build(lab.folder / "dist") if path.suffix == ".whl")
-        found = [_scaled(lab, executors, package, filled, min(BATCH, records // 4)) for executors in EXECUTORS]
-    one = found[0].rate
-    efficiency = {s.executors: s.rate / one / s.executors for s in found}
+        scaled = [_scaled(lab, executors, package, filled, min(BATCH, records // 4)) for executors in EXECUTORS]
+    one = scaled[0].rate
+    efficiency = {s.executors: s.rate / one / s.executors for s in scaled}
     figures = [
         Figure("efficiency of four executors, of linear", efficiency[4], "×", EFFICIENCY, "least"),
         Figure("the same of two", efficiency[2], "×"),
@@ -80,7 +80,7 @@ def measure(scope: Scope) -> Result:
             f"{s.share('shuffle'):.1f} %",
             f"{s.share('state'):.1f} %",
         ]
-        for s in found
+        for s in scaled
     ]
     how = (
         f"{filled.records:,} snapshots of {filled.mean_bytes:,} bytes of {CLIENTS:,} clients on {PARTITIONS} "
@@ -106,8 +106,8 @@ def _scaled(lab: Lab, executors: int, package: Path, filled: Filled, batch: int)
         def launch(settings: Settings, config: Path) -> tuple[Sequence[str], Mapping[str, str]]:
             events = {"spark__eventLog__enabled": "true", "spark__eventLog__dir": log.as_uri()}
             # The first batch waits for all.
-            known = {"spark__cores__max": str(executors), "spark__scheduler__minRegisteredResourcesRatio": "1.0"}
-            return submission(cluster, settings, config, package, **events, **known)
+            options = {"spark__cores__max": str(executors), "spark__scheduler__minRegisteredResourcesRatio": "1.0"}
+            return submission(cluster, settings, config, package, **events, **options)
 
         with lab.monitor(
             name, launch, shuffle_partitions=STATES, max_offsets_per_trigger=batch, heap_mb=HEAP_MB
@@ -117,6 +117,6 @@ def _scaled(lab: Lab, executors: int, package: Path, filled: Filled, batch: int)
         for worker in list(cluster.workers):
             cluster.lose(worker)
     times = batches(log)
-    found = Scaled(executors, times[len(times) // 2 :])
-    print(f"  {executors} executors: {found.rate:,.0f} records/s, driver {found.driver:.1f} s a batch", flush=True)
-    return found
+    scaled = Scaled(executors, times[len(times) // 2 :])
+    print(f"  {executors} executors: {scaled.rate:,.0f} records/s, driver {scaled.driver:.1f} s a batch", flush=True)
+    return scaled

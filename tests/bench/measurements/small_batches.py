@@ -55,18 +55,18 @@ def measure(scope: Scope) -> Result:
                     own = _reported(monitor.watch(scope.seconds(150, 40)))
                 until = time.time()
                 queries = {
-                    name: [b for b in _sized(found, size) if b.planned >= since]
-                    for name, found in monitor.checkpoints.batches(TOPIC).items()
+                    name: [b for b in _sized(batches, size) if b.planned >= since]
+                    for name, batches in monitor.checkpoints.batches(TOPIC).items()
                 }
                 usage: Usage = monitor.usage
                 cost = usage.cost(since, until)
-        seconds = {name: [b.seconds for b in found] for name, found in queries.items() if found}
+        seconds = {name: [b.seconds for b in batches] for name, batches in queries.items() if batches}
         slowest = max(seconds, key=lambda name: statistics.median(seconds[name]))
         median = statistics.median(seconds[slowest])
         figures.append(Figure(f"a batch of {size:,} records", median, "s", target))
-        for name, found in seconds.items():
+        for name, batches in seconds.items():
             label = name if name != "." else "the query"
-            times = [f"{len(found)}", f"{statistics.median(found):.2f}", f"{max(found):.2f}"]
+            times = [f"{len(batches)}", f"{statistics.median(batches):.2f}", f"{max(batches):.2f}"]
             rows.append([f"{size:,}", label, *times, f"{cost.cores('jvm', 'python'):.2f}", own])
     how = (
         f"A burst of records {BURST_AFTER} s after each of the monitor's triggers, every {TRIGGER_SECONDS} s, each "

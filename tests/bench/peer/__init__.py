@@ -70,7 +70,7 @@ def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPa
             peak_mb = usage.peak_mb("peer")
     finally:
         process.stop(20)
-    found = PeerPass(
+    peer_pass = PeerPass(
         rate=(last[1] - half[1]) / (last[0] - half[0]),
         micros=(last[2] - half[2]) / (last[1] - half[1]) * 1e6,
         broker_micros=broker,
@@ -79,18 +79,18 @@ def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPa
         windows=last[3],
     )
     print(
-        f"  {name}: {found.rate:,.0f} records/s warm ({found.cold_rate:,.0f} from the first record), "
-        f"CPU {found.micros:.1f} + {found.broker_micros:.1f} µs a record, {found.peak_mb:,.0f} MB",
+        f"  {name}: {peer_pass.rate:,.0f} records/s warm ({peer_pass.cold_rate:,.0f} from the first record), "
+        f"CPU {peer_pass.micros:.1f} + {peer_pass.broker_micros:.1f} µs a record, {peer_pass.peak_mb:,.0f} MB",
         flush=True,
     )
-    return found
+    return peer_pass
 
 
 def progress(output: Path) -> Sequence[tuple[float, int, float, int]]:
     """Time, records taken in, CPU seconds, windows let go of."""
-    found = []
+    lines = []
     for line in output.read_text(encoding="utf-8", errors="replace").splitlines():
         words = line.split()
         if len(words) == 4 and all(word.isdigit() for word in words):
-            found.append((int(words[0]) / 1000, int(words[1]), int(words[2]) / 1e9, int(words[3])))
-    return found
+            lines.append((int(words[0]) / 1000, int(words[1]), int(words[2]) / 1e9, int(words[3])))
+    return lines

@@ -1,4 +1,4 @@
-"""What a run of the monitor has told so far, read by other means than its own: history, rejects, newest states."""
+"""What a run of the monitor has published so far, read by other means than its own: history, rejects, newest states."""
 
 from __future__ import annotations
 
@@ -179,11 +179,11 @@ _ORDER = {"opened": 0, "escalated": 1, "closed": 2, "withdrawn": 2}
 
 def newest(records: list[tuple[bytes | None, bytes | None]]) -> dict[str, Any]:
     """Key → the newest record of a compacted topic."""
-    found: dict[str, Any] = {}
+    by_key: dict[str, Any] = {}
     for key, value in records:
         name = (key or b"").decode()
         if value is None:
-            found.pop(name, None)
+            by_key.pop(name, None)
         else:
-            found[name] = json.loads(value)
-    return found
+            by_key[name] = json.loads(value)
+    return by_key
