@@ -30,7 +30,7 @@ PATTERNS: Mapping[str, Sequence[str]] = {
     RUNTIME: ("Name", "StartTime"),
 }
 
-_PROPERTY = re.compile(r'([^=,]+)=("(?:[^"\\]|\\.)*"|[^,]*)')
+_PROPERTY = re.compile(r'\s*([^=,]+)=("(?:[^"\\]|\\.)*"|[^,]*)')
 _ESCAPED = re.compile(r"\\(.)")
 #: Consumers up to 1.0 put the partition into the attribute's name instead of the MBean's.
 _LAG = ".records-lag"
@@ -78,9 +78,13 @@ class _Client:
 
 
 def object_name(name: str) -> tuple[str, dict[str, str]]:
-    """Domain and key properties of an MBean's name, without its quotes."""
+    """Domain and key properties of an MBean's name, in any order, without the quotes that JMX demands.
+
+    Of a property that is there twice the first counts.
+    """
     domain, _, properties = name.partition(":")
-    return domain.strip('"'), {key: _unquoted(value) for key, value in _PROPERTY.findall(properties)}
+    pairs = _PROPERTY.findall(properties)
+    return domain.strip('"'), {key: _unquoted(value) for key, value in reversed(pairs)}
 
 
 def process(service: str, mbeans: MBeans, config: Mapping[str, str]) -> Process | None:

@@ -7,9 +7,13 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
+import pytest
+
+from clienthealth.cli.explain import explanation
+from clienthealth.logs import signatures
 from clienthealth.logs.signatures import SIGNATURES
 from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS, TOPIC_METRICS
-from clienthealth.modes import modes
+from clienthealth.modes import Mode, modes
 from clienthealth.reference.sources import modules, tree
 
 #: Where what was collected is read: judgement, measurement, the step and what a group's lag is made of.
@@ -62,3 +66,22 @@ def test_every_line_speaks_of_a_mode_or_is_read() -> None:
 
 def test_what_nobody_names_would_be_found() -> None:
     assert unread(["select-total", "callback-time-p99", "no-such-metric"]) == {"no-such-metric"}
+
+
+def named_by(module: str) -> set[str]:
+    """The lines that a module names: as a text, or by a constant of `logs.signatures`."""
+    shared = vars(signatures)
+    names = {node.id for node in ast.walk(tree(module)) if isinstance(node, ast.Name)}
+    constants = [shared[name] for name in names if name in shared and name.isupper()]
+    texts = {node.value for node in ast.walk(tree(module)) if isinstance(node, ast.Constant)}
+    texts.update(*(constant if isinstance(constant, tuple) else (constant,) for constant in constants))
+    return {line.id for line in SIGNATURES} & texts
+
+
+@pytest.mark.parametrize("mode", modes().values(), ids=modes())
+def test_explain_lists_the_lines_that_the_judge_looks_at(mode: Mode) -> None:
+    listed = explanation(mode, {})
+    judged = named_by(f"clienthealth.modes.{mode.id.replace('-', '_')}")
+    assert set(listed["log_lines"]) == judged
+    assert ("log" in mode.evidence) == bool(judged)
+    assert {*listed["log_lines"], *listed["symptoms"]} >= {line.id for line in SIGNATURES if line.mode == mode.id}

@@ -84,7 +84,7 @@ def test_the_line_of_the_exception_is_the_evidence() -> None:
 
 
 def test_long_evidence_is_cut() -> None:
-    [event] = events([line("Cluster ID: " + "x" * 3_000)])
+    [event] = events([line("Local: Queue full" + "x" * 3_000)])
     assert len(event.text) == 500
 
 
@@ -95,8 +95,8 @@ def test_lines_without_a_signature_leave_nothing() -> None:
 
 
 def test_a_line_with_two_signatures_is_two_events() -> None:
-    log_events = events([line("Cluster ID: abc and Local: Queue full")])
-    assert sorted(e.signature for e in log_events) == ["cluster-known", "queue-full"]
+    log_events = events([line("Local: Queue full and Local: All broker connections are down")])
+    assert sorted(e.signature for e in log_events) == ["librdkafka-all-brokers-down", "queue-full"]
 
 
 FAKES = (

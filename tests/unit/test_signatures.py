@@ -123,9 +123,6 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
     ),
     "librdkafka-all-brokers-down": (("Local: All broker connections are down", {}),),
     "librdkafka-brokers-down": (("[thrd:main]: 2/2 brokers are down", {"down": "2", "brokers": "2"}),),
-    "cluster-known": (
-        ("[Producer clientId=a] Cluster ID: MkU3OEVBNTcwNTJENDM2Qk", {"cluster": "MkU3OEVBNTcwNTJENDM2Qk"}),
-    ),
     "offset-manager-lookup-failed": (
         ("Failed to fetch consumer metadata from 127.0.0.1:29211.", {"address": "127.0.0.1:29211"}),
     ),

@@ -53,7 +53,8 @@ def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
             }
             for key in keys(type(mode.thresholds)).values()
         ],
-        "log_lines": [signature.id for signature in SIGNATURES if signature.mode == mode.id],
+        "log_lines": [line.id for line in SIGNATURES if line.id in mode.lines],
+        "symptoms": [line.id for line in SIGNATURES if line.id in mode.symptoms.difference(mode.lines)],
         "background": [" ".join(part.split()) for part in (module.__doc__ or "").split("\n\n")[1:]],
     }
 
@@ -79,7 +80,9 @@ def text(explained: Mapping[str, Any]) -> str:
         lines += [f"  {limit['name']} = {limit['value']:g}{changed}", _paragraph(limit["reason"], "      ")]
     lines += ["", "Evidence", _paragraph(f"{', '.join(explained['evidence'])}; judged {judged}", "  ")]
     if explained["log_lines"]:
-        lines += ["", "Log lines that are looked for", _paragraph(", ".join(explained["log_lines"]), "  ")]
+        lines += ["", "Log lines that the judgement looks at", _paragraph(", ".join(explained["log_lines"]), "  ")]
+    if explained["symptoms"]:
+        lines += ["", "Further lines, which keep its incident open", _paragraph(", ".join(explained["symptoms"]), "  ")]
     lines += ["", _paragraph(f"Befalls: {', '.join(explained['kinds'])}. Id: {explained['id']}.")]
     return "\n".join(lines)
 

@@ -1,23 +1,19 @@
 """MBeans of Kafka clients → samples: those of the Java client (0.8.2 to 4.x) and of the old Scala consumer.
 
-The order of an MBean's key properties is free. Values that hold special characters are quoted, as JMX demands.
+Their names are taken apart by `mbeans.object_name`, as the JVM exporter does.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from clienthealth.formats._samples import Process
+from clienthealth.mbeans import object_name
 from clienthealth.model import metric_names
 from clienthealth.model.nodes import node
 from clienthealth.model.values import integer, number, text
-
-#: One key property of an MBean's name: 1 the key, 2 the value, perhaps in quotes.
-PROPERTY = re.compile(r'[:,]\s*([^=,:"]+)=("[^"]*"|[^,]*)')
-_QUOTES = re.compile(r'^"|"$|\\(?=.)', re.DOTALL)
 
 #: What tells the version: the Java client's attribute, the Scala client's MBean.
 VERSIONS = frozenset({"app-info/version", "app-info/Version", "AppInfo/Version/Value"})
@@ -61,9 +57,7 @@ NAMES: Mapping[str, Mapping[str, str]] = _by_path()
 @lru_cache(maxsize=16_384)
 def parts(mbean: str) -> MBean:
     """An MBean's name taken apart. Old Java clients name the client `id` in app-info, Scala ones `clientId`."""
-    properties: dict[str, str] = {}
-    for match in PROPERTY.finditer(mbean):
-        properties.setdefault(match[1], _QUOTES.sub("", match[2]))
+    _, properties = object_name(mbean)
 
     def first(*names: str) -> str | None:
         return next((properties[name] for name in names if name in properties), None)

@@ -210,7 +210,6 @@ SIGNATURES: tuple[Signature, ...] = (
         None,
         METADATA,
     ),
-    Signature("cluster-known", "Cluster ID: ", r"Cluster ID: (?P<cluster>\S+)", None, METADATA, "org.apache.kafka"),
     # The old Scala consumer looks for its offset manager, or is shut down.
     Signature(
         "offset-manager-lookup-failed",

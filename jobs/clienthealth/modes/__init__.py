@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from clienthealth.logs.signatures import SIGNATURES
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import EvidenceKind, Verdict
@@ -85,8 +86,9 @@ class FailureMode(Generic[T]):
     kinds          the kinds of client that it can befall; others are not judged
     evidence       the kinds of evidence that it can have
     thresholds     every number that the judgement uses, with its reason and bounds
-    confused_with  what only looks like it, and how it is reported apart
+    confused_with  what only looks like it, and how it is told apart
     judge          window, thresholds → Verdict
+    lines          signatures of the log lines that the judge looks at, of whatever mode they are
     relief         signatures of lines that speak of the mode's end; all others of the mode are symptoms
     loses          it is found only where records are lost, also where nobody counted them: `detail.lost_records` and
                    `lost_bytes` tell at least and at most, where known
@@ -106,9 +108,15 @@ class FailureMode(Generic[T]):
     thresholds: T
     confused_with: tuple[str, ...]
     judge: Callable[[ClientWindow, T], Verdict]
+    lines: tuple[str, ...] = ()
     relief: frozenset[str] = frozenset()
     explains: frozenset[str] = frozenset()
     loses: bool = False
+
+    @property
+    def symptoms(self) -> frozenset[str]:
+        """Signatures of lines that speak of the mode and not of its end: they keep its incident open."""
+        return frozenset(line.id for line in SIGNATURES if line.mode == self.id) - self.relief
 
     def with_thresholds(self, changes: Mapping[str, float]) -> Self:
         """The mode with other thresholds. Raises SettingsError where one is out of its bounds."""

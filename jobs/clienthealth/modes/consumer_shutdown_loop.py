@@ -437,6 +437,7 @@ MODE = LiveMode(
         "A close() whose brokers are out of reach: it gives up after 30 s by default.",
     ),
     judge=judge,
+    lines=(*LOOKUPS, OUTAGE, BEGUN, COMPLETED, *FAILED, CLOSING, CLOSED),
     gate=GATE,
     recovered=recovered,
     relief=frozenset({COMPLETED, CLOSED}),

@@ -360,6 +360,7 @@ MODE = LiveMode(
         "One slow topic among several of one consumer: see cross-topic-blocking, both can be true.",
     ),
     judge=judge,
+    lines=(*EXPIRED, REFUSED),
     gate=GATE,
     recovered=recovered,
 )

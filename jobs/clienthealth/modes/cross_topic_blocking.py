@@ -408,6 +408,7 @@ MODE = LiveMode(
         "A broker outage: fetches stand still, but no queue is full.",
     ),
     judge=judge,
+    lines=POLL_EXPIRED,
     gate=GATE,
     recovered=recovered,
 )

@@ -33,6 +33,8 @@ from clienthealth.windows.view import Windows
 
 EXPIRED = ("records-expired", "librdkafka-message-timed-out")
 TIMED_OUT = ("request-timed-out", "librdkafka-requests-timed-out")
+REFUSED = ("produce-refused", "aiokafka-produce-refused")
+UNCONNECTED, UNCONNECTED_OF_LIBRDKAFKA = ("connection-failed", "aiokafka-connect-failed"), "librdkafka-connect-failed"
 #: Connections lost per second that are refused at once, rather than given up after request.timeout.ms.
 REFUSED_PER_SECOND = 0.2
 #: NOT_ENOUGH_REPLICAS, NotEnoughReplicasError: without underscores and capitals.
@@ -328,11 +330,7 @@ def _number(event: LogEvent, name: str) -> float:
 
 
 def _refused(window: ClientWindow) -> list[LogEvent]:
-    return [
-        e
-        for e in events(window, "produce-refused", "aiokafka-produce-refused")
-        if REPLICAS in _plain(e.captures.get("error", ""))
-    ]
+    return [e for e in events(window, *REFUSED) if REPLICAS in _plain(e.captures.get("error", ""))]
 
 
 def _plain(error: str) -> str:
@@ -341,9 +339,9 @@ def _plain(error: str) -> str:
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
     """Connections that failed to brokers that metadata named: bootstrap addresses have negative ids."""
-    lines = events(window, "connection-failed", "aiokafka-connect-failed")
+    lines = events(window, *UNCONNECTED)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]
-    return failed or events(window, "librdkafka-connect-failed")
+    return failed or events(window, UNCONNECTED_OF_LIBRDKAFKA)
 
 
 def _detail(window: ClientWindow, w: Windows) -> dict[str, object]:
@@ -408,6 +406,7 @@ MODE = LiveMode(
         "A producer with acks=0: nothing is acknowledged by design, and records go out.",
     ),
     judge=judge,
+    lines=(*EXPIRED, *TIMED_OUT, *REFUSED, *UNCONNECTED, UNCONNECTED_OF_LIBRDKAFKA),
     gate=GATE,
     recovered=recovered,
 )

@@ -53,6 +53,8 @@ from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Runs, Windows
 
+EXHAUSTED = ("buffer-exhausted", "buffer-exhausted-at-once", "queue-full")
+FLUSH_REFUSED = "flush-refused-in-callback"
 #: Causes that end by themselves.
 BOUNDED = ("send-in-callback", "flush-refused")
 
@@ -358,7 +360,7 @@ def _number_or_none(value: float) -> float | None:
 
 
 def _logged(window: ClientWindow) -> list[Fact]:
-    lines = events(window, "buffer-exhausted", "buffer-exhausted-at-once", "queue-full")
+    lines = events(window, *EXHAUSTED)
     mine = [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
     if not mine:
         return []
@@ -369,7 +371,7 @@ def _logged(window: ClientWindow) -> list[Fact]:
 
 def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     """Clients since 4.1 refuse flush() inside a callback: nothing is stuck, and nothing is flushed either."""
-    lines = events(window, "flush-refused-in-callback")
+    lines = events(window, FLUSH_REFUSED)
     times = sum(line.repeats for line in lines)
     if not lines or times < limits.min_refused_lines:
         return []
@@ -410,7 +412,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     turns = not selects and len(rates) > 1 and min(rates[-2:]) > 0
     newest = list(network_threads(window))[-1:]
     inside = any(in_callback(thread) for _, thread in newest)
-    return (moves or turns) and not inside and not events(window, "flush-refused-in-callback")
+    return (moves or turns) and not inside and not events(window, FLUSH_REFUSED)
 
 
 MODE = LiveMode(
@@ -436,6 +438,7 @@ MODE = LiveMode(
         "A long garbage collection: all threads stand still, and the readings stop with them.",
     ),
     judge=judge,
+    lines=(*EXHAUSTED, FLUSH_REFUSED, *METADATA_WAITED),
     gate=GATE,
     recovered=recovered,
     explains=frozenset({DELIVERY_STALLED}),

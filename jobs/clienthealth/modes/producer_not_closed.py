@@ -24,6 +24,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from clienthealth.indicators.buffer import used_ratios
 from clienthealth.logs.signatures import NOT_CLOSED
 from clienthealth.model.readings import ClientWindow, LogEvent, Reading
 from clienthealth.model.verdicts import Verdict
@@ -100,7 +103,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if window.departed_ms is None:
         return Verdict(NOT_CLOSED, "unknown", reason="the client still reports")
     readings = _before_the_end(window)
-    pending = _pending(readings[-1]) if readings else None
+    pending = _pending(window, readings) if readings else None
     terminating = events(window, TERMINATING)
     if terminating:
         return conclude(NOT_CLOSED, [_terminating(terminating[-1])], _terminated(terminating[-1]))
@@ -156,15 +159,17 @@ def _missed(
     return conclude(NOT_CLOSED, facts, {"cause": cause, **_loss(pending)})
 
 
-def _pending(reading: Reading) -> _Pending | None:
-    used, total = used_bytes(reading), reading.get("buffer-total-bytes")
+def _pending(window: ClientWindow, readings: Sequence[Reading]) -> _Pending | None:
+    """What the last of these readings shows; they are the first ones of the window's."""
+    reading, ratio = readings[-1], used_ratios(Windows.of(window)).values[len(readings) - 1]
+    used = used_bytes(reading)
     sent, acknowledged = reading.get("record-send-total"), reading.get("record-ack-total")
     records = reading.get("queue-records")
     if sent is not None and acknowledged is not None:
         records = max(0.0, sent - acknowledged - (reading.get("record-error-total") or 0.0))
     if used is None and records is None:
         return None
-    return _Pending(used, records, used / total if used is not None and total else 0.0)
+    return _Pending(used, records, 0.0 if np.isnan(ratio) else float(ratio))
 
 
 def _left(window: ClientWindow, pending: _Pending | None) -> list[Fact]:
@@ -248,5 +253,6 @@ MODE = AbsenceMode(
         "A scale-down of healthy pods: each logs its close.",
     ),
     judge=judge,
+    lines=(*STARTED, *CLOSED, *FORCED, *DIED, TERMINATING, UNCLOSED),
     loses=True,
 )

@@ -48,6 +48,7 @@ WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 DENIED, LEADERLESS = "TOPIC_AUTHORIZATION_FAILED", "LEADER_NOT_AVAILABLE"
 #: A thread that two dumps so far apart find waiting does not just pass by.
 STAYS_MS = 9_000
+CONFIGURED = "producer-config"
 TOPIC_ERRORS = ("topic-error-in-metadata", "python-topic-unknown")
 UNREACHABLE = (
     "bootstrap-disconnected",
@@ -374,7 +375,7 @@ def _cause(
         denied = bool(lines) and _error(lines[-1]) == DENIED
         return "topic-denied" if denied else "topic-missing", {"topic": topic}
     if events(window, *UNREACHABLE):
-        addressed = [*events(window, "producer-config"), *events(window, *UNREACHABLE)]
+        addressed = [*events(window, CONFIGURED), *events(window, *UNREACHABLE)]
         address = next((a for e in reversed(addressed) if (a := e.captures.get("address"))), None)
         return "cluster-unreachable", {"bootstrap": address.strip("[]/")} if address else {}
     ages = values(window, "metadata-age")
@@ -428,7 +429,7 @@ MODE = LiveMode(
         "producer-callback-deadlock.",
     ),
     judge=judge,
+    lines=(*METADATA_WAITED, *TOPIC_ERRORS, *UNREACHABLE, CONFIGURED),
     gate=GATE,
     recovered=recovered,
-    relief=frozenset({"cluster-known"}),
 )

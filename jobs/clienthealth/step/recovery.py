@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from clienthealth.incidents import Incidents, OpenIncident, Transition
-from clienthealth.logs.signatures import SIGNATURES
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import STATUS_ORDER, Verdict
 from clienthealth.modes import LiveMode, Mode, modes
@@ -25,10 +24,7 @@ GONE_MS = 180_000
 
 @cache
 def _symptoms() -> Mapping[str, frozenset[str]]:
-    """By mode the lines that speak of it and not of its end."""
-    return {
-        mode.id: frozenset(s.id for s in SIGNATURES if s.mode == mode.id) - mode.relief for mode in modes().values()
-    }
+    return {mode.id: mode.symptoms for mode in modes().values()}
 
 
 def shows(mode: Mode, window: ClientWindow) -> bool:
