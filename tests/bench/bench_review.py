@@ -1,20 +1,29 @@
-"""The weekly review of a large fleet: size of the history on disk, time to maintain it and to review a week of it.
+"""The weekly review, with its trend of four weeks, of a large fleet: size of the history, time and memory.
 
-The history is generated natively: one row per client and minute, a producer in three of four clients, a consumer
-group in fifty, one incident in about 1,000 client-hours, and its verdict changes. Run as `make bench`, or
-`python -m tests.bench.bench_review [clients] [days]` (default 1,000 clients, 28 days: what a review of a week reads).
+    python -m tests.bench.bench_review [clients] [days]     (1,000 clients, 28 days: what a review of a week reads)
+
+One row per client and minute, a producer in three of four clients, a consumer group in fifty, one incident in about
+1,000 client-hours, and its verdict changes. The newest day is made by Spark, the others are copies of it with times
+of their own. Days before those that a review reads are the newest day's files under other names: they are there to
+be left alone (a test in tests/spark sees that they are). `10000 28` and `2000 365` are the sizes on the review's page.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -27,6 +36,10 @@ from clienthealth.streaming.session import session
 from tests.support.generated_history import minute_rows, quality_rows
 
 CLIENTS, DAYS = 1_000, 28
+#: What a review of a week with its trend reads.
+READ_DAYS = 28
+#: Of a day, as `kafka-health maintain` leaves it.
+FILES = 1
 END = datetime(2026, 11, 16, tzinfo=UTC)
 #: Client-hours per incident; an incident lasts the first ten minutes of its hour.
 RARITY = 1_000
@@ -39,35 +52,91 @@ def main(clients: int, days: int) -> None:
     spark.sparkContext.setLogLevel("ERROR")
     with tempfile.TemporaryDirectory(prefix="bench-review-") as folder:
         history.create(spark, folder)
-        rows = clients * days * 1440
-        print(f"{clients:,} clients, {days} days: {rows:,} client-minutes")
+        print(f"{clients:,} clients, {days} days: {clients * days * 1440:,} client-minutes", flush=True)
         timed("generate", lambda: generate(spark, folder, clients, days))
         for done in timed("maintain", lambda: list(maintain(spark, folder, 400, END.date()))):
             print(f"  {done.table}: {done.files} files, {done.bytes / 1e6:,.1f} MB")
         week = Period(END - WEEK, END)
         for attempt in ("review", "review again"):
-            found = timed(attempt, lambda: build(spark, Settings(), week, Path(folder) / "none.toml", folder))
-        print(found.headline[0])
+            review = timed(attempt, lambda: build(spark, Settings(), week, Path(folder) / "none.toml", folder))
+        print(review.headline[0])
     spark.stop()
 
 
 def timed(what: str, work: Callable[[], Any]) -> Any:
-    """Run it and print how long it took."""
-    start = time.monotonic()
-    found = work()
-    print(f"  {what}: {time.monotonic() - start:.1f} s", flush=True)
-    return found
+    """Run it; print how long it took, the processor time of it and its JVM, and the most memory either had so far."""
+    start, busy = time.monotonic(), cpu_seconds()
+    result = work()
+    seconds, cpu = time.monotonic() - start, cpu_seconds() - busy
+    print(f"  {what}: {seconds:.1f} s, {cpu:.1f} s of CPU, peak {peak_mb():,.0f} MB", flush=True)
+    return result
 
 
 def generate(spark: SparkSession, root: str, clients: int, days: int) -> None:
-    """One append per day, as a monitor that has been maintained would have left it."""
+    """As a monitor that has been maintained would have left it."""
+    start, first = END - timedelta(days=1), END - timedelta(days=min(days, READ_DAYS))
     who = fleet(spark, clients)
-    for day in range(days):
-        start = END - timedelta(days=days - day)
-        history.append(minute_rows(who, start, 1440, measured()), root, "minutes", "bench", day)
-        quality = quality_rows(spark, start, 1440, "client-metrics", clients * 6, 0, 0)
-        history.append(quality, root, "quality", "bench", day)
-        history.append(verdicts(spark, who, start), root, "verdicts", "bench", day)
+    history.append(minute_rows(who, start, 1440, measured()).coalesce(FILES), root, "minutes", "bench", 0)
+    history.append(verdicts(spark, who, END - timedelta(days=days), days), root, "verdicts", "bench", 0)
+    minutes = (END - first) // timedelta(minutes=1)
+    quality = quality_rows(spark, first, minutes, "client-metrics", clients * 6, 0, 0)
+    history.append(quality, root, "quality", "bench", 0)
+    table = Path(root, "minutes")
+    (newest,) = table.glob("day=*")
+    work = [(source, back) for back in range(1, days) for source in sorted(newest.glob("*.parquet"))]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        adds = list(pool.map(lambda one: _copied(table, *one), work))
+    version = len(list((table / "_delta_log").glob("*.json")))
+    text = "\n".join(json.dumps({"add": add}) for add in adds)
+    (table / "_delta_log" / f"{version:020}.json").write_text(text + "\n", "utf-8")
+
+
+def _copied(table: Path, source: Path, back: int) -> dict[str, Any]:
+    """A file of the newest day as one of so many days before it; what Delta's log says of it."""
+    day = (END - timedelta(days=1 + back)).date().isoformat()
+    target = table / f"day={day}" / f"copy-{source.name}"
+    target.parent.mkdir(exist_ok=True)
+    if back < READ_DAYS:
+        rows = pq.read_table(source, read_dictionary=["service", "host", "instance", "client_id"], partitioning=None)
+        column, field = rows.schema.get_field_index("minute"), rows.schema.field("minute")
+        earlier = pc.subtract(rows.column("minute"), pa.scalar(timedelta(days=back))).cast(field.type)
+        pq.write_table(rows.set_column(column, field, earlier), target, use_deprecated_int96_timestamps=True)
+    else:
+        os.link(source, target)
+    return {
+        "path": str(target.relative_to(table)),
+        "partitionValues": {"day": day},
+        "size": target.stat().st_size,
+        "modificationTime": 0,
+        "dataChange": True,
+        "stats": json.dumps({"numRecords": pq.ParquetFile(source).metadata.num_rows}),
+    }
+
+
+def _processes() -> list[Path]:
+    """This process and its children, of which one is Spark's JVM."""
+    own = os.getpid()
+    processes = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((path / "stat").read_text("ascii").rpartition(") ")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if own in (parent, int(path.name)):
+            processes.append(path)
+    return processes
+
+
+def cpu_seconds() -> float:
+    """Processor time of this process and its children."""
+    fields = [(path / "stat").read_text("ascii").rpartition(") ")[2].split() for path in _processes()]
+    return sum(int(f[11]) + int(f[12]) for f in fields) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_mb() -> float:
+    """The most memory that the largest of them had."""
+    lines = [line for path in _processes() for line in (path / "status").read_text("ascii").splitlines()]
+    return max(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 def fleet(spark: SparkSession, clients: int) -> DataFrame:

@@ -2,6 +2,9 @@
 
 Each function reads only the columns it needs. Ratios are cut to thousandths and lag to whole records before they
 are summed, because sums of integers do not depend on the order in which the partitions arrive.
+
+Minutes are grouped by all strings that are wanted of a client, and the few rows that remain by its key: the highest
+of strings makes Spark sort its input, numbers alone are aggregated by hash (200 million rows: 350 s or 60 s).
 """
 
 from __future__ import annotations
@@ -91,17 +94,24 @@ def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     def counted(condition: Column) -> Column:
         return F.count_if(F.coalesce(condition, F.lit(False)))
 
-    return rows.groupBy(*CLIENT_KEY, _index(periods).alias("period"), "queue_topic").agg(
-        F.max("kind").alias("kind"),
-        F.max("host").alias("host"),
-        F.max("library").alias("library"),
-        F.max("version").alias("version"),
-        counted(F.col("status") == "suspected").alias("suspected"),
-        counted(F.col("status") == "confirmed").alias("confirmed"),
-        F.max("buffer_used_ratio_max").alias("buffer"),
-        F.max("queue_used_ratio_max").alias("queue"),
-        counted(fine & (F.col("buffer_used_ratio_max") >= NEAR)).alias("near_buffer"),
-        counted(fine & (F.col("queue_used_ratio_max") >= NEAR)).alias("near_queue"),
+    key, named = (*CLIENT_KEY, "period", "queue_topic"), ("kind", "host", "library", "version")
+    counts, highest = ("suspected", "confirmed", "near_buffer", "near_queue"), ("buffer", "queue")
+    return (
+        rows.withColumn("period", _index(periods))
+        .groupBy(*key, *named)
+        .agg(
+            counted(F.col("status") == "suspected").alias("suspected"),
+            counted(F.col("status") == "confirmed").alias("confirmed"),
+            F.max("buffer_used_ratio_max").alias("buffer"),
+            F.max("queue_used_ratio_max").alias("queue"),
+            counted(fine & (F.col("buffer_used_ratio_max") >= NEAR)).alias("near_buffer"),
+            counted(fine & (F.col("queue_used_ratio_max") >= NEAR)).alias("near_queue"),
+        )
+        .groupBy(*key)
+        .agg(
+            *(F.max(name).alias(name) for name in (*named, *highest)),
+            *(F.sum(name).alias(name) for name in counts),
+        )
     )
 
 
