@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clienthealth.model.metrics import QUEUE_DEFAULTS
+
 #: A buffer this full is worth a look.
 FULL_RATIO = 0.8
 #: Without select-total (before 1.0) half a buffer must do.
@@ -19,8 +21,8 @@ HALF_FULL_RATIO = 0.5
 NEVER_SECONDS = 1e8
 #: A poll loop that is away this long is worth a look.
 POLL_SECONDS = 30.0
-#: queued.max.message.chunks where the target does not say otherwise.
-DEFAULT_CHUNKS = 2.0
+#: Of how many chunks a queue of the Scala consumer is full.
+CHUNKS = "queued.max.message.chunks"
 WEAK_DUMPS = 3
 PAIR = 2
 #: Multiples of the least time between two dumps, while the suspicion lasts.
@@ -149,7 +151,7 @@ def _consumer(before: Snapshot | None, now: Snapshot) -> Iterator[str]:
 def _legacy(before: Snapshot | None, now: Snapshot) -> Iterator[str]:
     if before is None:
         return
-    limit = float(now["config"].get("queued.max.message.chunks", DEFAULT_CHUNKS))
+    limit = float(now["config"].get(CHUNKS, QUEUE_DEFAULTS[CHUNKS]))
     chunks = _queues(now)
     stuck = [topic for topic, queue in chunks.items() if min(queue, _queues(before).get(topic, 0.0)) >= limit]
     starving = [topic for topic, queue in chunks.items() if queue == 0]

@@ -1,8 +1,8 @@
 """Per-topic queue saturation: how full the queue between a client and one topic is, so that the culprit stands out.
 
-Old Scala consumer: chunks in `FetchQueueSize` per consuming thread, of `queued.max.message.chunks` (default 2).
-librdkafka: prefetched records of `queued.min.messages` (100,000) and bytes of `queued.max.messages.kbytes` (65,536);
-for producers the topic's share of all that may be queued. The Java consumer has no such queue.
+Old Scala consumer: chunks in `FetchQueueSize` per consuming thread, of `queued.max.message.chunks`. librdkafka:
+prefetched records of `queued.min.messages` and bytes of `queued.max.messages.kbytes`; for producers the topic's share
+of all that may be queued. The Java consumer has no such queue.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from clienthealth.model.metrics import QUEUE_DEFAULTS
 from clienthealth.windows.columns import Floats, Ints, spread
 from clienthealth.windows.view import Windows
 
-#: Options that limit a queue, with the clients' defaults.
-CHUNKS = ("queued.max.message.chunks", 2.0)
-RECORDS = ("queued.min.messages", 100_000.0)
-KBYTES = ("queued.max.messages.kbytes", 65_536.0)
+#: Options that limit a queue.
+CHUNKS, RECORDS, KBYTES = "queued.max.message.chunks", "queued.min.messages", "queued.max.messages.kbytes"
 
 
 @dataclass(frozen=True)
@@ -83,11 +82,10 @@ def _queues(w: Windows) -> Queues:
     return Queues(window[shown], topic[first[shown]], share[shown], records[shown], most("records-lag")[shown])
 
 
-def limits(w: Windows, option: tuple[str, float], windows: Ints) -> Floats:
+def limits(w: Windows, option: str, windows: Ints) -> Floats:
     """An option that limits a queue for these windows; its default where it is not reported or is no number."""
-    name, default = option
-    configured = w.option(name, windows)
-    return np.where(np.isnan(configured), default, configured)
+    configured = w.option(option, windows)
+    return np.where(np.isnan(configured), QUEUE_DEFAULTS[option], configured)
 
 
 def _finite(ratio: Floats) -> Floats:

@@ -105,3 +105,11 @@ CONFIG_OPTIONS: tuple[str, ...] = (
     "queued.min.messages",
     "request.timeout.ms",
 )
+
+#: What the clients take for the limits of the queue between them and a topic, where nobody sets them: chunks (Scala
+#: consumer), records and kilobytes (librdkafka).
+QUEUE_DEFAULTS: Mapping[str, float] = {
+    "queued.max.message.chunks": 2.0,
+    "queued.min.messages": 100_000.0,
+    "queued.max.messages.kbytes": 65_536.0,
+}

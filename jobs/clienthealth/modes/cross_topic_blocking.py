@@ -31,6 +31,7 @@ import numpy as np
 
 from clienthealth.indicators.queue import CHUNKS, Queues, queues
 from clienthealth.logs.signatures import BLOCKING
+from clienthealth.model.metrics import QUEUE_DEFAULTS
 from clienthealth.model.readings import ClientWindow, Reading, Thread, ThreadDump, TopicReading
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import MIN_READINGS, Gate, LiveMode, Texts, first_reason, threshold
@@ -211,8 +212,8 @@ def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
     """The longest stretch over which nothing was fetched while one topic's queue was full and others were empty."""
-    configured = option(window, CHUNKS[0])
-    limit = configured or CHUNKS[1]
+    configured = option(window, CHUNKS)
+    limit = configured or QUEUE_DEFAULTS[CHUNKS]
     runs = without_fetches(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
         stood = run(window, "fetch-requests-total", runs.first[at], runs.last[at])
