@@ -117,6 +117,13 @@ def history_of(newest: Period, count: int) -> Sequence[Period]:
     return [newest.before(n) for n in reversed(range(count))]
 
 
+def period_names(newest: Period, periods: Sequence[Period]) -> list[str]:
+    """What periods are called in a heading."""
+    if newest.is_week:
+        return [f"W{p.start.isocalendar()[1]:02d}" for p in periods]
+    return [f"{p.start:%H:%M}" if p.minutes < 1440 else f"{p.start.day} {p.start:%b}" for p in periods]
+
+
 def utc(epoch_seconds: int) -> datetime:
     """The moment, aware, in UTC. (Spark hands timestamps to Python in the time zone of the process.)"""
     return datetime.fromtimestamp(epoch_seconds, UTC)

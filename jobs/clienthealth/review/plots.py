@@ -13,6 +13,7 @@ from math import log10
 from markupsafe import Markup, escape
 
 from clienthealth.review.coverage import gap_minutes
+from clienthealth.review.document import Cell, HeatRow
 from clienthealth.review.model import Distribution, Review, Theme
 from clienthealth.review.period import DAY, MINUTE, Period
 from clienthealth.review.slo import Budget, Minutes, ServiceSlo, total
@@ -74,17 +75,13 @@ HATCH = Markup(
 )
 
 
-@dataclass(frozen=True)
-class Track:
-    """One row of the timeline: a cause and the plot of its incidents."""
-
-    name: str
-    plot: Markup
-
-
-def timeline(review: Review) -> list[Track]:
+def timeline(review: Review) -> Markup:
     """When what was wrong: a row per cause, a bar per incident; thinner where it was only suspected."""
-    return [Track(_name(theme), _track(review, theme, f"theme-{n}")) for n, theme in enumerate(review.themes[:ROWS])]
+    rows = (
+        Markup("<li><bdi>{}</bdi>{}</li>").format(_name(theme), _track(review, theme, f"theme-{n}"))
+        for n, theme in enumerate(review.themes[:ROWS])
+    )
+    return Markup('<ol class="timeline">{}</ol>').format(Markup("").join(rows))
 
 
 def axis(review: Review) -> Markup:
@@ -153,6 +150,12 @@ def _left(slo: ServiceSlo, slots: int) -> list[float]:
     return left
 
 
+def sample_line(position: int) -> Markup:
+    """A piece of the burn-down's line at this position, for its key."""
+    line = f'<line class="burn line-{position}" x1="0" x2="34" y1="4" y2="4"/>'
+    return Markup(f'<svg width="34" height="8" aria-hidden="true">{line}</svg>')
+
+
 def burn_down(review: Review) -> Markup:
     """How the error budget went: from all of it at the left to what is left at the right."""
     drawn = lines(review)
@@ -179,23 +182,6 @@ def burn_down(review: Review) -> Markup:
     body.append("</svg>")
     words = "; ".join(f"{line.name}: {left(line.left[-1])}" for line in drawn)
     return _svg("burn", top + height + 20, "Error budget left over time", words, body)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell of the heat strip. `kind`: none, some, much, blind; `text` is short, `words` say it in full."""
-
-    kind: str
-    text: str
-    words: str
-
-
-@dataclass(frozen=True)
-class HeatRow:
-    """A service's row of the heat strip."""
-
-    service: str
-    cells: Sequence[Cell]
 
 
 def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:

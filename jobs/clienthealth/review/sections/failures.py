@@ -1,0 +1,161 @@
+"""What went wrong: the incidents by cause, the alerts that fired for them, and what nearly went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from markupsafe import Markup
+
+from clienthealth.review import plots
+from clienthealth.review.document import (
+    Badge,
+    Block,
+    Bullets,
+    Card,
+    Column,
+    Drawn,
+    Facts,
+    Heading,
+    Inline,
+    Link,
+    Name,
+    Paragraph,
+    Section,
+    Strong,
+    Table,
+)
+from clienthealth.review.model import Alert, Incident, Review, Theme
+from clienthealth.review.sections.naming import client, names
+from clienthealth.review.wording import duration, lost, number, percent, plural, stretch
+
+#: What the bars of the timeline mean.
+KEY = Markup(
+    '<ul class="key"><li><i class="much"></i>thick: confirmed</li>'
+    '<li><i class="some thin"></i>thin: suspected</li>{}</ul>'
+)
+BLIND = Markup('<li><i class="blind"></i>nobody watched</li>')
+
+
+def incidents(review: Review) -> Section:
+    """The incidents of the period, by cause."""
+    return Section("incidents", "Incidents", [*_incidents(review)])
+
+
+def _incidents(review: Review) -> Iterator[Block]:
+    if review.themes:
+        yield Drawn(plots.timeline(review))
+        yield Drawn(plots.axis(review))
+        yield Drawn(KEY.format(BLIND if review.quality.gaps else ""))
+    else:
+        yield Paragraph("No failure mode was found on any client.")
+    for theme in review.themes:
+        yield Card([*_theme(theme)])
+    if review.withdrawn:
+        were = "was" if review.withdrawn == 1 else "were"
+        text = f"{plural(review.withdrawn, 'verdict')} {were} withdrawn, because the client came back."
+        yield Paragraph(text, note=True)
+
+
+def _theme(theme: Theme) -> Iterator[Block]:
+    title: list[Inline] = [theme.title + (f": {theme.cause}" if theme.cause else "")]
+    if theme.topic:
+        title += [", topic ", Name(theme.topic)]
+    if theme.open:
+        title += [" ", Badge("bad", f"{theme.open} still open")]
+    yield Heading(tuple(title))
+    yield Bullets([*_facts(theme)], "facts")
+    yield _listed(theme)
+    if theme.more:
+        were = "is" if theme.more == 1 else "are"
+        yield Paragraph(f"{plural(theme.more, 'shorter one')} {were} counted above and not listed.", note=True)
+    action = f"{theme.action} " if theme.action else ""
+    yield Paragraph((action, Link(f"Runbook: {theme.title}", theme.runbook)), note=True)
+
+
+def _facts(theme: Theme) -> Iterator[Inline]:
+    yield Strong(plural(theme.incidents, "incident")), f", {theme.confirmed} confirmed"
+    yield Strong(plural(theme.clients, "client")), " of ", names(theme.services)
+    yield Strong(duration(theme.seconds)), " in all"
+    yield "found after ", Strong(duration(theme.detect))
+    if theme.clear is not None:
+        yield "clear ", Strong(duration(theme.clear)), " later"
+    if theme.loses:
+        yield "lost: ", Strong(lost(theme.lost_records, theme.lost_bytes))
+
+
+def _listed(theme: Theme) -> Table:
+    columns = [Column("Client"), Column("When")]
+    columns += [Column(name, number=True) for name in ("Duration", "To detect", "To clear")]
+    columns += [Column("Lost records", number=True)] * theme.loses
+    return Table(columns, [_incident(incident, theme.loses) for incident in theme.listed])
+
+
+def _incident(incident: Incident, loses: bool) -> list[Inline]:
+    who, when = client(incident), Link(stretch(incident.start, incident.stop), incident.link)
+    if incident.evidence:
+        who = who, Facts([Name(fact) for fact in incident.evidence])
+    row: list[Inline] = [who, (when,) if incident.sure else (when, " ", Badge("warn", "suspected"))]
+    row += [duration(seconds) for seconds in (incident.seconds, incident.detect, incident.clear)]
+    return row + [lost(incident.lost_records, incident.lost_bytes)] * loses
+
+
+def alerts(review: Review) -> Section:
+    """What fired, and what never does."""
+    return Section("alerts", "Alerts", [*_alerts(review)])
+
+
+def _alerts(review: Review) -> Iterator[Block]:
+    if review.alerts:
+        checked = any(alert.prometheus_seconds is not None for alert in review.alerts)
+        columns = [Column("Failure mode"), Column("Severity")]
+        columns += [Column(name, number=True) for name in ("Count", "Clients", "Repeats", "Flapping", "Firing")]
+        columns += [Column("Median to clear", number=True)]
+        columns += [Column("Firing, Prometheus", number=True)] * checked
+        caption = "By our own history: a confirmed failure pages (critical), a suspicion opens a ticket (warning)."
+        yield Table(columns, [_alert(alert, checked) for alert in review.alerts], caption)
+    else:
+        yield Paragraph("No alert fired.")
+    if review.measurement_alerts:
+        yield Table(
+            (Column("Alert"), Column("Severity"), Column("Count", number=True), Column("Firing", number=True)),
+            [(a.name, a.severity, str(a.episodes), duration(a.seconds)) for a in review.measurement_alerts],
+            "Alerts on measurements and on the monitor, by Prometheus.",
+        )
+    if review.never_fired:
+        silent = ", ".join(f"{mode} ({severity})" for mode, severity in review.never_fired)
+        yield Paragraph(f"Never fired: {silent}.", note=True)
+
+
+def _alert(alert: Alert, checked: bool) -> list[Inline]:
+    row: list[Inline] = [alert.mode, Badge("bad" if alert.severity == "critical" else "warn", alert.severity)]
+    row += [str(count) for count in (alert.count, alert.clients, alert.repeats, alert.flaps)]
+    row += [duration(alert.seconds), duration(alert.clear)]
+    return row + [duration(alert.prometheus_seconds)] * checked
+
+
+def near_misses(review: Review) -> Section:
+    """What came close to its limit, and suspicions that went away."""
+    return Section("near", "Near misses", [*_near_misses(review)] or [Paragraph("None.")])
+
+
+def _near_misses(review: Review) -> Iterator[Block]:
+    if review.near:
+        yield Table(
+            (Column("Client"), Column("What"), Column("Minutes", number=True), Column("Peak", number=True)),
+            [
+                (
+                    client(row),
+                    (row.what, " of topic ", Name(row.topic)) if row.topic else row.what,
+                    number(row.minutes),
+                    percent(row.value, 0),
+                )
+                for row in review.near
+            ],
+            "Within 20 % of the limit in minutes in which nothing was found wrong.",
+        )
+    if review.cleared:
+        yield Table(
+            (Column("Client"), Column("Suspected of"), Column("When"), Column("Duration", number=True)),
+            [(client(i), i.mode, stretch(i.start, i.stop), duration(i.seconds)) for i in review.cleared],
+            f"{plural(review.cleared_count, 'suspicion')} cleared without being confirmed.",
+        )

@@ -1,0 +1,217 @@
+"""How well clients were: the figures at the top, the objectives, and the actions that were agreed on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from markupsafe import Markup
+
+from clienthealth.review import plots
+from clienthealth.review.actions import Action
+from clienthealth.review.document import (
+    Badge,
+    Block,
+    Bullets,
+    Code,
+    Column,
+    Drawn,
+    Figure,
+    Heading,
+    Heat,
+    Inline,
+    Link,
+    Name,
+    Paragraph,
+    Picture,
+    Section,
+    Seen,
+    Soft,
+    Table,
+)
+from clienthealth.review.model import Review
+from clienthealth.review.period import period_names
+from clienthealth.review.sections.naming import service
+from clienthealth.review.slo import ServiceSlo
+from clienthealth.review.wording import healthy, left, lost, minutes, number, percent, plural, points
+
+BADGES = {
+    **{"within budget": "ok", "nearly spent": "warn", "overspent": "bad", "no data": "none"},
+    **{"met": "ok", "not known": "warn", "missed": "bad"},
+}
+#: So many services without an unhealthy minute or a lost record are in the table; the JSON has all.
+HEALTHY_SHOWN = 10
+#: A box in the colour of what a key explains.
+SWATCH = Markup('<i class="{}"></i>')
+
+
+def figures(review: Review) -> list[Figure]:
+    """The numbers at the top."""
+    overall, quality = review.overall, review.quality
+    budget = overall.budget
+    open_, confirmed = (sum(getattr(theme, name) for theme in review.themes) for name in ("open", "confirmed"))
+    return [
+        Figure("Healthy client-minutes", healthy(overall), f"target {percent(review.target)}"),
+        Figure(
+            "Error budget left",
+            percent(None if budget.spent is None else 1 - budget.spent, 0),
+            f"{number(budget.left)} of {number(budget.size)} client-minutes",
+        ),
+        Figure(
+            "Records lost",
+            lost(overall.lost.records),
+            f"target {number(review.lost_records_target)}: {overall.lost.state}",
+        ),
+        Figure(
+            "Incidents",
+            number(sum(theme.incidents for theme in review.themes)),
+            f"{number(confirmed)} confirmed, {number(open_)} still open",
+        ),
+        Figure("Clients", number(overall.clients), f"{number(overall.minutes.observed)} client-minutes"),
+        Figure(
+            "Watched",
+            percent(quality.watched / quality.minutes, 1),
+            f"{minutes(quality.gap_minutes)} without data" if quality.gap_minutes else "no gap",
+        ),
+    ]
+
+
+def objectives(review: Review) -> Section:
+    """What was aimed at, what was reached, by whom, and when it was missed."""
+    return Section("objectives", "Objectives", [*_objectives(review)])
+
+
+def _objectives(review: Review) -> Iterator[Block]:
+    overall = review.overall
+    if not overall.minutes.observed:
+        nothing = f"No client reported anything that can be judged in this {review.period.unit}."
+        yield Paragraph(f"{nothing} This is not health, it is the absence of data.")
+    if not review.services:
+        return
+    yield Table(
+        (Column("Objective"), Column("Target", number=True), Column("Reached", number=True), Column("State")),
+        (
+            ("Healthy client-minutes", percent(review.target), healthy(overall), _badge(overall.budget.state)),
+            (
+                "Records lost, each service",
+                number(review.lost_records_target),
+                lost(overall.lost.records),
+                _badge(overall.lost.state),
+            ),
+        ),
+    )
+    yield from _services(review)
+    yield from _by_time(review)
+    yield from _burn_down(review)
+
+
+def _services(review: Review) -> Iterator[Block]:
+    unit, count = review.period.unit, len(review.periods)
+    ill = [slo for slo in review.services if slo.minutes.unhealthy or not slo.lost.none]
+    well = [slo for slo in review.services if not slo.minutes.unhealthy and slo.lost.none]
+    shown = ill + well[:HEALTHY_SHOWN]
+    hidden = len(review.services) - len(shown)
+    columns = (
+        Column("Service"),
+        Column("Healthy", number=True),
+        Column("Budget"),
+        Column("Spent", number=True),
+        Column("Left, client-minutes", number=True, label="Left"),
+        Column("Unhealthy", number=True),
+        Column("Records lost"),
+        Column(f"Spent in {count} {unit}s", number=True),
+        Column("Trend"),
+    )
+    rows = [_service_row(review, "All services", review.overall)]
+    rows += [_service_row(review, service(slo.service), slo) for slo in shown]
+    caption = "Share of observed client-minutes that were healthy"
+    yield Table(columns, rows, f"{caption}; target {percent(review.target)}. Worst first.")
+    if hidden:
+        more = f"{plural(hidden, 'more service')} without an unhealthy client-minute or a lost record"
+        yield Paragraph(f"{more} {'is' if hidden == 1 else 'are'} left out here; review.json has all.", note=True)
+    yield Paragraph(
+        f"Trend: spent budget of the last {count} {unit}s, oldest first, the dotted line is all of it; the number is "
+        "the change of the healthy share in percentage points.",
+        note=True,
+    )
+
+
+def _service_row(review: Review, name: Inline, slo: ServiceSlo) -> tuple[Inline, ...]:
+    records = lost(slo.lost.records)
+    shares = [*(percent(sli) for sli in slo.trend[:-1]), healthy(slo)]
+    trend = Picture(plots.spark(slo, period_names(review.period, review.periods)), ", ".join(shares))
+    return (
+        name,
+        healthy(slo),
+        _badge(slo.budget.state),
+        percent(slo.budget.spent, 0),
+        number(slo.budget.left),
+        number(slo.minutes.unhealthy),
+        (records,) if slo.lost.met else (records, " ", _badge(slo.lost.state)),
+        percent(slo.long_budget.spent, 0),
+        (trend, " ", Soft(points(slo.change))),
+    )
+
+
+def _badge(state: str) -> Badge:
+    return Badge(BADGES[state], state)
+
+
+def _by_time(review: Review) -> Iterator[Block]:
+    rows = plots.heat(review)
+    if not rows:
+        return
+    daily = review.period.step(plots.CELLS) >= 1440
+    yield Heading(f"Unhealthy client-minutes per service and {'day' if daily else 'time'}")
+    yield Heat(plots.heat_names(review), rows)
+    yield Bullets(
+        (
+            Seen((_swatch("none"), "0: none")),
+            Seen((_swatch("some"), "within the target")),
+            Seen((_swatch("much"), "bold: beyond the target")),
+            (_swatch("blind"), "–: no data, ?: not judged"),
+            "*: not watched all the time",
+        ),
+        "key",
+    )
+
+
+def _swatch(kind: str) -> Picture:
+    return Picture(SWATCH.format(kind))
+
+
+def _burn_down(review: Review) -> Iterator[Block]:
+    lines = plots.lines(review)
+    if not lines:
+        return
+    yield Heading("Error budget left")
+    yield Drawn(plots.burn_down(review))
+    key: list[Inline] = [
+        (Picture(plots.sample_line(n)), Name(line.name), f": {left(line.left[-1])}") for n, line in enumerate(lines)
+    ]
+    if review.quality.gaps:
+        key.append(Seen((_swatch("blind"), "nobody watched")))
+    yield Bullets(key, "key")
+
+
+def actions(review: Review) -> Section:
+    """What earlier reviews agreed on."""
+    block: Block
+    if review.actions:
+        columns = (Column("Action"), Column("Owner"), Column("Due"), Column("State"))
+        block = Table(columns, [_action(action) for action in review.actions])
+    elif review.actions_file:
+        block = Paragraph(f"None is open, and none was done this {review.period.unit}.")
+    else:
+        fields = (Code("title"), ", ", Code("owner"), ", ", Code("due"))
+        advice = ("Put what the meeting decides there: ", Code("[[action]]"), " with ", *fields, ".")
+        block = Paragraph(("There is no ", Code("actions.toml"), " beside the reports yet. ", *advice))
+    return Section("actions", "Actions carried over", [block], short="Actions")
+
+
+def _action(action: Action) -> tuple[Inline, ...]:
+    if action.overdue_days:
+        state = Badge("bad", f"overdue by {plural(action.overdue_days, 'day')}")
+    else:
+        done = action.state == "done"
+        state = Badge("ok" if done else "none", f"done {action.done}" if done else action.state)
+    return Link(action.title, action.link), action.owner, str(action.due), state
