@@ -111,6 +111,22 @@ GONE = (NOT_CLOSED,)
 GAP = (at(12, "02:00"), at(12, "04:10"))
 
 
+#: Another cluster, in which the same service has one client, ill for an hour of W46. Nobody watched its last day.
+ELSEWHERE = Client("orders-api", "us-1", "us-1:100", "order-producer", "producer", "java", "3.9.1")
+FAULT_ELSEWHERE = Fault(ELSEWHERE, DEADLOCK, at(10, "10:00"), at(10, "11:00"), at(10, "10:00"), timedelta(seconds=40))
+
+
+def write_elsewhere(spark: SparkSession, root: str) -> None:
+    """Write the history of the other cluster, six days of W46, at `root`."""
+    history.create(spark, root)
+    length = 6 * 24 * 60
+    status, modes = status_of([FAULT_ELSEWHERE])
+    rows = minute_rows(client_rows(spark, [ELSEWHERE]), W46.start, length, {"status": status, "modes": modes})
+    history.append(rows, root, "minutes", "generated", 0)
+    history.append(quality_rows(spark, W46.start, length, "client-metrics", 6, 0, 0), root, "quality", "generated", 1)
+    write_faults(spark, root, [FAULT_ELSEWHERE])
+
+
 def write(spark: SparkSession, root: str, first_week_only: bool = False) -> None:
     """Write the history at `root`; `first_week_only`: as if the monitor had been installed on Monday of W46."""
     history.create(spark, root)

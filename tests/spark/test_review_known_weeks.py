@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from clienthealth.review.clusters import Clusters, side_by_side, write_all
 from clienthealth.review.loss import Loss
 from clienthealth.review.model import (
     Alert,
@@ -26,7 +27,7 @@ from clienthealth.review.period import Period
 from clienthealth.review.queries import build
 from clienthealth.review.render import write
 from clienthealth.review.slo import Minutes
-from clienthealth.settings import LinkSettings, Settings
+from clienthealth.settings import LinkSettings, MonitorSettings, Settings
 from tests.spark import known_weeks as known_weeks
 from tests.spark.known_weeks import BLOCKING, DEADLOCK, METADATA, NOT_CLOSED, W46, at
 
@@ -286,3 +287,59 @@ def test_an_hour_of_the_demo(reviewed: Reviewed) -> None:
     assert hour.overall.minutes == Minutes(ok=130, suspected=5, confirmed=15)
     assert [(t.mode, t.open, t.seconds) for t in hour.themes] == [(DEADLOCK, 1, 1200)]
     assert hour.overall.trend[:3] == [1.0, 1.0, 1.0]
+
+
+@pytest.fixture(scope="module")
+def both(spark: SparkSession, week: Review, tmp_path_factory: pytest.TempPathFactory) -> Clusters:
+    """The week beside that of another cluster, whose monitor has a history of its own."""
+    root = tmp_path_factory.mktemp("elsewhere")
+    history = str(root / "history")
+    known_weeks.write_elsewhere(spark, history)
+    settings = dataclasses.replace(
+        Settings(),
+        links=LinkSettings(dashboards="https://grafana.example"),
+        monitor=MonitorSettings(cluster="prod-us", history=history),
+    )
+    elsewhere = build(spark, settings, W46, root / "actions.toml", history)
+    return side_by_side([dataclasses.replace(week, cluster="prod-eu"), elsewhere])
+
+
+def test_each_cluster_has_its_own_numbers_and_the_one_that_spent_most_comes_first(both: Clusters) -> None:
+    # 60 of 8,640 minutes are 1.39 times the budget of 43.2; 220 of 49,690 are 0.89 times that of 248.45.
+    assert [review.cluster for review in both.reviews] == ["prod-us", "prod-eu"]
+    us, eu = both.reviews
+    assert us.overall.minutes == Minutes(ok=8_580, confirmed=60)
+    assert us.overall.budget.spent == pytest.approx(60 / 43.2)
+    assert us.quality.gap_minutes == 1_440
+    assert eu.overall.minutes == Minutes(ok=49_470, suspected=35, confirmed=185, unknown=60)
+    # A service of the same name in both is two services.
+    assert {s.service: s.minutes for s in us.services} == {"orders-api": Minutes(ok=8_580, confirmed=60)}
+    assert {s.service: s.minutes for s in eu.services}["orders-api"] == Minutes(ok=9_820, suspected=5, confirmed=125)
+    assert [(t.mode, t.incidents, t.seconds) for t in us.themes] == [(DEADLOCK, 1, 3600)]
+
+
+def test_all_together_are_their_sums(both: Clusters) -> None:
+    assert both.overall.minutes == Minutes(ok=58_050, suspected=35, confirmed=245, unknown=60)
+    assert both.overall.clients == 6
+    assert both.overall.budget.spent == pytest.approx(280 / (0.005 * 58_330))
+    assert both.overall.lost.records == (12, 1152)
+
+
+def test_a_link_names_the_cluster(both: Clusters) -> None:
+    assert "&var-cluster=prod-us&var-service=orders-api" in both.reviews[0].themes[0].listed[0].link
+
+
+def test_the_page_has_a_row_and_a_section_for_each_and_the_way_to_the_whole(both: Clusters, tmp_path: Path) -> None:
+    files = write_all(both, tmp_path)
+    assert [*files] == ["", "prod-us", "prod-eu"]
+    page, text, numbers = (file.read_text("utf-8") for file in files[""])
+    assert page.index('<section id="prod-us">') < page.index('<section id="prod-eu">')
+    for cluster in ("prod-us", "prod-eu"):
+        assert f'<a href="{cluster}/review.html">' in page
+        assert f", cluster {cluster}</p>" in (tmp_path / cluster / "review.html").read_text("utf-8")
+    # Watched: six of seven days.
+    row = "| [prod-us](#prod-us) | 99.31 % | **overspent** | 139 % | 60 | 0 | 1 | 1 | 85.7 % | – |"
+    assert row in text.replace("\u00a0", " ")
+    together = json.loads(numbers)
+    assert [one["cluster"] for one in together["clusters"]] == ["prod-us", "prod-eu"]
+    assert together["overall"]["client_minutes"]["unhealthy"] == 280

@@ -69,13 +69,27 @@ def test_samples_times_the_interval_of_the_group(prometheus: tuple[str, type[Pro
         "/api": {"status": "success", "data": RULES},
         "sum ": vector((DEADLOCK, "400"), (BUFFER, "10")),
     }
-    modes, others = firing(url, WEEK)
+    modes, others = firing(url, WEEK, {})
     assert modes == {("producer-callback-deadlock", "critical"): 6000}
     assert others == [MeasurementAlert("KafkaClientBufferNearlyFull", "warning", 10, 300)]
     asked = [query for query in handler.asked if "query" in query]
     assert {query["time"][0] for query in asked} == {"1794787200"}
     assert "[10080m]" in asked[0]["query"][0]
     assert "offset 15s)[10080m:15s]" in asked[1]["query"][0]
+
+
+def test_of_a_prometheus_that_several_clusters_share_only_the_own_alerts_count(
+    prometheus: tuple[str, type[Prometheus]],
+) -> None:
+    url, handler = prometheus
+    handler.answers = {"/api": {"status": "success", "data": RULES}, "sum ": vector()}
+    firing(url, WEEK, {"cluster": 'prod "eu"', "env": "prod"})
+    selectors = [
+        query["query"][0].count(r'ALERTS{alertstate="firing", cluster="prod \"eu\"", env="prod"}')
+        for query in handler.asked
+        if "query" in query
+    ]
+    assert selectors == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -91,10 +105,10 @@ def test_a_prometheus_that_cannot_answer(
     url, handler = prometheus
     handler.answers = answers
     with pytest.raises(ServiceError) as caught:
-        firing(url, WEEK)
+        firing(url, WEEK, {})
     assert says in str(caught.value)
 
 
 def test_an_address_that_is_none() -> None:
     with pytest.raises(ServiceError, match="is not an http or https address"):
-        firing("file:///etc/passwd", WEEK)
+        firing("file:///etc/passwd", WEEK, {})

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from clienthealth.errors import SettingsError
 from clienthealth.platform.locations import inside
+from clienthealth.settings import Settings
+
+#: A name before a folder; a URL has a colon before its first equals sign.
+_NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
 
 HELP = "write the reliability review of a week (or of any stretch of time) from the history"
 
@@ -22,7 +29,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", metavar="DIR", help="folder or URL of the files (default: [review] out / name of the week)"
     )
-    parser.add_argument("--history", metavar="DIR", help="folder or URL of the history (default: [monitor] history)")
+    parser.add_argument(
+        "--history",
+        metavar="[CLUSTER=]DIR",
+        action="append",
+        help="folder or URL of the history, once per cluster (default: [review] histories, else [monitor] history)",
+    )
     parser.add_argument(
         "--actions", metavar="FILE", help="actions carried over (default: actions.toml in DIR or the folder above it)"
     )
@@ -34,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
     """Make the review, write it, send it where asked."""
     from clienthealth.configuration import load
     from clienthealth.review.actions import FILE
+    from clienthealth.review.clusters import side_by_side, write_all
     from clienthealth.review.mail import check, send
     from clienthealth.review.period import period
     from clienthealth.review.queries import build
@@ -41,41 +54,68 @@ def run(args: argparse.Namespace) -> int:
     from clienthealth.streaming.files import fetched, put
     from clienthealth.streaming.session import session
 
-    settings = load(args.config)
+    settings = with_histories(load(args.config), args.history or ())
     if args.mail:
         check(settings.review)
     wanted = period(args.begin, args.end, args.week, datetime.now(UTC))
-    out, history = args.out or inside(settings.review.out, wanted.label), args.history or settings.monitor.history
-    settings = replace(
-        settings,
-        monitor=replace(settings.monitor, history=history),
-        review=replace(settings.review, out=out),
-    )
+    out = args.out or inside(settings.review.out, wanted.label)
+    settings = replace(settings, review=replace(settings.review, out=out))
     with TemporaryDirectory(prefix="kafka-health-review-") as scratch:
         spark = session("kafka-client-health-review", settings, batch=True)
         try:
             folder = fetched(spark, out, Path(scratch), FILE)
-            review = build(
-                spark,
-                settings,
-                wanted,
-                Path(args.actions) if args.actions else actions_beside(folder),
-                history,
-                settings.review.prometheus_url if args.prometheus is None else args.prometheus,
-            )
-            files = write(review, folder)
-            put(spark, files, out)
+            reviews = [
+                build(
+                    spark,
+                    of_cluster,
+                    wanted,
+                    Path(args.actions) if args.actions else actions_beside(folder),
+                    of_cluster.monitor.history,
+                    settings.review.prometheus_url if args.prometheus is None else args.prometheus,
+                )
+                for of_cluster in clusters(settings)
+            ]
+            together = side_by_side(reviews)
+            files = write_all(together, folder) if len(reviews) > 1 else {"": write(reviews[0], folder)}
+            for cluster, of_cluster_files in files.items():
+                put(spark, of_cluster_files, inside(out, cluster) if cluster else out)
         finally:
             spark.stop()
-        for sentence in review.headline:
-            print(sentence)
-        for what, why in review.not_computed:
-            print(f"not computed: {what}: {why}", file=sys.stderr)
-        print(f"\n{inside(out, files[0].name)}")
+        review = together if len(reviews) > 1 else reviews[0]
+        for question, sentence in review.answers:
+            print(sentence if len(reviews) == 1 else f"{question} {sentence}")
+        for one in reviews:
+            for what, why in one.not_computed:
+                print(f"not computed{f' of {one.cluster}' if one.cluster else ''}: {what}: {why}", file=sys.stderr)
+        print(f"\n{inside(out, files[''][0].name)}")
         if args.mail:
-            send(settings.review, review, files)
+            send(settings.review, review, files[""])
             print(f"sent to {', '.join(settings.review.mail_to)}")
     return 0
+
+
+def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
+    """The settings with the histories that the command line names. Raises SettingsError where one is nameless."""
+    named = [option.partition("=") for option in options if _NAMED.match(option)]
+    if len(options) == 1 and not named:
+        monitor = replace(settings.monitor, history=options[0])
+        return replace(settings, monitor=monitor, review=replace(settings.review, histories={}))
+    if len(named) < len(options):
+        raise SettingsError("--history: of several, each is CLUSTER=DIR")
+    histories = {cluster: location for cluster, _, location in named}
+    return replace(settings, review=replace(settings.review, histories=histories)) if named else settings
+
+
+def clusters(settings: Settings) -> list[Settings]:
+    """The settings of each cluster that is reviewed: its name, and where its history is."""
+    return [
+        replace(
+            settings,
+            monitor=replace(settings.monitor, cluster=cluster, history=history),
+            prometheus=replace(settings.prometheus, labels={}),
+        )
+        for cluster, history in settings.review.histories.items()
+    ] or [settings]
 
 
 def actions_beside(folder: Path) -> Path:

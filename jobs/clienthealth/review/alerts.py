@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame
 
@@ -16,14 +16,19 @@ from clienthealth.review.period import Period
 SEVERITIES = ("critical", "warning")
 
 
-def fired(touching: DataFrame, period: Period, prometheus: str) -> tuple[list[Alert], list[MeasurementAlert], str]:
-    """The alerts with what Prometheus says of them, its other alerts, and why it could not be asked."""
+def fired(
+    touching: DataFrame, period: Period, prometheus: str, labels: Mapping[str, str]
+) -> tuple[list[Alert], list[MeasurementAlert], str]:
+    """The alerts with what Prometheus says of them, its other alerts, and why it could not be asked.
+
+    `labels`: those by which this installation's alerts are told from others in the same Prometheus.
+    """
     rows = episodes.alerts(touching, period).orderBy("mode", "severity").collect()
     alerts = [Alert(**row.asDict()) for row in rows]
     if not prometheus:
         return alerts, [], "no Prometheus address was given ([review] prometheus_url or --prometheus)"
     try:
-        seconds, others = crosscheck.firing(prometheus, period)
+        seconds, others = crosscheck.firing(prometheus, period, labels)
     except ServiceError as error:
         return alerts, [], str(error)
     own = {(alert.mode, alert.severity) for alert in alerts}

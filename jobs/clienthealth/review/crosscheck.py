@@ -14,24 +14,28 @@ from clienthealth.review.model import MeasurementAlert
 from clienthealth.review.period import Period
 
 TIMEOUT_SECONDS = 60
-FIRING = 'ALERTS{alertstate="firing"}'
 #: Rule groups without an interval of their own have Prometheus' global one; its default.
 DEFAULT_INTERVAL = 60.0
 
 Key = tuple[str, str, str]
 
 
-def firing(url: str, period: Period) -> tuple[dict[tuple[str, str], int], list[MeasurementAlert]]:
+def firing(
+    url: str, period: Period, fixed: Mapping[str, str]
+) -> tuple[dict[tuple[str, str], int], list[MeasurementAlert]]:
     """Firing seconds by (mode, severity), and the alerts that are not about a mode. Raises ServiceError.
 
+    `fixed`: labels that the alerts have. The values of labels are quoted as JSON does it, as PromQL reads them.
     `ALERTS` has one sample per evaluation, so seconds = samples × the interval of the rule's group.
     """
     intervals = _intervals(url)
+    chosen = "".join(f", {name}={json.dumps(value, ensure_ascii=False)}" for name, value in fixed.items())
+    alerts = f'ALERTS{{alertstate="firing"{chosen}}}'
     span, at = f"{period.minutes}m", int(period.end.timestamp())
     labels = "by (alertname, severity, mode)"
-    samples = _vector(url, f"sum {labels} (count_over_time({FIRING}[{span}]))", at)
+    samples = _vector(url, f"sum {labels} (count_over_time({alerts}[{span}]))", at)
     shortest = int(min(intervals.values(), default=DEFAULT_INTERVAL))
-    began = f"({FIRING} unless {FIRING} offset {shortest}s)[{span}:{shortest}s]"
+    began = f"({alerts} unless {alerts} offset {shortest}s)[{span}:{shortest}s]"
     episodes = _vector(url, f"sum {labels} (count_over_time({began}))", at)
     modes: dict[tuple[str, str], int] = {}
     others = []

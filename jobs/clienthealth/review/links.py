@@ -20,6 +20,7 @@ class Links:
 
     settings: LinkSettings
     period: Period
+    cluster: str = ""
 
     def dashboard(self, mode: str, service: str, client_id: str, start: datetime, stop: datetime | None) -> str:
         """The dashboard of a failure mode for one client and the time of its incident; empty without Grafana."""
@@ -28,6 +29,7 @@ class Links:
         query = {
             "from": _ms(start - MARGIN),
             "to": _ms((stop or self.period.end) + MARGIN),
+            **({"var-cluster": self.cluster} if self.cluster else {}),
             "var-service": service,
             "var-client_id": client_id,
         }

@@ -10,8 +10,9 @@ from email.utils import formatdate, make_msgid
 from pathlib import Path
 
 from clienthealth.errors import ServiceError, SettingsError
+from clienthealth.review.clusters import Clusters
 from clienthealth.review.model import Review
-from clienthealth.review.render import QUESTIONS, title
+from clienthealth.review.render import title
 from clienthealth.settings import ReviewSettings
 
 TIMEOUT_SECONDS = 30
@@ -25,7 +26,7 @@ def check(settings: ReviewSettings) -> None:
             raise SettingsError(f"[review] {key} is not set: the review cannot be sent by e-mail")
 
 
-def message(settings: ReviewSettings, review: Review, files: Sequence[Path]) -> EmailMessage:
+def message(settings: ReviewSettings, review: Review | Clusters, files: Sequence[Path]) -> EmailMessage:
     """The mail."""
     mail = EmailMessage()
     mail["Subject"] = f"Kafka clients: reliability review {review.period.label}"
@@ -33,7 +34,7 @@ def message(settings: ReviewSettings, review: Review, files: Sequence[Path]) -> 
     mail["To"] = ", ".join(settings.mail_to)
     mail["Date"] = formatdate()
     mail["Message-ID"] = make_msgid(domain=settings.mail_from.rpartition("@")[2] or "localhost")
-    answers = [f"{q}\n{s}\n" for q, s in zip(QUESTIONS, review.headline, strict=True)]
+    answers = [f"{question}\n{sentence}\n" for question, sentence in review.answers]
     mail.set_content("\n".join([title(review.period), "", *answers, "The whole review is attached.", ""]))
     for file in files:
         main, sub = KINDS[file.suffix]
@@ -43,7 +44,7 @@ def message(settings: ReviewSettings, review: Review, files: Sequence[Path]) -> 
     return mail
 
 
-def send(settings: ReviewSettings, review: Review, files: Sequence[Path]) -> None:
+def send(settings: ReviewSettings, review: Review | Clusters, files: Sequence[Path]) -> None:
     """Send it. Raises SettingsError for settings that cannot work and ServiceError where the server refuses."""
     check(settings)
     mail = message(settings, review, files)

@@ -14,6 +14,8 @@ from clienthealth.review.period import MINUTE, Period
 from clienthealth.review.slo import ServiceSlo
 
 SCHEMA = 1
+#: What the three sentences of a headline answer.
+QUESTIONS = ("How did we do?", "What went wrong?", "What now?")
 
 
 @dataclass(frozen=True)
@@ -275,7 +277,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Review:
-    """Everything."""
+    """Everything. `cluster`: the one that it is of, empty where the monitor has no name for it."""
 
     period: Period
     target: float
@@ -305,6 +307,12 @@ class Review:
     slot_minutes: int
     not_computed: Sequence[tuple[str, str]]
     headline: Sequence[str] = ()
+    cluster: str = ""
+
+    @property
+    def answers(self) -> list[tuple[str, str]]:
+        """The questions with their answers."""
+        return list(zip(QUESTIONS, self.headline, strict=True))
 
 
 def as_json(review: Review) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from clienthealth.configuration.installation import fixed_labels
 from clienthealth.modes import modes
 from clienthealth.review import alerts, capacity, client_minutes, coverage, episodes, incidents, ranking, slo
 from clienthealth.review.actions import carried_over
@@ -33,7 +34,7 @@ def build(
     all_incidents = episodes.incidents(history.read(spark, root, "verdicts"), period.end)
     periods = history_of(period, slo.PERIODS)
     pair, now = periods[-2:], 1
-    links = Links(settings.links, period)
+    links = Links(settings.links, period, settings.monitor.cluster)
     step = period.step(SLOTS)
     with _cached(
         client_minutes.clients(minutes, pair),
@@ -49,7 +50,7 @@ def build(
             settings.review.lost_records_target,
         )
         peaks = client_minutes.buffers(minutes, periods).collect()
-        fired, others, unchecked = alerts.fired(here, period, prometheus)
+        fired, others, unchecked = alerts.fired(here, period, prometheus, fixed_labels(settings))
         ranked = ranking.listed_clients(per_client, lag, now)
         counts = incidents.counts(here)
         review = Review(
@@ -80,6 +81,7 @@ def build(
             lags=capacity.lag_distribution(lag, now),
             slot_minutes=step,
             not_computed=[],
+            cluster=settings.monitor.cluster,
         )
     review = dataclasses.replace(review, not_computed=_not_computed(review, unchecked))
     return dataclasses.replace(review, headline=headline(review))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -19,16 +21,21 @@ from clienthealth.review.period import DAY, Period
 from clienthealth.review.sections import sections
 from clienthealth.review.sections.health import figures
 
-QUESTIONS = ("How did we do?", "What went wrong?", "What now?")
+TITLE = "Reliability review of Kafka clients"
 
 
 def write(review: Review, folder: Path) -> list[Path]:
     """Write review.html, review.md and review.json; nothing in them tells when or where they were made."""
+    return written(folder, document(review), review.period.label, as_json(review))
+
+
+def written(folder: Path, shown: Document, label: str, numbers: Mapping[str, Any]) -> list[Path]:
+    """The files of a document and of its numbers. `label`: of the period, in a few signs."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {
-        "review.html": html(review),
-        "review.md": markdown(review),
-        "review.json": json.dumps(as_json(review), indent=1, ensure_ascii=False) + "\n",
+        "review.html": _page(shown, label),
+        "review.md": as_markdown.text(shown),
+        "review.json": json.dumps(numbers, indent=1, ensure_ascii=False) + "\n",
     }
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -38,9 +45,9 @@ def write(review: Review, folder: Path) -> list[Path]:
 def document(review: Review) -> Document:
     """What page and text show."""
     return Document(
-        "Reliability review of Kafka clients",
-        title(review.period),
-        list(zip(QUESTIONS, review.headline, strict=True)),
+        TITLE,
+        title(review.period) + (f", cluster {review.cluster}" if review.cluster else ""),
+        review.answers,
         figures(review),
         sections(review),
         definitions(),
@@ -49,10 +56,14 @@ def document(review: Review) -> Document:
 
 def html(review: Review) -> str:
     """The page."""
+    return _page(document(review), review.period.label)
+
+
+def _page(shown: Document, label: str) -> str:
     env = Environment(loader=PackageLoader("clienthealth.review", ""), autoescape=True, undefined=StrictUndefined)
     return env.get_template("review.html.j2").render(
-        document=document(review),
-        label=review.period.label,
+        document=shown,
+        label=label,
         css=Markup(resources.files(package).joinpath("review.css").read_text("utf-8")),
         hatch=plots.HATCH,
         section=as_html.section,

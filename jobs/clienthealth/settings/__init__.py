@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -246,6 +247,9 @@ class LinkSettings(Checked):
 @dataclass(frozen=True)
 class ReviewSettings(Checked):
     out: str = setting("reports", "folder or URL of the weekly reviews, with actions.toml beside them")
+    histories: dict[str, str] = setting(
+        {}, "histories of several monitors that one review compares: cluster = folder or URL; empty: [monitor] history"
+    )
     slo_target: float = setting(
         0.995, "share of healthy client-minutes that each service should reach", at_least=0, at_most=0.999_999
     )
@@ -265,7 +269,10 @@ class ReviewSettings(Checked):
     mail_to: tuple[str, ...] = setting((), "who gets the review", form=MAIL)
 
     def contradictions(self) -> Iterator[str]:
-        """A password on the wire."""
+        """A password on the wire; a cluster whose name is no folder's."""
+        for cluster in self.histories:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", cluster):
+                yield f"histories: '{cluster}' can be no name of a folder"
         if self.smtp_user and self.smtp_tls == "none":
             yield "smtp_tls must not be none where smtp_user is set: its password would be sent without TLS"
 

@@ -57,12 +57,7 @@ def _incidents(review: Review) -> Iterator[Block]:
 
 
 def _theme(theme: Theme) -> Iterator[Block]:
-    title: list[Inline] = [theme.title + (f": {theme.cause}" if theme.cause else "")]
-    if theme.topic:
-        title += [", topic ", Name(theme.topic)]
-    if theme.open:
-        title += [" ", Badge("bad", f"{theme.open} still open")]
-    yield Heading(tuple(title))
+    yield Heading(what_failed(theme))
     yield Bullets([*_facts(theme)], "facts")
     yield _listed(theme)
     if theme.more:
@@ -70,6 +65,16 @@ def _theme(theme: Theme) -> Iterator[Block]:
         yield Paragraph(f"{plural(theme.more, 'shorter one')} {were} counted above and not listed.", note=True)
     action = f"{theme.action} " if theme.action else ""
     yield Paragraph((action, Link(f"Runbook: {theme.title}", theme.runbook)), note=True)
+
+
+def what_failed(theme: Theme) -> Inline:
+    """What the incidents of a theme have in common, and how many of them go on."""
+    title: list[Inline] = [theme.title + (f": {theme.cause}" if theme.cause else "")]
+    if theme.topic:
+        title += [", topic ", Name(theme.topic)]
+    if theme.open:
+        title += [" ", Badge("bad", f"{theme.open} still open")]
+    return tuple(title)
 
 
 def _facts(theme: Theme) -> Iterator[Inline]:

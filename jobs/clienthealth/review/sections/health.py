@@ -136,20 +136,30 @@ def _services(review: Review) -> Iterator[Block]:
 
 
 def _service_row(review: Review, name: Inline, slo: ServiceSlo) -> tuple[Inline, ...]:
-    records = lost(slo.lost.records)
     shares = [*(percent(sli) for sli in slo.trend[:-1]), healthy(slo)]
     trend = Picture(plots.spark(slo, period_names(review.period, review.periods)), ", ".join(shares))
     return (
         name,
         healthy(slo),
-        _badge(slo.budget.state),
+        state_of_budget(slo),
         percent(slo.budget.spent, 0),
         number(slo.budget.left),
         number(slo.minutes.unhealthy),
-        (records,) if slo.lost.met else (records, " ", _badge(slo.lost.state)),
+        state_of_losses(slo),
         percent(slo.long_budget.spent, 0),
         (trend, " ", Soft(points(slo.change))),
     )
+
+
+def state_of_budget(slo: ServiceSlo) -> Inline:
+    """How far an error budget is spent, in words."""
+    return _badge(slo.budget.state)
+
+
+def state_of_losses(slo: ServiceSlo) -> Inline:
+    """How many records were lost, and where that speaks against the objective, that it does."""
+    records = lost(slo.lost.records)
+    return (records,) if slo.lost.met else (records, " ", _badge(slo.lost.state))
 
 
 def _badge(state: str) -> Badge:

@@ -1,0 +1,29 @@
+"""Which histories a review reads, and by which names of clusters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from clienthealth.cli.review import clusters, with_histories
+from clienthealth.errors import SettingsError
+from clienthealth.settings import ReviewSettings, Settings
+
+
+def test_histories_come_from_the_command_line_or_from_the_settings() -> None:
+    def histories(*options: str, settings: Settings = Settings()) -> list[tuple[str, str]]:  # noqa: B008
+        return [(s.monitor.cluster, s.monitor.history) for s in clusters(with_histories(settings, options))]
+
+    several = replace(Settings(), review=ReviewSettings(histories={"a": "/a", "b": "s3a://b/x=y"}))
+    assert histories("eu=/eu", "us=s3a://us/x=y") == [("eu", "/eu"), ("us", "s3a://us/x=y")]
+    assert histories(settings=several) == [("a", "/a"), ("b", "s3a://b/x=y")]
+    assert histories("s3a://one/x=y", settings=several) == [("", "s3a://one/x=y")]
+    with pytest.raises(SettingsError, match="each is CLUSTER=DIR"):
+        histories("/eu", "us=/us")
+
+
+@pytest.mark.parametrize("name", ["", "../eu", "a/b", ".hidden"])
+def test_a_cluster_has_the_name_of_a_folder(name: str) -> None:
+    with pytest.raises(SettingsError, match="can be no name of a folder"):
+        replace(Settings(), review=ReviewSettings(histories={name: "/history"}))
