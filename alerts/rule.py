@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from alerts.yaml_text import Commented, Node, document
-from clienthealth.configuration.installation import KEPT, equals, listed, values
+from clienthealth.configuration.installation import KEPT, chosen, equals, listed, values
 from clienthealth.settings import Settings
 from clienthealth.settings.links import runbooks
 
@@ -57,7 +57,7 @@ class Links:
 
     def dashboard(self, uid: str, labels: Sequence[str]) -> str:
         """Template of the address of a dashboard, its variables set from the alert's labels."""
-        return f"{self.dashboards}/d/{uid}" + (f"?{_parameters('var-', labels)}" if labels else "")
+        return f"{self.dashboards}/d/{uid}?{chosen(KEPT)}{_parameters('var-', labels)}"
 
 
 @dataclass(frozen=True)

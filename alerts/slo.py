@@ -82,10 +82,10 @@ def _alert(burn: Burn, target: float, links: Links) -> Alert:
         hold=burn.hold,
         summary="The clients of a service use up their error budget too fast.",
         description=(
-            f"{{{{ $value | humanizePercentage }}}} of the client-minutes of {{{{ $labels.service }}}} in the last "
-            f"{burn.long} had a confirmed failure; {target * 100:.6g} % should be healthy, and this is more than "
-            f"{burn.factor:g} times the pace that is allowed. What to do: look which clients of the service "
-            "are ill and why. "
+            f"{{{{ $value | humanizePercentage }}}} of the judged client-minutes of {{{{ $labels.service }}}} in the "
+            f"last {burn.long} had a confirmed failure; {target * 100:.6g} % should be healthy, and this is more than "
+            f"{f'{burn.factor:g} times ' if burn.factor > 1 else ''}the pace that is allowed. Suspected ones do not "
+            "count here, but in the review. What to do: look which clients of the service are ill and why. "
             f"State: {links.status_page}/?q={{{{ $labels.service | urlquery }}}}"
         ),
         runbook="error-budget",

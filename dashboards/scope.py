@@ -10,7 +10,7 @@ from grafana_foundation_sdk.models import common
 from grafana_foundation_sdk.models import dashboard as model
 
 from alerts.rule import CLIENT
-from clienthealth.configuration.installation import KEPT, listed, matchers
+from clienthealth.configuration.installation import KEPT, carried, listed, matchers
 from clienthealth.settings import Settings
 from clienthealth.settings.links import dashboard_uid
 
@@ -30,17 +30,23 @@ OF_SERVICE = f'{OF_KEPT}, service=~"$service"'
 BY_CLIENT = listed((*KEPT, *CLIENT))
 BY_SHARD = listed((*KEPT, "shard", "service"))
 
-#: Series that are there whenever anything is, and few: no variable empties a dashboard, or loads every client.
-_SERVICES = f"kafka_client_service_clients{{{OF_KEPT}}}"
-_TOPICS = f'{{__name__=~"kafka_partition_latest_offset|kafka_client_consumer_queue_used_ratio", {OF_KEPT}}}'
-#: A service that is not known is an empty label, which `.+` would leave out, as is a label that nobody has set.
-_QUERIES: Mapping[str, tuple[str, str, str]] = {
-    "service": ("Service", f"label_values({_SERVICES}, service)", ".*"),
-    "topic": ("Topic", f"label_values({_TOPICS}, topic)", ".+"),
-    "group": ("Group", f"label_values(kafka_consumergroup_group_status{{{OF_KEPT}}}, group)", ".+"),
+#: Lists are short and change seldom: they are asked for once, when a dashboard is opened. Services are known from sums
+#: that are there whenever anything is, and few: no variable empties a dashboard, or loads every client. A service that
+#: is not known is an empty label, which `.+` would leave out, as is a label that nobody has set.
+_LISTS: Mapping[str, tuple[str, str]] = {
+    "service": ("Service", f"label_values(kafka_client_service_clients{{{OF_KEPT}}}, service)")
 }
-#: What a text box says of clients: a fleet has too many for a list.
-_TYPED: Mapping[str, str] = {"host": "Host", "instance": "Instance", "client_id": "Client"}
+#: What is typed: a fleet has too many for a list.
+_TYPED: Mapping[str, str] = {
+    "host": "Host",
+    "instance": "Instance",
+    "client_id": "Client",
+    "group": "Group",
+    "topic": "Topic",
+}
+_PATTERN = (
+    "A regular expression of the whole name: orders-.* are all that begin with orders-, a|b are two, .* is everything."
+)
 CLIENT_VARIABLES = CLIENT
 GROUP_VARIABLES = ("group", "topic")
 
@@ -48,22 +54,23 @@ GROUP_VARIABLES = ("group", "topic")
 def variable(name: str, settings: Settings) -> Builder[model.VariableModel]:
     """The variable of that name: a label, `datasource`, or a constant out of the settings."""
     if name in _TYPED:
-        return build.TextBoxVariable(name).label(f"{_TYPED[name]} (pattern)").default_value(".*")
+        box = build.TextBoxVariable(name).label(f"{_TYPED[name]} (pattern)").description(_PATTERN)
+        return box.default_value(".*")
     if name not in _FIXED:
         # A label that keeps installations apart is known from the exporters, of which there are few.
-        kept = (name.capitalize(), f"label_values(kafka_client_health_exporter_up, {name})", ".*")
-        label, query, everything = _QUERIES.get(name, kept)
+        kept = (name.capitalize(), f"label_values(kafka_client_health_exporter_up, {name})")
+        label, query = _LISTS.get(name, kept)
         return (
             build.QueryVariable(name)
             .label(label)
             .query({"query": query, "refId": "StandardVariableQuery"})
             .definition(query)
             .datasource(DATASOURCE)
-            .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
+            .refresh(model.VariableRefresh.ON_DASHBOARD_LOAD)
             .sort(model.VariableSort.NATURAL_ASC)
             .multi(True)
             .include_all(True)
-            .all_value(everything)
+            .all_value(".*")
             .current(model.VariableOption(selected=True, text=["All"], value=["$__all"]))
         )
     return _FIXED[name](settings)
@@ -89,8 +96,8 @@ def _link(title: str, url: str) -> build.DashboardLink:
 
 
 def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
-    chosen = "&".join(f"var-{label}=${{{field}.{label}:percentencode}}" for label in labels)
-    return f"/d/{uid}?{chosen}&${{__url_time_range}}&${{datasource:queryparam}}"
+    of_series = "&".join(f"var-{label}=${{{field}.{label}:percentencode}}" for label in labels)
+    return f"/d/{uid}?{of_series}&{carried(KEPT)}&${{__url_time_range}}&${{datasource:queryparam}}"
 
 
 def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:

@@ -48,9 +48,9 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Healthy client-minutes",
-            "Share of the observed client-minutes that were healthy, in the range that is shown. Low is "
-            "bad. Compare with the target beside it. What to do: see which service and mode spent the "
-            "budget. Alert: KafkaClientErrorBudgetBurn.",
+            "Share of the observed client-minutes that were healthy, in the range that is shown: neither suspected nor "
+            "confirmed. Low is bad. Compare with the target beside it. What to do: see which service and mode spent "
+            "the budget. Alert: KafkaClientErrorBudgetBurn, which counts confirmed ones alone.",
             f"1 - ({_unhealthy_share()})",
             "percentunit",
             nothing="nothing observed",
@@ -68,9 +68,9 @@ def _strip() -> Sequence[Panel]:
         number(
             3,
             "Error budget spent",
-            "Unhealthy client-minutes as a share of those that the target allows. At 1 the budget is spent. "
-            "What to do then: reliability before features, as the review's actions say. Alert: "
-            "KafkaClientErrorBudgetBurn.",
+            "Unhealthy client-minutes, suspected or confirmed, as a share of those that the target allows. At 1 the "
+            "budget is spent. What to do then: reliability before features, as the review's actions say. Alert: "
+            "KafkaClientErrorBudgetBurn, which counts confirmed ones alone and so comes later.",
             f"({_unhealthy_share()}) / (1 - $slo_target)",
             "percentunit",
             above={1: CRITICAL},
@@ -95,8 +95,8 @@ def _services() -> Panel:
     return rows(
         10,
         "Services",
-        "The objective of each service: observed and unhealthy client-minutes, and the share of its budget "
-        "that is spent. Above 1 is overspent. What to do: click a service for its clients. Alert: "
+        "The objective of each service: observed and unhealthy (suspected or confirmed) client-minutes, and the share "
+        "of its budget that is spent. Above 1 is overspent. What to do: click a service for its clients. Alert: "
         "KafkaClientErrorBudgetBurn.",
         {
             "healthy": (f"1 - ({_unhealthy_share(by)})", "percentunit"),
@@ -147,11 +147,11 @@ def _healthy() -> Panel:
     return chart(
         22,
         "Observed and unhealthy clients",
-        "Clients that are judged, and those of them that are unhealthy. A fall of the first is bad too: "
-        "nobody watches what is not judged. Alert: KafkaClientErrorBudgetBurn.",
+        "Clients that are judged, those of them that are suspected or confirmed, and those that are confirmed. A fall "
+        "of the first is bad too: nobody watches what is not judged. Alert: KafkaClientErrorBudgetBurn.",
         [
             Query(f"sum({JUDGED}{{{OF_SERVICE}}})", "judged", limit=True),
-            Query(f"sum({UNHEALTHY}{{{OF_SERVICE}}})", "unhealthy"),
+            Query(f"sum({UNHEALTHY}{{{OF_SERVICE}}})", "suspected or confirmed"),
             Query(f"sum({CONFIRMED}{{{OF_SERVICE}}})", "confirmed"),
         ],
         "none",

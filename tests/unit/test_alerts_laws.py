@@ -78,7 +78,10 @@ def test_runbook_exists(rule: Rule) -> None:
 
 @each_alert
 def test_dashboard_link(rule: Rule) -> None:
-    url = urlsplit(rule.annotations["dashboard_url"].replace("{{ $labels.", "").replace(" | urlquery }}", ""))
+    plain = re.sub(
+        r"{{ with \$labels\.(\w+) }}(.*?){{ \. \| urlquery }}&{{ end }}", r"\2\1&", rule.annotations["dashboard_url"]
+    )
+    url = urlsplit(plain.replace("{{ $labels.", "").replace(" | urlquery }}", ""))
     uid = url.path.removeprefix("/d/")
     uids = {dashboard_uid(name) for name in ("overview", "producers", "consumers", "review", "monitor")}
     assert uid in uids | {dashboard_uid(f"mode-{mode}") for mode in modes()}

@@ -114,9 +114,10 @@ MUTANTS: dict[str, tuple[str, Change]] = {
     "no link to the others": ("habits", lambda b: b.update(links=[])),
     "variable for one value": ("template-labels", lambda b: variable(b, "service").update(multi=False)),
     "All as a list": ("template-labels", lambda b: variable(b, "service").pop("allValue")),
-    "variable not refreshed": (
-        "template-on-time-change-reload",
-        lambda b: variable(b, "service").update(refresh=1),
+    "variable never loaded": ("template-loaded-once", lambda b: variable(b, "service").update(refresh=0)),
+    "variable loaded at each change of time": (
+        "template-loaded-once",
+        lambda b: variable(b, "service").update(refresh=2),
     ),
     "variable of a label that is not there": (
         "template-label-promql",

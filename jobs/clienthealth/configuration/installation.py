@@ -11,8 +11,8 @@ from clienthealth.settings import Settings
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 #: Labels that our series have a meaning for, or Prometheus has.
 _TAKEN = frozenset({
-    "client_id", "cluster_name", "consumer_id", "exporter", "group", "host", "instance", "job", "kind", "le", "library",
-    "limit", "member_host", "metric", "mode", "partition", "query", "reason", "service", "severity", "shard",
+    "broker", "client_id", "cluster_name", "consumer_id", "exporter", "group", "host", "instance", "job", "kind", "le",
+    "library", "limit", "member_host", "metric", "mode", "partition", "query", "reason", "service", "severity", "shard",
     "source_topic", "stat", "status", "topic", "version",
 })  # fmt: skip
 
@@ -53,6 +53,18 @@ def values(labels: Sequence[str]) -> str:
     return " ".join(f"$labels.{label}" for label in labels)
 
 
+def chosen(labels: Sequence[str]) -> str:
+    """Variables of a dashboard's address, as a template prints those of an alert's labels that it has."""
+    return "".join(
+        f"{{{{ with $labels.{label} }}}}var-{label}={{{{ . | urlquery }}}}&{{{{ end }}}}" for label in labels
+    )
+
+
+def carried(labels: Sequence[str]) -> str:
+    """The same variables with the values that they have, in a link from one dashboard to another."""
+    return "&".join(f"${{{label}:queryparam}}" for label in labels)
+
+
 #: The labels that rules, routes and panels are written with; `keeping` puts those of the settings in their place.
 KEPT = kept_labels(Settings())
 
@@ -62,6 +74,6 @@ def keeping(text: str, settings: Settings) -> str:
     kept = kept_labels(settings)
     if not kept:
         raise SettingsError("[prometheus] keep_labels must name a label at least")
-    for form in (listed, matchers, equals, values):
+    for form in (listed, matchers, equals, values, chosen, carried):
         text = text.replace(form(KEPT), form(kept))
     return text
