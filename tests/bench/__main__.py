@@ -18,8 +18,6 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 from confluent_kafka import KafkaException
 from kafka.errors import KafkaError
@@ -29,6 +27,7 @@ from deploy.demo.processes import forget, spawn
 from tests.bench import page
 from tests.bench.measurements import Scope
 from tests.bench.results import ROOT, Kept, conditions, save
+from tests.support.ending import run
 
 #: In the order in which they are made.
 NAMES = (
@@ -109,14 +108,5 @@ def _program(name: str, options: Sequence[str]) -> int:
         forget(process.pid)
 
 
-def _told_to_end(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _told_to_end)
-    signal.signal(signal.SIGINT, _told_to_end)
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run(main)

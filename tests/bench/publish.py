@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from tests.bench.templates import INTERVAL_MS, Pattern, values
 
@@ -86,8 +86,18 @@ def ends(servers: str, topic: str) -> int:
 
 def newest(servers: str, topic: str) -> dict[bytes, bytes]:
     """Key → newest value of a compacted topic, without what was deleted. Raises TimeoutError."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench", "enable.partition.eof": True})
     by_key: dict[bytes, bytes] = {}
+    for message in messages(servers, topic):
+        if (value := message.value()) is None:
+            by_key.pop(message.key() or b"", None)
+        else:
+            by_key[message.key() or b""] = value
+    return by_key
+
+
+def messages(servers: str, topic: str) -> Iterator[Message]:
+    """All that a topic holds now. Raises TimeoutError."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "whole-topic", "enable.partition.eof": True})
     try:
         partitions = consumer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions
         consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
@@ -98,10 +108,7 @@ def newest(servers: str, topic: str) -> dict[bytes, bytes]:
             for message in consumer.consume(10_000, timeout=1.0):
                 if message.error():
                     left -= 1
-                elif (value := message.value()) is None:
-                    by_key.pop(message.key() or b"", None)
                 else:
-                    by_key[message.key() or b""] = value
+                    yield message
     finally:
         consumer.close()
-    return by_key

@@ -19,9 +19,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from deploy.demo.broker import Broker
 from deploy.demo.client import PROGRAMS
 from deploy.demo.processes import free_port
 from deploy.demo.topics import create_topics
+from tests.support.waiting import eventually
 
 HERE = Path(__file__).parent
 TOPIC = "orders_v2"
@@ -99,7 +99,10 @@ def captured(folder: Path, collector: Path, telegraf: Path) -> Iterator[tuple[st
         with sink() as pushes, program(folder, collector, otelcol(folder, broker, pushes)):
             ports = {"jolokia": free_port(), "jmx": free_port()}
             with producer(folder, broker, pushes.port, ports):
-                eventually(lambda: reachable(ports["jolokia"], "/jolokia/") and reachable(ports["jmx"], "/metrics"))
+                eventually(
+                    lambda: reachable(ports["jolokia"], "/jolokia/") and reachable(ports["jmx"], "/metrics"),
+                    seconds=PATIENCE_SECONDS,
+                )
                 config = agent_config(folder, broker, ports)
                 with program(folder, telegraf, ["--config", str(config)]):
                     yield from _of_telegraf(broker)
@@ -143,7 +146,7 @@ def _of_otlp(broker: Broker, pushes: Sink) -> Iterator[tuple[str, bytes]]:
 
 def awaited(broker: Broker, topic: str, word: bytes) -> dict[int, bytes]:
     """The records of a topic that hold a word, by offset, once there are some. Raises TimeoutError."""
-    captured: dict[int, bytes] = eventually(lambda: read(broker, topic, word))
+    captured: dict[int, bytes] = eventually(lambda: read(broker, topic, word), seconds=PATIENCE_SECONDS)
     return captured
 
 
@@ -337,16 +340,6 @@ def reachable(port: int, path: str) -> bool:
             return True
     except OSError:
         return False
-
-
-def eventually(done: Callable[[], Any]) -> Any:
-    """What `done` gives once it gives something. Raises TimeoutError."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (result := done()):
-        if time.monotonic() > deadline:
-            raise TimeoutError("it did not come to pass")
-        time.sleep(0.2)
-    return result
 
 
 if __name__ == "__main__":

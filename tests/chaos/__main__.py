@@ -14,14 +14,10 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import signal
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 from confluent_kafka import KafkaException
 
@@ -30,6 +26,7 @@ from tests.chaos import disks, faults, floods, page
 from tests.chaos.campaign import Campaign
 from tests.chaos.outcomes import Outcome, Outcomes
 from tests.chaos.world import gated
+from tests.support.ending import run
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".cache" / "chaos"
@@ -112,15 +109,6 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def _told_to_end(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
     disks.enter()
-    signal.signal(signal.SIGTERM, _told_to_end)
-    signal.signal(signal.SIGINT, _told_to_end)
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run(main)

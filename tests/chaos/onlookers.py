@@ -8,10 +8,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
-from confluent_kafka import Consumer, TopicPartition
-
 from tests.bench.load import Load
-from tests.bench.publish import READ_SECONDS
+from tests.bench.publish import messages
 
 #: They report this often; every so often the next is stuck from then on; its buffer is full this much later.
 EVERY_SECONDS, NEXT_SECONDS, FULL_SECONDS = 5.0, 25.0, 30.0
@@ -93,26 +91,14 @@ def clients_of(servers: str, topic: str) -> tuple[dict[str, float], set[str]]:
 
     Reads the whole topic of states. Raises TimeoutError.
     """
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "onlookers", "enable.partition.eof": True})
     failing: dict[str, float] = {}
     clients: set[str] = set()
-    try:
-        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
-        left, deadline = len(partitions), time.monotonic() + READ_SECONDS
-        while left:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the end of {topic} was not reached in {READ_SECONDS:.0f} s")
-            for message in consumer.consume(10_000, timeout=1.0):
-                key, value = message.key() or b"", message.value()
-                if message.error():
-                    left -= 1
-                elif key.startswith(f"{SERVICE}|".encode()) and value is not None:
-                    name = key.decode().rpartition("|")[2]
-                    clients.add(name)
-                    if any(one["status"] in ("suspected", "confirmed") for one in json.loads(value)["verdicts"]):
-                        at = message.timestamp()[1] / 1000
-                        failing[name] = min(at, failing.get(name, at))
-    finally:
-        consumer.close()
+    for message in messages(servers, topic):
+        key, value = message.key() or b"", message.value()
+        if key.startswith(f"{SERVICE}|".encode()) and value is not None:
+            name = key.decode().rpartition("|")[2]
+            clients.add(name)
+            if any(one["status"] in ("suspected", "confirmed") for one in json.loads(value)["verdicts"]):
+                at = message.timestamp()[1] / 1000
+                failing[name] = min(at, failing.get(name, at))
     return failing, clients

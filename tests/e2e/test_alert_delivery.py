@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,6 +24,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from tests.support.health_records import deadlock, group, healthy, record, verdict, wire
+from tests.support.waiting import eventually
 
 PROMETHEUS = shutil.which("prometheus")
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
@@ -104,8 +105,8 @@ def test_every_alert_arrives_with_its_runbook_and_no_other(world: World) -> None
         ("KafkaClientSendBlockedOnMetadata", "warning"),
         ("KafkaClientLagStalled", "warning"),
     }
-    awaited(lambda: world.firing() >= expected, f"{sorted(expected)}; delivered: {sorted(world.firing())}")
-    awaited(lambda: world.suppressed(measurement="buffer"), "the ticket for the full buffer is held back")
+    eventually(lambda: world.firing() >= expected, f"{sorted(expected)}; delivered: {sorted(world.firing())}")
+    eventually(lambda: world.suppressed(measurement="buffer"), "the ticket for the full buffer is held back")
     assert world.firing() == expected, "what is explained by a failure has no alert of its own"
     for notification in world.received:
         for alert in notification["alerts"]:
@@ -123,24 +124,24 @@ def test_every_alert_arrives_with_its_runbook_and_no_other(world: World) -> None
 def test_cured_clients_are_reported_as_cured(world: World) -> None:
     show(world)
     page = ("KafkaClientProducerCallbackDeadlock", "critical")
-    awaited(lambda: page in world.firing(), "the page")
+    eventually(lambda: page in world.firing(), "the page")
     world.client_page = metrics(healthy(end_ms=now_ms()))
-    awaited(lambda: page not in world.firing(), "its end")
+    eventually(lambda: page not in world.firing(), "its end")
 
 
 def test_blind_monitor_silences_the_clients_and_speaks_itself(world: World) -> None:
     world.monitor_page = None
     down = ("KafkaClientHealthMonitorDown", "critical")
-    awaited(lambda: down in world.firing(), "the monitor is down")
+    eventually(lambda: down in world.firing(), "the monitor is down")
     show(world)
-    awaited(
+    eventually(
         lambda: world.suppressed(mode="producer-callback-deadlock", severity="critical"),
         "Alertmanager holds the page back",
     )
     assert not {name for name, _ in world.firing() if not name.startswith("KafkaClientHealth")}
     world.monitor_page = MONITOR_RUNS
     page = ("KafkaClientProducerCallbackDeadlock", "critical")
-    awaited(lambda: page in world.firing(), "the page, once the monitor is back")
+    eventually(lambda: page in world.firing(), "the page, once the monitor is back")
 
 
 def show(world: World) -> States:
@@ -176,14 +177,6 @@ def exporter(states: States) -> Exporter:
 
 def now_ms() -> int:
     return int(time.time() * 1000)
-
-
-def awaited(condition: Callable[[], object], what: str, seconds: float = PATIENCE_SECONDS) -> None:
-    """Wait until it is so."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
-        time.sleep(0.1)
 
 
 def free_address() -> str:
@@ -232,7 +225,7 @@ def started(command: Sequence[str], log: Path, address: str) -> Iterator[None]:
     with log.open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out)
     try:
-        awaited(ready, f"{command[0]} is ready")
+        eventually(ready, f"{command[0]} is ready")
         yield
     finally:
         process.terminate()

@@ -32,10 +32,11 @@ from clienthealth.streaming.stepping import Summary
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from dashboards.build import boards
-from tests.e2e.test_alert_delivery import PATIENCE_SECONDS, awaited, free_address, now_ms, started
+from tests.e2e.test_alert_delivery import PATIENCE_SECONDS, free_address, now_ms, started
 from tests.support.alert_rules import ROOT
 from tests.support.dashboard_reading import Board, label_values, panels
 from tests.support.health_records import deadlock, group, healthy, record, verdict, wire
+from tests.support.waiting import eventually
 
 PROMETHEUS = shutil.which("prometheus")
 pytestmark = pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed")
@@ -308,9 +309,9 @@ def watching(
         prometheus = Prometheus(address)
         settled = f"count_over_time(service:kafka_client_judged:count[{20 * interval_seconds}s]) > 5"
         patience = PATIENCE_SECONDS * interval_seconds
-        awaited(lambda: prometheus.series(settled), "several evaluations of the rules", patience)
+        eventually(lambda: prometheus.series(settled), "several evaluations of the rules", patience)
         if busy:
-            awaited(lambda: prometheus.series('ALERTS{alertstate="firing",severity="critical"}'), "alerts", patience)
+            eventually(lambda: prometheus.series('ALERTS{alertstate="firing",severity="critical"}'), "alerts", patience)
         yield prometheus
 
 

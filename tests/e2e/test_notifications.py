@@ -21,7 +21,8 @@ import pytest
 from alerts.build import catalogue, write
 from alerts.rule import Alert
 from clienthealth.settings import Settings
-from tests.e2e.test_alert_delivery import awaited, free_address, started
+from tests.e2e.test_alert_delivery import free_address, started
+from tests.support.waiting import eventually
 
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
 pytestmark = pytest.mark.skipif(ALERTMANAGER is None, reason="alertmanager is not installed")
@@ -50,7 +51,7 @@ class World:
 
     def settled(self, way: str, at_least: int) -> list[bytes]:
         """What came that way, once nothing more comes."""
-        awaited(lambda: len(self.sent[way]) >= at_least, f"{at_least} by {way}")
+        eventually(lambda: len(self.sent[way]) >= at_least, f"{at_least} by {way}")
         waited = threading.Event()
         before = -1
         while before != sum(map(len, self.sent.values())):

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,19 +23,13 @@ from clienthealth.settings import GroupSettings, KafkaSettings, LagSettings, Set
 from clienthealth_exporters.groups import exporter
 from clienthealth_exporters.groups.reader import GroupReader
 from tests.support.group_histories import lag_of
+from tests.support.waiting import eventually
 
 PATIENCE_SECONDS = 30.0
 
 
 class Broker(Protocol):
     bootstrap_servers: str
-
-
-def eventually(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not done():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.02)
 
 
 class Lab:

@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,19 +22,10 @@ from clienthealth.platform.kafka import producer
 from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 from clienthealth_exporters.prometheus.health_topic import HealthTopic
 from tests.support.health_records import deadlock, group, healthy, key
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from deploy.demo.broker import Broker
-
-PATIENCE_SECONDS = 30.0
-
-
-def awaited(condition: Callable[[], object], what: str) -> None:
-    """Wait until it is so."""
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < end, f"not within {PATIENCE_SECONDS:g} s: {what}"
-        time.sleep(0.05)
 
 
 class Served:
@@ -83,7 +74,7 @@ def exporter(topic: Settings, tmp_path: Path) -> Iterator[Served]:
             text=True,
         )
     try:
-        awaited(lambda: "status page at" in log.read_text() or process.poll() is not None, log.read_text())
+        eventually(lambda: "status page at" in log.read_text() or process.poll() is not None, log.read_text())
         assert process.poll() is None, log.read_text()
         yield Served(process, log.read_text().split("status page at ")[1].split("/,")[0])
     finally:
@@ -108,16 +99,16 @@ def now_ms() -> int:
 
 
 def test_follows_the_topic_and_stops_on_sigterm(topic: Settings, exporter: Served) -> None:
-    awaited(lambda: exporter.get("/healthz") == (200, "ok\n"), "caught up with an empty topic")
+    eventually(lambda: exporter.get("/healthz") == (200, "ok\n"), "caught up with an empty topic")
     assert "kafka_client_up" not in exporter.metrics()
     send(topic, deadlock(end_ms=now_ms()), group(end_ms=now_ms()), *(healthy(n, end_ms=now_ms()) for n in range(20)))
-    awaited(lambda: exporter.metrics().count("\nkafka_client_up{") == 22, "all clients")
+    eventually(lambda: exporter.metrics().count("\nkafka_client_up{") == 22, "all clients")
     page = exporter.metrics()
     assert 'mode="producer-callback-deadlock",status="confirmed"} 1' in page
     assert "kafka_consumergroup_group_sum_lag" in page and "kafka_client_health_exporter_up 1" in page
     assert "orders-api" in exporter.get("/")[1]
     send(topic, tombstone=key("orders-api", "web-7:31337", "order-producer"))
-    awaited(lambda: "orders-api" not in exporter.metrics(), "a tombstone removes the client")
+    eventually(lambda: "orders-api" not in exporter.metrics(), "a tombstone removes the client")
     exporter.process.send_signal(signal.SIGTERM)
     assert exporter.process.wait(10) == 0
 
@@ -136,7 +127,7 @@ def test_reads_whatever_a_topic_is_compressed_with(topic: Settings) -> None:
     thread = threading.Thread(target=reader.run, args=(stop,))
     thread.start()
     try:
-        awaited(lambda: reader.trouble is None or "unpacked" in reader.trouble, "all of the topic has been read")
+        eventually(lambda: reader.trouble is None or "unpacked" in reader.trouble, "all of the topic has been read")
         assert (reader.trouble, seen) == (None, {codec.encode(): b"x" * 5_000 for codec in codecs})
     finally:
         stop.set()
@@ -145,15 +136,15 @@ def test_reads_whatever_a_topic_is_compressed_with(topic: Settings) -> None:
 
 def test_says_when_kafka_is_lost_and_recovers(broker: Broker, topic: Settings, exporter: Served) -> None:
     send(topic, deadlock(end_ms=now_ms()))
-    awaited(lambda: "orders-api" in exporter.metrics(), "the client")
+    eventually(lambda: "orders-api" in exporter.metrics(), "the client")
     broker.pause()
     try:
-        awaited(lambda: exporter.get("/healthz")[0] == 503, "the loss is noticed")
+        eventually(lambda: exporter.get("/healthz")[0] == 503, "the loss is noticed")
         assert exporter.get("/healthz")[1].startswith(f"Kafka at {topic.kafka.bootstrap_servers} is lost: ")
         page = exporter.metrics()
         assert "kafka_client_health_exporter_up 0" in page and "orders-api" in page
         assert "The monitor is blind" in exporter.get("/")[1]
     finally:
         broker.resume()
-    awaited(lambda: exporter.get("/healthz") == (200, "ok\n"), "recovered")
+    eventually(lambda: exporter.get("/healthz") == (200, "ok\n"), "recovered")
     assert "orders-api" in exporter.metrics()

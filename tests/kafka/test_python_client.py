@@ -15,18 +15,12 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from clienthealth_exporters.python_client import report
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from deploy.demo.broker import Broker
 
 PATIENCE_SECONDS = 30.0
-
-
-def eventually(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not done():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.02)
 
 
 class Lab:

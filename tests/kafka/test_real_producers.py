@@ -29,6 +29,7 @@ from clienthealth.settings import Settings
 from deploy.demo.client import PROGRAMS
 from deploy.demo.processes import free_port
 from tests.support.raw_records import Raw
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from deploy.demo.broker import Broker
@@ -64,15 +65,6 @@ READS = (
 )
 
 
-def eventually(done: Callable[[], Any]) -> Any:
-    """What `done` gives once it gives something."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (result := done()):
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.05)
-    return result
-
-
 def librdkafka(servers: str) -> dict[str, bytes]:
     """Statistics of a producer that has sent SENT records, and of a consumer that has read and committed them."""
     newest: dict[str, Any] = {}
@@ -82,11 +74,17 @@ def librdkafka(servers: str) -> dict[str, bytes]:
     for _ in range(SENT):
         producer.produce(TOPIC, b"x" * 100)
     producer.flush(30)
-    eventually(lambda: producer.poll(0.1) is not None and newest.get("producer", {}).get("txmsgs") == SENT)
+    eventually(
+        lambda: producer.poll(0.1) is not None and newest.get("producer", {}).get("txmsgs") == SENT,
+        seconds=PATIENCE_SECONDS,
+    )
     group = {"group.id": "rd-group", "client.id": "rd-consumer", "auto.offset.reset": "earliest"}
     consumer = Consumer({**options, **keep, **group})
     consumer.subscribe([TOPIC])
-    eventually(lambda: consumer.consume(SENT, 0.5) and consumer.position(consumer.assignment())[0].offset == SENT)
+    eventually(
+        lambda: consumer.consume(SENT, 0.5) and consumer.position(consumer.assignment())[0].offset == SENT,
+        seconds=PATIENCE_SECONDS,
+    )
     consumer.commit(asynchronous=False)
 
     def committed() -> bool:
@@ -94,7 +92,7 @@ def librdkafka(servers: str) -> dict[str, bytes]:
         partitions = newest.get("consumer", {}).get("topics", {}).get(TOPIC, {}).get("partitions", {})
         return bool(partitions.get("0", {}).get("committed_offset") == SENT)
 
-    eventually(committed)
+    eventually(committed, seconds=PATIENCE_SECONDS)
     consumer.close()
     return {f"librdkafka {kind}": json.dumps(newest[kind]).encode() for kind in ("producer", "consumer")}
 
@@ -105,7 +103,7 @@ def kafka_python(servers: str) -> dict[str, bytes]:
     for sent in [producer.send(TOPIC, b"x" * 100) for _ in range(SENT)]:
         sent.get(30)
     consumer = KafkaConsumer(TOPIC, bootstrap_servers=servers, group_id="kp", auto_offset_reset="earliest")
-    eventually(lambda: consumer.poll(200))
+    eventually(lambda: consumer.poll(200), seconds=PATIENCE_SECONDS)
     values = {
         "kafka-python producer": json.dumps(producer.metrics()).encode(),
         "kafka-python consumer": json.dumps(consumer.metrics()).encode(),
@@ -180,8 +178,12 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
             return newest
 
         # The first exports tell of a client that has not sent yet.
-        otlp = eventually(exported("resourceMetrics", has_sent))
-        logs = [eventually(exported("resourceLogs", lambda line: b"clientId=jvm-producer" in line))]
+        otlp = eventually(exported("resourceMetrics", has_sent), seconds=PATIENCE_SECONDS)
+        logs = [
+            eventually(
+                exported("resourceLogs", lambda line: b"clientId=jvm-producer" in line), seconds=PATIENCE_SECONDS
+            )
+        ]
         request = json.dumps([{"type": "read", "mbean": mbean} for mbean in READS]).encode()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/jolokia/", request, timeout=10) as answer:
             bulk = answer.read()

@@ -29,10 +29,10 @@ from clienthealth_exporters.prometheus.exporter import PROBES, Exporter
 from clienthealth_exporters.prometheus.states import States
 from deploy.demo.broker import Broker, java_command
 from deploy.demo.processes import Process
-from tests.kafka.test_stack import until
 from tests.laws.pages import commands, pages
 from tests.laws.test_commands import PROVEN
 from tests.support.health_records import NOW_MS, deadlock, wire
+from tests.support.waiting import eventually
 
 TOOLS = jars.JarSet(("org.apache.kafka:kafka-tools:4.1.2",), without=("*:*",))
 #: Main classes of the scripts of Kafka 4.1.
@@ -231,7 +231,7 @@ def test_both_ways_to_a_dump(world: World) -> None:
     assert "kafka-request-handler" in (world.folder / "dump.txt").read_text("utf-8")
     written = len(world.broker.log.read_text("utf-8"))
     world.run("kill -3 PID")
-    until(lambda: "Full thread dump" in world.broker.log.read_text("utf-8")[written:])
+    eventually(lambda: "Full thread dump" in world.broker.log.read_text("utf-8")[written:])
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")

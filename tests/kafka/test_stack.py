@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,16 +21,9 @@ from deploy.demo.cluster import Cluster
 from deploy.demo.legacy import LegacyBroker
 from deploy.demo.processes import Process, port_or_free
 from deploy.demo.topics import create_ours, create_topics
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that in time"
-        time.sleep(0.05)
 
 
 def alive(pid: int) -> bool:
@@ -173,40 +165,36 @@ def test_without_a_network_the_message_says_what_to_do(tmp_path: Path, monkeypat
         jars.classpath("jolokia")
 
 
-def test_a_fetch_that_was_cut_off_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A jar that is gone from the cache, as after a cut, makes the set incomplete; the next call completes it."""
+@pytest.fixture
+def mirrored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The jar of Jolokia in the only repository that there is; nothing is in the cache."""
+    (jar,) = jars.classpath("jolokia")
     mirror = tmp_path / "mirror" / "org" / "jolokia" / "jolokia-agent-jvm" / "2.5.1"
     mirror.mkdir(parents=True)
-    (jar,) = jars.classpath("jolokia")
-    name = "jolokia-agent-jvm-2.5.1"
-    (mirror / f"{name}-javaagent.jar").write_bytes(jar.read_bytes())
-    (mirror / f"{name}.pom").write_text(
+    (mirror / "jolokia-agent-jvm-2.5.1.pom").write_text(
         "<project><modelVersion>4.0.0</modelVersion><groupId>org.jolokia</groupId>"
         "<artifactId>jolokia-agent-jvm</artifactId><version>2.5.1</version></project>",
         encoding="utf-8",
     )
     monkeypatch.setenv("KAFKA_HEALTH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("KAFKA_HEALTH_MAVEN_URL", (tmp_path / "mirror").as_uri())
+    copy = mirror / "jolokia-agent-jvm-2.5.1-javaagent.jar"
+    copy.write_bytes(jar.read_bytes())
+    return copy
+
+
+def test_a_fetch_that_was_cut_off_goes_on(mirrored: Path) -> None:
+    """A jar that is gone from the cache, as after a cut, makes the set incomplete; the next call completes it."""
     (copy,) = jars.classpath("jolokia")
-    assert copy.read_bytes() == jar.read_bytes()
+    assert copy.read_bytes() == mirrored.read_bytes()
     copy.unlink()
     assert jars.classpath("jolokia") == [copy]
-    assert copy.read_bytes() == jar.read_bytes()
+    assert copy.read_bytes() == mirrored.read_bytes()
 
 
-def test_a_jar_with_a_wrong_checksum_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mirror = tmp_path / "mirror" / "org" / "jolokia" / "jolokia-agent-jvm" / "2.5.1"
-    mirror.mkdir(parents=True)
-    name = "jolokia-agent-jvm-2.5.1"
-    (mirror / f"{name}-javaagent.jar").write_bytes(b"not what it was")
-    (mirror / f"{name}-javaagent.jar.sha1").write_text("0" * 40, encoding="utf-8")
-    (mirror / f"{name}.pom").write_text(
-        "<project><modelVersion>4.0.0</modelVersion><groupId>org.jolokia</groupId>"
-        "<artifactId>jolokia-agent-jvm</artifactId><version>2.5.1</version></project>",
-        encoding="utf-8",
-    )
-    monkeypatch.setenv("KAFKA_HEALTH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("KAFKA_HEALTH_MAVEN_URL", (tmp_path / "mirror").as_uri())
+def test_a_jar_with_a_wrong_checksum_is_refused(mirrored: Path) -> None:
+    mirrored.write_bytes(b"not what it was")
+    mirrored.with_name(f"{mirrored.name}.sha1").write_text("0" * 40, encoding="utf-8")
     with pytest.raises(DependencyError, match="sha1"):
         jars.classpath("jolokia")
 
@@ -226,11 +214,11 @@ def test_a_process_that_does_not_listen_is_killed_with_its_children(tmp_path: Pa
         ["sh", "-c", "trap '' TERM; sleep 1000 & echo $!; wait; sleep 1000"],
         tmp_path / "deaf.log",
     )
-    until(lambda: process.log.read_text(encoding="utf-8").strip().isdigit())
+    eventually(lambda: process.log.read_text(encoding="utf-8").strip().isdigit())
     child = int(process.log.read_text(encoding="utf-8"))
     process.stop(seconds=0.3)
     assert process.exit_code == -signal.SIGKILL
-    until(lambda: not alive(child))
+    eventually(lambda: not alive(child))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
@@ -257,4 +245,4 @@ time.sleep(1000)
     os.kill(parent.pid, how)
     parent.wait()
     parent.stdout.close()
-    until(lambda: not any(alive(pid) for pid in pids))
+    eventually(lambda: not any(alive(pid) for pid in pids))

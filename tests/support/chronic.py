@@ -20,7 +20,7 @@ from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.recordings import read
 from clienthealth.settings import Settings
-from clienthealth.windows.packed import LogEntry
+from clienthealth.windows.packed import LogEntry, process_of
 from tests.support.recorded import RECORDINGS
 from tests.support.stepped import START
 
@@ -142,7 +142,7 @@ def _read(recording: str) -> _Recording:
         decoded = _DECODERS[record.stream](raw, _SETTINGS, FAR_MS)
         snapshots += decoded.snapshots
         for line in decoded.lines:
-            of = line.client.service or "", line.client.host or line.client.instance or "", line.client.instance
+            of = process_of(line.client)
             lines, dumps = events.events_and_dumps(line, raw.source)
             log_entries += [LogEntry(*of, event=event) for event in lines]
             log_entries += [LogEntry(*of, dump=dump) for dump in dumps]

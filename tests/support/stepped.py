@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from clienthealth.diagnose import pack, who_of
+from clienthealth.diagnose import pack
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.settings import Settings
@@ -15,7 +15,7 @@ from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Faults
 from clienthealth.step.readings import grid_of
 from clienthealth.step.state import BucketState, load, save
-from clienthealth.windows.packed import Chunk, LogEntry, Packer, decode, encode
+from clienthealth.windows.packed import Chunk, LogEntry, Packer, decode, encode, who_of
 from tests.support.recorded import Recorded
 
 __all__ = ["START", "Stepped", "logged", "pack", "snapshot"]

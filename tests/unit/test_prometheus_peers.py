@@ -11,7 +11,7 @@ import string
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from clienthealth.settings import PrometheusSettings, Settings
 from clienthealth_exporters.prometheus.exporter import PROBES, Exporter
 from clienthealth_exporters.prometheus.states import States
 from tests.support.health_records import NOW_MS, healthy, key, record, wire
+from tests.support.waiting import eventually
 
 LINES = "".join(f'metric{{client="{number}"}} {number}\n' for number in range(200_000))
 PAGE = Page(Packed.of([LINES]), "last 1\n")
@@ -118,13 +119,6 @@ def test_no_bytes_at_random_break_it(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.text == ""
 
 
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def test_slow_readers_are_sent_from_one_copy_and_others_told_to_come_again() -> None:
     with ExitStack() as stack:
         server = stack.enter_context(serving(answer))
@@ -143,7 +137,7 @@ def test_slow_readers_are_sent_from_one_copy_and_others_told_to_come_again() -> 
         assert server.places._value == 0
         for connection in list(server._deadlines):
             server.allow(connection, -1.0)
-        until(lambda: server.places._value == web.MAX_ANSWERS)
+        eventually(lambda: server.places._value == web.MAX_ANSWERS)
         assert exchange(server, b"GET /metrics HTTP/1.0\r\n\r\n").endswith(b"last 1\n")
 
 
@@ -177,7 +171,7 @@ def test_a_crowd_of_idle_connections_leaves_no_thread_behind(monkeypatch: pytest
         server = stack.enter_context(serving(answer))
         for _ in range(4):
             stack.enter_context(connected(server))
-        until(lambda: len(server._deadlines) == 4)
+        eventually(lambda: len(server._deadlines) == 4)
         with connected(server) as one_more:
             assert received(one_more).startswith(b"HTTP/1.1 503 ")
 

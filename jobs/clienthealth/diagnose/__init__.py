@@ -22,7 +22,7 @@ from clienthealth.judging import explained, judge_windows, merged
 from clienthealth.logs.events import events_and_dumps
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
-from clienthealth.model.telemetry import Identity, RawRecord
+from clienthealth.model.telemetry import RawRecord
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
 from clienthealth.recordings import RawRecord as Recorded
@@ -31,7 +31,7 @@ from clienthealth.step import departures, judgement, process_log, readings
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Faults
 from clienthealth.step.state import FIRST, BucketState
-from clienthealth.windows.packed import TS, WHO, Packer, Who
+from clienthealth.windows.packed import TS, WHO, Packer, process_of, who_of
 
 
 @dataclass(frozen=True)
@@ -87,28 +87,12 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1) -> 
         if snapshot.client.kind != "group":
             packer.snapshot(snapshot, who_of(snapshot.client), source)
     for line in decoded.lines:
-        client = line.client
-        process = client.service or "", client.host or client.instance or "", client.instance
+        process = process_of(line.client)
         events, dumps = events_and_dumps(line, source)
         for event in events:
             packer.log_entry(*process, event=dataclasses.replace(event, repeats=repeats) if repeats > 1 else event)
         for dump in dumps:
             packer.log_entry(*process, dump=dump)
-
-
-def who_of(identity: Identity) -> Who:
-    """A complete identity as readings carry it."""
-    instance = identity.instance or identity.host or ""
-    return Who(
-        identity.service or "",
-        identity.host or instance,
-        instance,
-        identity.client_id or "",
-        identity.kind or "",
-        identity.library,
-        identity.version,
-        identity.group,
-    )
 
 
 def bucket_of(packer: Packer, settings: Settings) -> Bucket:

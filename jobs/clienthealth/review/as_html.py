@@ -6,33 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
-from clienthealth.review.document import (
-    Badge,
-    Block,
-    Bullets,
-    Card,
-    Code,
-    Column,
-    Drawn,
-    Facts,
-    Heading,
-    Heat,
-    HeatRow,
-    Inline,
-    Link,
-    Name,
-    Pair,
-    Paragraph,
-    Picture,
-    Section,
-    Seen,
-    Soft,
-    Strong,
-    Table,
-)
+from clienthealth.review import document as doc
 
 
-def section(part: Section) -> Markup:
+def section(part: doc.Section) -> Markup:
     """A section with its heading."""
     return _element("section", _element("h2", escape(part.title)) + _blocks(part.blocks), id=part.id)
 
@@ -46,60 +23,60 @@ def _element(tag: str, content: Markup, **attributes: str) -> Markup:
     return Markup("<{0}{1}>{2}</{0}>").format(tag, pairs, content)
 
 
-def _blocks(blocks: Iterable[Block]) -> Markup:
+def _blocks(blocks: Iterable[doc.Block]) -> Markup:
     return Markup("\n").join(map(_block, blocks))
 
 
-def _block(block: Block) -> Markup:
+def _block(block: doc.Block) -> Markup:
     match block:
-        case Heading(inner):
+        case doc.Heading(inner):
             return _element("h3", inline(inner))
-        case Paragraph(inner, note):
+        case doc.Paragraph(inner, note):
             return _element("p", inline(inner), class_="note" if note else "")
-        case Bullets(items, form):
+        case doc.Bullets(items, form):
             return _element("ul", Markup("").join(_element("li", inline(item)) for item in items), class_=form)
-        case Table():
+        case doc.Table():
             return _table(block)
-        case Heat(columns, rows):
+        case doc.Heat(columns, rows):
             return _heat(columns, rows)
-        case Drawn(markup, title):
+        case doc.Drawn(markup, title):
             return _element("h3", escape(title)) + markup if title else markup
-        case Card(blocks):
+        case doc.Card(blocks):
             return _element("article", _blocks(blocks), class_="theme")
-        case Pair(groups):
+        case doc.Pair(groups):
             return _element(
                 "div", Markup("\n").join(_element("div", _blocks(group)) for group in groups), class_="pair"
             )
 
 
-def inline(part: Inline) -> Markup:
+def inline(part: doc.Inline) -> Markup:
     """A piece of a line."""
     match part:
         case str():
             return escape(part)
         case tuple():
             return Markup("").join(map(inline, part))
-        case Name(text):
+        case doc.Name(text):
             return _element("bdi", escape(text))
-        case Strong(inner):
+        case doc.Strong(inner):
             return _element("b", inline(inner))
-        case Soft(inner):
+        case doc.Soft(inner):
             return _element("span", inline(inner), class_="soft")
-        case Code(text):
+        case doc.Code(text):
             return _element("code", escape(text))
-        case Badge(kind, word):
+        case doc.Badge(kind, word):
             return _element("span", escape(word), class_=f"badge {kind}")
-        case Link(inner, url):
+        case doc.Link(inner, url):
             return _element("a", inline(inner), href=url) if url else inline(inner)
-        case Facts(facts):
+        case doc.Facts(facts):
             return _element("ul", Markup("").join(_element("li", inline(fact)) for fact in facts), class_="evidence")
-        case Picture(markup):
+        case doc.Picture(markup):
             return markup
-        case Seen(inner):
+        case doc.Seen(inner):
             return inline(inner)
 
 
-def _table(table: Table) -> Markup:
+def _table(table: doc.Table) -> Markup:
     caption = _element("caption", escape(table.caption)) if table.caption else Markup("")
     head = Markup("").join(
         _element("th", escape(column.name), scope="col", class_=_numeric(column)) for column in table.columns
@@ -109,7 +86,7 @@ def _table(table: Table) -> Markup:
     return _element("table", content, class_="stack" if table.stacks else "")
 
 
-def _row(table: Table, row: Sequence[Inline]) -> Markup:
+def _row(table: doc.Table, row: Sequence[doc.Inline]) -> Markup:
     cells = [_element("th", inline(row[0]), scope="row")]
     for column, cell in zip(table.columns[1:], row[1:], strict=True):
         # On a narrow screen label and value are two boxes, so that a value of several pieces needs one around it.
@@ -119,16 +96,16 @@ def _row(table: Table, row: Sequence[Inline]) -> Markup:
     return _element("tr", Markup("").join(cells))
 
 
-def _numeric(column: Column) -> str:
+def _numeric(column: doc.Column) -> str:
     return "n" if column.number else ""
 
 
-def _heat(columns: Sequence[str], rows: Sequence[HeatRow]) -> Markup:
+def _heat(columns: Sequence[str], rows: Sequence[doc.HeatRow]) -> Markup:
     head = Markup("").join(_element("th", escape(name), scope="col") for name in ("Service", *columns))
     body = Markup("\n").join(
         _element(
             "tr",
-            _element("th", inline(Name(row.service)), scope="row")
+            _element("th", inline(doc.Name(row.service)), scope="row")
             + Markup("").join(
                 _element("td", escape(cell.text), class_=cell.kind, title=cell.words) for cell in row.cells
             ),

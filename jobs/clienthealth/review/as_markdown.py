@@ -5,34 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from clienthealth.review.document import (
-    Badge,
-    Block,
-    Bullets,
-    Card,
-    Code,
-    Document,
-    Drawn,
-    Facts,
-    Heading,
-    Heat,
-    Inline,
-    Link,
-    Name,
-    Pair,
-    Paragraph,
-    Picture,
-    Section,
-    Seen,
-    Soft,
-    Strong,
-    Table,
-)
+from clienthealth.review import document as doc
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>|#])")
 
 
-def text(document: Document) -> str:
+def text(document: doc.Document) -> str:
     """The whole review."""
     parts = [f"# {_escaped(document.title)}", _escaped(document.period)]
     parts += [f"**{_escaped(question)}** {_escaped(sentence)}" for question, sentence in document.headline]
@@ -41,59 +19,59 @@ def text(document: Document) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _section(section: Section) -> str:
+def _section(section: doc.Section) -> str:
     return "\n\n".join((f"## {_escaped(section.title)}", *_blocks(section.blocks)))
 
 
-def _blocks(blocks: Iterable[Block]) -> list[str]:
+def _blocks(blocks: Iterable[doc.Block]) -> list[str]:
     return [part for block in blocks for part in _block(block) if part]
 
 
-def _block(block: Block) -> Sequence[str]:
+def _block(block: doc.Block) -> Sequence[str]:
     match block:
-        case Heading(inner):
+        case doc.Heading(inner):
             return (f"### {_inline(inner)}",)
-        case Paragraph(inner):
+        case doc.Paragraph(inner):
             return (_inline(inner),)
-        case Bullets(items, "key"):
+        case doc.Bullets(items, "key"):
             return ("; ".join(filter(None, map(_inline, items))),)
-        case Bullets(items):
+        case doc.Bullets(items):
             return ("\n".join(f"- {_inline(item)}" for item in items),)
-        case Table():
+        case doc.Table():
             return _table(block)
-        case Heat(columns, rows):
+        case doc.Heat(columns, rows):
             listed = [[_escaped(row.service), *(_escaped(cell.text) for cell in row.cells)] for row in rows]
             return ("\n".join(_lines(("Service", *columns), ["---", *["---:"] * len(columns)], listed)),)
-        case Drawn():
+        case doc.Drawn():
             return ()
-        case Card(blocks):
+        case doc.Card(blocks):
             return _blocks(blocks)
-        case Pair(groups):
+        case doc.Pair(groups):
             return [part for group in groups for part in _blocks(group)]
 
 
-def _inline(part: Inline) -> str:
+def _inline(part: doc.Inline) -> str:
     match part:
-        case str() | Name():
-            return _escaped(part.text if isinstance(part, Name) else part)
+        case str() | doc.Name():
+            return _escaped(part.text if isinstance(part, doc.Name) else part)
         case tuple():
             return "".join(map(_inline, part))
-        case Strong(inner):
+        case doc.Strong(inner):
             return f"**{_inline(inner)}**"
-        case Soft(inner):
+        case doc.Soft(inner):
             return f"*{_inline(inner)}*"
-        case Code(text):
+        case doc.Code(text):
             return f"`{text}`"
-        case Badge(kind, word):
+        case doc.Badge(kind, word):
             return f"**{_escaped(word)}**" if kind == "bad" else _escaped(word)
-        case Link(inner, url):
+        case doc.Link(inner, url):
             address = re.sub(r"[\s()<>|\\]", lambda match: f"%{ord(match[0]):02X}", url)
             return f"[{_inline(inner)}]({address})" if url else _inline(inner)
-        case Facts(facts):
+        case doc.Facts(facts):
             return "".join(f"<br>• {_inline(fact)}" for fact in facts)
-        case Picture(_, words):
+        case doc.Picture(_, words):
             return _escaped(words)
-        case Seen():
+        case doc.Seen():
             return ""
 
 
@@ -102,7 +80,7 @@ def _escaped(words: str) -> str:
     return _MARKUP.sub(r"\\\1", re.sub(r"[\r\n\t]+", " ", words))
 
 
-def _table(table: Table) -> Sequence[str]:
+def _table(table: doc.Table) -> Sequence[str]:
     bars = ["---:" if column.number else "---" for column in table.columns]
     names = [column.name for column in table.columns]
     return _escaped(table.caption), "\n".join(

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from clienthealth.decode import Decoded
-    from clienthealth.model.telemetry import Identity
 
 DECODED = "bucket int, data binary"
 
@@ -98,7 +97,7 @@ class _Task:
         import pyarrow as pa
 
         from clienthealth.decode import latest_ms
-        from clienthealth.windows.packed import Packer, Who
+        from clienthealth.windows.packed import Packer, who_of
 
         self.settings = settings
         self.pattern = "|".join(map(_escaped, literals))
@@ -109,7 +108,7 @@ class _Task:
         self.rejects: list[Reject] = []
         self.counts: dict[tuple[int, str, str | None], list[int]] = {}
         self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
-        self.who = Who
+        self.who_of = who_of
         self.slots: dict[Any, Any] = {}
         self.partition = 0
 
@@ -174,7 +173,7 @@ class _Task:
             if fast_reading is not None and fast_reading.client.identity.kind != "group":
                 slot = slots.get(fast_reading.client)
                 if slot is None:
-                    slot = slots[fast_reading.client] = packer.slot(self._who(fast_reading.client.identity))
+                    slot = slots[fast_reading.client] = packer.slot(self.who_of(fast_reading.client.identity))
                 chunk, row = packer.reading(
                     slot,
                     fast_reading.ts_ms,
@@ -196,6 +195,7 @@ class _Task:
     def _logs(self, read: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
         from clienthealth.decode import decode_logs
         from clienthealth.logs.events import events_and_dumps
+        from clienthealth.windows.packed import process_of
 
         times[:] = read.arrived
         todo = read.lines_to_decode(self.pattern)[::-1]
@@ -207,7 +207,7 @@ class _Task:
                 todo += [(one, alike[:1]) for one in alike.tolist() if one != at]
                 alike = alike[:1]
             for line in decoded.lines:
-                service, host, instance = _process(line.client)
+                service, host, instance = process_of(line.client)
                 events, dumps = events_and_dumps(line, record.source)
                 for event in events:
                     self.packer.log_entry(service, host, instance, event=event, repeats=len(alike))
@@ -224,7 +224,7 @@ class _Task:
         if decoded.snapshots:
             source = read.source(at)
             for snapshot in decoded.snapshots:
-                self.packer.snapshot(snapshot, self._who(snapshot.client), source)
+                self.packer.snapshot(snapshot, self.who_of(snapshot.client), source)
                 newest = max(newest, snapshot.ts_ms or 0)
         for line in decoded.lines:
             newest = max(newest, line.ts_ms or 0)
@@ -236,21 +236,6 @@ class _Task:
                 error = reason = "oversized"
             reasons.append((at, reason))
             self.rejects.append(read.reject(at, error))
-
-    def _who(self, identity: Identity) -> Any:
-        service = identity.service or ""
-        instance = identity.instance or identity.host or ""
-        host = identity.host or instance
-        return self.who(
-            service,
-            host,
-            instance,
-            identity.client_id or "",
-            identity.kind or "",
-            identity.library,
-            identity.version,
-            identity.group,
-        )
 
     def _count(self, topic: str, arrived: np.ndarray, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
         good = np.ones(len(arrived), bool)
@@ -277,11 +262,6 @@ class _Task:
         count[0] += records
         count[1] += late
         count[2] = max(count[2], newest_ms)
-
-
-def _process(identity: Identity) -> tuple[str, str, str | None]:
-    """Service, place and instance of the process that a line is of."""
-    return identity.service or "", identity.host or identity.instance or "", identity.instance or None
 
 
 def _array(rows: np.ndarray) -> Any:

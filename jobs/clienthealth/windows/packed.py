@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from clienthealth.logs.sampling import sample_key
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
-from clienthealth.model.telemetry import Member, Snapshot
+from clienthealth.model.telemetry import Identity, Member, Snapshot
 
 Matrix = NDArray[np.float64]
 
@@ -62,6 +62,26 @@ class Who(msgspec.Struct, array_like=True, frozen=True, gc=False):
     def process(self) -> tuple[str, str]:
         """Service and host of its process."""
         return self.service, self.host
+
+
+def who_of(identity: Identity) -> Who:
+    """A client by what a record says of it."""
+    instance = identity.instance or identity.host or ""
+    return Who(
+        identity.service or "",
+        identity.host or instance,
+        instance,
+        identity.client_id or "",
+        identity.kind or "",
+        identity.library,
+        identity.version,
+        identity.group,
+    )
+
+
+def process_of(identity: Identity) -> tuple[str, str, str | None]:
+    """Service, host and instance of the process that a log line or a dump is of."""
+    return identity.service or "", identity.host or identity.instance or "", identity.instance or None
 
 
 class LogEntry(msgspec.Struct, array_like=True, gc=False):
