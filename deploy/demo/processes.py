@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -38,6 +39,7 @@ for group in groups:
 _lock = threading.Lock()
 _guard: subprocess.Popen[str] | None = None
 TAIL_LINES, TAIL_COLUMNS = 15, 400
+_PORTS = (20_000, 32_768)
 
 
 def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
@@ -72,11 +74,16 @@ def forget(pid: int) -> None:
 
 
 def free_port() -> int:
-    """A TCP port on loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    """A TCP port on loopback that nobody uses.
+
+    It is none of those that a system gives to connections (from 32768 on): between our look and the start of a server,
+    or while a server is restarted, one of many clients on this machine would get it, even to connect to itself.
+    """
+    while True:
+        port = random.SystemRandom().randrange(*_PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def port_or_free(wanted: int) -> int:

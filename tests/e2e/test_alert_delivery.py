@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -23,6 +22,7 @@ from clienthealth.platform.web import Request
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
+from deploy.demo.processes import free_port
 from tests.support.health_records import deadlock, group, healthy, record, verdict, wire
 from tests.support.waiting import eventually
 
@@ -180,8 +180,7 @@ def now_ms() -> int:
 
 
 def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 @contextmanager

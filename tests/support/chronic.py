@@ -7,9 +7,9 @@ happen any more, CPU time of threads. Nothing else is changed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 import msgspec
 
@@ -54,46 +54,36 @@ class Failure:
         for number, client_id in enumerate(sorted({s.client.client_id or "" for s in recording.snapshots})):
             mine = [s for s in recording.snapshots if s.client.client_id == client_id]
             last = float("-inf")
-            for offset_ms, snapshot in self._continued(mine, recording.onset_ms):
+            for offset_ms, moved in self._continued(mine, recording.onset_ms):
                 ts_ms = round(START + 1000 * begin + offset_ms)
                 if ts_ms >= until:
                     break
                 if offset_ms - last >= 1000 * every - 500:
                     last = offset_ms
-                    yield msgspec.structs.replace(snapshot, ts_ms=ts_ms + number, interval_ms=round(1000 * every))
+                    yield msgspec.structs.replace(moved(), ts_ms=ts_ms + number, interval_ms=round(1000 * every))
 
-    def _continued(self, mine: Sequence[Snapshot], onset_ms: int) -> Iterator[tuple[float, Snapshot]]:
+    def _continued(self, mine: Sequence[Snapshot], onset_ms: int) -> Iterator[tuple[float, Callable[[], Snapshot]]]:
+        """Milliseconds after the onset, and the reading of then, which is made where it is asked for."""
         for snapshot in mine:
-            yield (snapshot.ts_ms or 0) - onset_ms, snapshot
+            yield (snapshot.ts_ms or 0) - onset_ms, partial(_same, snapshot)
         stretch = [s for s in mine if (s.ts_ms or 0) - onset_ms >= 1000 * self.settled]
         if len(stretch) < 2:  # its MBeans are gone
             return
         first, end = stretch[0], stretch[-1]
         length = (end.ts_ms or 0) - (first.ts_ms or 0)
-        grown = {n: v - first.metrics[n] for n, v in end.metrics.items() if n in first.metrics and _counts(n)}
         round_ = 0
         while True:
             round_ += 1
             for snapshot in stretch[1:]:
-                metrics = {n: v + round_ * max(0.0, grown.get(n, 0.0)) for n, v in snapshot.metrics.items()}
-                topics = [
-                    msgspec.structs.replace(
-                        part,
-                        metrics={
-                            n: v + round_ * max(0.0, _part_grown(first, end, at, n)) for n, v in part.metrics.items()
-                        },
-                    )
-                    for at, part in enumerate(snapshot.topics)
-                ]
                 offset = (snapshot.ts_ms or 0) - onset_ms + round_ * length
-                yield offset, msgspec.structs.replace(snapshot, metrics=metrics, topics=topics)
+                yield offset, partial(_after_rounds, snapshot, first, end, round_)
 
-    def log_entries(self, begin: float, seconds: float, rate_limited: bool = True) -> Iterator[LogEntry]:
-        """Its log lines. `thinned`: the first twenty lines of each second alone, as a rate limit lets them through."""
+    def log_entries(self, begin: float, seconds: float, lines_a_second: int | None = 20) -> Iterator[LogEntry]:
+        """Its log lines. `lines_a_second`: the first of each second alone, as a rate limit lets them through."""
         recording = _read(self.recording)
         lines = [s for s in recording.log_entries if s.event is not None and _fails(s.event)]
         yield from _repeated(
-            _rate_limited(lines) if rate_limited else lines,
+            _rate_limited(lines, lines_a_second) if lines_a_second else lines,
             recording.onset_ms,
             self.settled if self.log_settled is None else self.log_settled,
             begin,
@@ -151,6 +141,24 @@ def _read(recording: str) -> _Recording:
     return _Recording(snapshots, log_entries, onset_ms)
 
 
+def _same(snapshot: Snapshot) -> Snapshot:
+    return snapshot
+
+
+def _after_rounds(snapshot: Snapshot, first: Snapshot, end: Snapshot, rounds: int) -> Snapshot:
+    """A reading of the stretch from `first` to `end`, when that has been repeated so often."""
+    grown = {n: v - first.metrics[n] for n, v in end.metrics.items() if n in first.metrics and _counts(n)}
+    metrics = {n: v + rounds * max(0.0, grown.get(n, 0.0)) for n, v in snapshot.metrics.items()}
+    topics = [
+        msgspec.structs.replace(
+            part,
+            metrics={n: v + rounds * max(0.0, _part_grown(first, end, at, n)) for n, v in part.metrics.items()},
+        )
+        for at, part in enumerate(snapshot.topics)
+    ]
+    return msgspec.structs.replace(snapshot, metrics=metrics, topics=topics)
+
+
 def _counts(name: str) -> bool:
     return name.endswith("-total") or name in _AGES
 
@@ -166,7 +174,7 @@ def _fails(event: LogEvent) -> bool:
     return event.signature not in ("producer-closing", "producer-unregistered", "producer-closed")
 
 
-def _rate_limited(lines: Sequence[LogEntry], limit: int = 20) -> list[LogEntry]:
+def _rate_limited(lines: Sequence[LogEntry], limit: int) -> list[LogEntry]:
     kept: list[LogEntry] = []
     second, count = -1, 0
     for line in lines:
@@ -211,10 +219,21 @@ def _cpu(stretch: Sequence[LogEntry]) -> dict[str, float]:
 
 
 def _moved(entry: LogEntry, shift: int, round_: int, used: dict[str, float]) -> LogEntry:
-    if entry.event is not None:
-        return LogEntry(
-            entry.service, entry.host, entry.instance, replace(entry.event, ts_ms=entry.ts_ms + shift), None
+    if (event := entry.event) is not None:
+        # A day has millions of lines; `replace` takes five times as long.
+        moved = LogEvent(
+            event.ts_ms + shift,
+            event.signature,
+            event.text,
+            event.client_id,
+            event.logger,
+            event.level,
+            event.thread,
+            event.captures,
+            event.source,
+            event.repeats,
         )
+        return LogEntry(entry.service, entry.host, entry.instance, moved)
     assert entry.dump is not None
     threads = tuple(
         replace(t, cpu_ms=None if t.cpu_ms is None else t.cpu_ms + round_ * used.get(t.name, 0.0))

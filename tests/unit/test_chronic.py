@@ -63,9 +63,9 @@ def test_a_day_of_a_failure_is_one_incident(failure: Failure) -> None:
     out, back = 6 * 3600, 6 * 3600 + 600
     inputs: list[Snapshot | LogEntry] = [*failure.snapshots(BEGIN, DAY, every=60)]
     if failure.mode not in BY_METRICS:
-        inputs += failure.log_entries(BEGIN, DAY)
+        inputs += failure.log_entries(BEGIN, DAY, lines_a_second=5)
     else:
-        inputs += failure.log_entries(BEGIN, 8 * 3600)
+        inputs += failure.log_entries(BEGIN, 8 * 3600, lines_a_second=5)
     inputs += failure.dumps(BEGIN, 3600)
     inputs += others(end + 900, every=60)
     monitor = Stepped()
@@ -94,12 +94,12 @@ def test_metrics_alone_keep_an_incident_open(failure: Failure) -> None:
     check(monitor, failure, end, sure=failure.mode != "send-blocked-on-metadata")
 
 
-@pytest.mark.parametrize("rate_limited", [True, False])
+@pytest.mark.parametrize("lines_a_second", [20, None], ids=["thinned", "all"])
 @pytest.mark.parametrize("failure", [f for f in FAILURES if f.mode in BY_LOG], ids=ids)
-def test_logs_alone_keep_an_incident_open_and_it_is_their_clients(failure: Failure, rate_limited: bool) -> None:
-    seconds = 600 if rate_limited else 150
+def test_logs_alone_keep_an_incident_open_and_it_is_their_clients(failure: Failure, lines_a_second: int | None) -> None:
+    seconds = 600 if lines_a_second else 150
     monitor, end = Stepped(), BEGIN + seconds
-    monitor.batches([*failure.log_entries(BEGIN, seconds, rate_limited), *others(end + 300)], 10)
+    monitor.batches([*failure.log_entries(BEGIN, seconds, lines_a_second), *others(end + 300)], 10)
     transitions = changes(monitor, failure.mode)
     assert [change.change for change in transitions] in (["opened", "closed"], ["opened", "escalated", "closed"])
     assert -30 <= (transitions[-1].ts_ms - START) / 1000 - end <= CLOSED_SECONDS
