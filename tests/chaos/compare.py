@@ -18,8 +18,6 @@ CLIENT = ("service", "instance", "client_id", "kind")
 NEAR_MS = 90_000
 SHOWN = 4
 
-Named = Mapping[tuple[Any, ...], Row]
-
 
 def minutes(run: Run, calm: Run, begin_ms: int, end_ms: int, strays: Set[str]) -> Iterator[str]:
     """Differences between the minutes of [begin_ms, end_ms), but for those of clients that stray."""

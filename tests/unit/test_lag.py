@@ -16,7 +16,7 @@ from clienthealth.indicators.lag import (
     PartitionLag,
     allowed_lag,
     commits_of,
-    partition_lag,
+    partitions_lag,
 )
 from clienthealth.indicators.lag_state import STATE_ORDER
 from clienthealth.settings import LagSettings
@@ -29,6 +29,15 @@ GROUP = "invoices"
 def seen(rows: Sequence[tuple[float, int | None, int | None]], start: int | None = 0) -> list[Observation]:
     """Observations from (second, committed, end)."""
     return [(round(t * 1000), committed, end, start, None) for t, committed, end in rows]
+
+
+def partition_lag(
+    history: Sequence[Observation], limits: LagSettings, owned: bool = False, allowed: int = 0
+) -> PartitionLag:
+    """The lag of a group that has read one partition only. `allowed`: records that are fine."""
+    where = ("orders", 0)
+    limits = dataclasses.replace(limits, allowed_lag={"*": allowed})
+    return partitions_lag(GROUP, {where: history}, {where} if owned else set(), limits)[where]
 
 
 def reading(second: float, *partitions: dict[str, Any], members: float | None = 1.0) -> dict[str, Any]:

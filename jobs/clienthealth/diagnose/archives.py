@@ -48,7 +48,6 @@ class Unpacked:
     def __init__(self, raw: Readable, packing: kinds.Packing, limit: int) -> None:
         self._raw, self._make, self._limit = raw, _decompressor(packing), limit
         self._engine: Any = self._make()
-        self._fresh = True
         self._waiting, self._out, self._size = b"", b"", 0
         self._damage: str | None = None
 
@@ -69,7 +68,7 @@ class Unpacked:
             self._waiting = self._waiting or self._raw.read(CHUNK).lstrip(b"\0")
             if not self._waiting:
                 return False
-            self._engine, self._fresh = self._make(), True
+            self._engine = self._make()
         hungry = getattr(self._engine, "needs_input", True)
         data = self._waiting or (self._raw.read(CHUNK) if hungry else b"")
         self._waiting = b""

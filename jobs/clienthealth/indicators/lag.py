@@ -102,14 +102,6 @@ def partitions_lag(
     }
 
 
-def partition_lag(
-    history: Sequence[Observation], limits: LagSettings, *, allowed: int = 0, owned: bool = False
-) -> PartitionLag:
-    """The lag on one partition from its observations, in order of time, where nothing is known of others."""
-    fresh = since_reset(history)
-    return _lag(fresh, commits_of(fresh), limits, allowed=allowed, owned=owned, gap_seconds=None)
-
-
 def _lag(
     history: Sequence[Observation],
     commits: Sequence[Commit],
