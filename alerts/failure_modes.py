@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from alerts.rule import CLIENT, Alert, Links, asked, by
+from alerts.rule import CLIENT, Alert, Links, by, queried
 from clienthealth.modes import Mode
 from clienthealth.settings.links import dashboard_uid
 
@@ -34,7 +34,7 @@ def failure_mode_alerts(modes: Iterable[Mode], links: Links) -> Sequence[Alert]:
 def _alert(mode: Mode, status: str, links: Links) -> Alert:
     series = f'kafka_client_failure_mode_since_timestamp_seconds{{mode="{mode.id}",LABELS}}'
     since = (
-        asked(series, "service", "instance", "client_id")
+        queried(series, "service", "instance", "client_id")
         + " since {{ . | first | value | humanizeTimestamp }}{{ end }}"
     )
     who = "{{ $labels.client_id }} of {{ $labels.service }} on {{ $labels.instance }}"
@@ -42,7 +42,7 @@ def _alert(mode: Mode, status: str, links: Links) -> Alert:
     return Alert(
         name=alert_name(mode.id),
         severity="critical" if status == "confirmed" else "warning",
-        expr=_named_or_lasting(mode) if status == "confirmed" else _having(mode, status),
+        expr=_named_or_lasting(mode) if status == "confirmed" else _with_status(mode, status),
         summary=mode.summary if status == "confirmed" else f"Suspected, not proven: {_lower(mode.summary)}",
         description=(
             f"{who}: {status}{since}{certainty}. {mode.impact} What to do: {mode.action} Evidence: {links.client()}"
@@ -63,7 +63,7 @@ def _lower(sentence: str) -> str:
     return sentence[0].lower() + sentence[1:]
 
 
-def _having(mode: Mode, status: str, only: str = "", offset: str = "") -> str:
+def _with_status(mode: Mode, status: str, only: str = "", offset: str = "") -> str:
     """The clients that have a status in a mode. `only`: a further matcher; `offset`: so long ago."""
     series = f'kafka_client_failure_mode{{mode="{mode.id}", status="{status}"{only}}}{offset}'
     return f"max {by(*CLIENT, 'mode')} (\n  {series}\n) == 1"
@@ -72,10 +72,10 @@ def _having(mode: Mode, status: str, only: str = "", offset: str = "") -> str:
 def _named_or_lasting(mode: Mode) -> str:
     nameless = ', client_id=""'
     parts = (
-        _having(mode, "confirmed", ', client_id!=""'),
+        _with_status(mode, "confirmed", ', client_id!=""'),
         "or",
-        _having(mode, "confirmed", nameless),
+        _with_status(mode, "confirmed", nameless),
         "and",
-        _having(mode, "confirmed", nameless, f" offset {NAMELESS_HOLD}"),
+        _with_status(mode, "confirmed", nameless, f" offset {NAMELESS_HOLD}"),
     )
     return "\n".join(parts)

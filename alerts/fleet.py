@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from alerts.rule import Alert, Links, asked, by, on
+from alerts.rule import Alert, Links, by, on, queried
 from alerts.slo import PRESENT, clients
 from clienthealth.settings.links import dashboard_uid
 from clienthealth_exporters.prometheus.limits import LIMITS
@@ -14,7 +14,7 @@ SILENT_HOLD = "10m"
 def fleet_alert(links: Links) -> Alert:
     """One page for a failure that many share; it holds back those of the single clients."""
     confirmed, judged = clients("confirmed"), clients("ok|suspected|confirmed")
-    count = asked('sum(max by (shard, service) (kafka_client_service_clients{status="confirmed",LABELS}))')
+    count = queried('sum(max by (shard, service) (kafka_client_service_clients{status="confirmed",LABELS}))')
     return Alert(
         name="KafkaClientFleetUnhealthy",
         severity="critical",
@@ -32,7 +32,7 @@ def fleet_alert(links: Links) -> Alert:
         ),
         runbook="fleet-unhealthy",
         dashboard=dashboard_uid("overview"),
-        shown=(),
+        dashboard_labels=(),
         why=(
             "A share and a number: a small fleet has its single alerts, and a few chronic cases among many are none.\n"
             "In the group of the single alerts and without a hold: it is there when they are, and holds them back."
@@ -64,7 +64,7 @@ def silent_alert(links: Links) -> Alert:
         ),
         runbook="service-silent",
         dashboard=dashboard_uid("overview"),
-        shown=("service",),
+        dashboard_labels=("service",),
         why=(
             "Gone or never heard of again; where the monitor is blind, clients are unknown and count as there, and\n"
             "where an exporter is, nothing is said.\n"

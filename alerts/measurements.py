@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alerts.rule import CLIENT, Alert, Links, asked, by, on
+from alerts.rule import CLIENT, Alert, Links, by, on, queried
 from clienthealth.settings.links import dashboard_uid
 from clienthealth_exporters.prometheus.limits import LIMITS
 
@@ -86,7 +86,7 @@ def client_alerts(links: Links) -> Sequence[Alert]:
             ),
             runbook="topic-queue-saturation",
             dashboard=consumers,
-            shown=(*CLIENT, "topic"),
+            dashboard_labels=(*CLIENT, "topic"),
             why="A queue is full for moments whenever a consumer catches up; for minutes when its handler is too slow.",
             labels={"measurement": "queue"},
             limits=("queue_used_ratio",),
@@ -180,7 +180,7 @@ def lag_alerts(links: Links) -> Sequence[Alert]:
 
 def _state(state: LagTrouble, links: Links) -> Alert:
     lag = (
-        asked("max(kafka_consumergroup_group_sum_lag{LABELS})", "cluster_name", "group")
+        queried("max(kafka_consumergroup_group_sum_lag{LABELS})", "cluster_name", "group")
         + " It is {{ . | first | value | humanize }} records behind.{{ end }}"
     )
     return Alert(
@@ -196,7 +196,7 @@ def _state(state: LagTrouble, links: Links) -> Alert:
         ),
         runbook="consumer-lag",
         dashboard=dashboard_uid("consumers"),
-        shown=("group",),
+        dashboard_labels=("group",),
         why=state.why,
         labels={"measurement": "lag"},
     )
@@ -258,7 +258,7 @@ def _at_risk(links: Links, severity: str, share: float, hold: str) -> Alert:
         ),
         runbook="consumer-lag",
         dashboard=dashboard_uid("consumers"),
-        shown=("group", "topic"),
+        dashboard_labels=("group", "topic"),
         why=(
             "Lag as a share of what is retained, worst partition; above 1 unread records are gone already.\n"
             "While offset 0 is still there, nothing is deleted. What nobody has and nobody commits is abandoned."
@@ -284,7 +284,7 @@ def _deleted(links: Links) -> Alert:
         ),
         runbook="consumer-lag",
         dashboard=dashboard_uid("consumers"),
-        shown=("group", "topic"),
+        dashboard_labels=("group", "topic"),
         why="The committed offset is before the first that is retained. Abandoned groups lose nothing that is missed.",
         labels={"measurement": "lag"},
     )

@@ -26,7 +26,7 @@ def on(*labels: str) -> str:
     return f"on ({listed((*KEPT, *labels))})"
 
 
-def asked(query: str, *labels: str) -> str:
+def queried(query: str, *labels: str) -> str:
     """The beginning of a template that asks for a query, in which LABELS stands for those of the alert."""
     names = (*KEPT, *labels)
     return f"{{{{ with printf `{query.replace('LABELS', equals(names))}` {values(names)} | query }}}}"
@@ -65,8 +65,8 @@ class Alert:
     """An alert rule.
 
     `hold`: how long the condition must last. `keep`: for how long it goes on firing afterwards. `runbook`: name of the
-    page. `limits`: the fields of `Limits` that it uses. `shown`: the labels that the dashboard's variables are set
-    from. `why`: the reason of threshold and times, kept above the rule.
+    page. `limits`: the fields of `Limits` that it uses. `dashboard_labels`: the variables of
+    the dashboard are set from these. `why`: the reason of threshold and times, kept above the rule.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Alert:
     runbook: str
     dashboard: str
     why: str
-    shown: tuple[str, ...] = CLIENT
+    dashboard_labels: tuple[str, ...] = CLIENT
     hold: str = ""
     keep: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -120,7 +120,7 @@ def _rule(rule: Alert | Recording, links: Links, dry_run: bool) -> Node:
         "summary": rule.summary,
         "description": rule.description,
         "runbook_url": f"{links.runbooks}/{quote(rule.runbook)}",
-        "dashboard_url": links.dashboard(rule.dashboard, rule.shown),
+        "dashboard_url": links.dashboard(rule.dashboard, rule.dashboard_labels),
     }
     return Commented(rule.why, node)
 

@@ -90,7 +90,7 @@ def _alert(burn: Burn, target: float, links: Links) -> Alert:
         ),
         runbook="error-budget",
         dashboard=dashboard_uid("review"),
-        shown=("service",),
+        dashboard_labels=("service",),
         why=f"{burn.factor:g} times the allowed share of confirmed client-minutes, over {burn.long} and {burn.short}.",
         labels={"long": burn.long, "short": burn.short},
     )

@@ -167,7 +167,7 @@ def _short(world: World) -> None:
 
 
 def _dashboard(sent: Alert) -> str:
-    labels = "&".join(f"var-{label}={{{{ $labels.{label} | urlquery }}}}" for label in sent.shown)
+    labels = "&".join(f"var-{label}={{{{ $labels.{label} | urlquery }}}}" for label in sent.dashboard_labels)
     return f"http://grafana.example.org/d/{sent.dashboard}?{labels}"
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from clienthealth.incidents import Change
 from clienthealth.model.clients import Client
-from clienthealth.review import episodes, incidents
+from clienthealth.review import incident_rows, incidents
 from clienthealth.review.period import Period
 from tests.support.generated_history import Fault, verdicts
 
@@ -55,22 +55,22 @@ FAULTS = (
 
 def test_lost_records_by_service(spark: SparkSession) -> None:
     rows = verdicts(spark, (change for each in FAULTS for change in each.changes()))
-    all_incidents = episodes.incidents(rows, DAY.end)
-    here = episodes.of(all_incidents, DAY)
-    assert incidents.lost_by_service(here) == {
+    all_incidents = incident_rows.incidents(rows, DAY.end)
+    touching = incident_rows.of(all_incidents, DAY)
+    assert incidents.lost_by_service(touching) == {
         "counted": (12, 1152),
         "expired": (501, None),
         "uncounted": (0, None),
         "bytes": (0, None),
         "midnight": (5, 5),
     }
-    assert incidents.lost_by_service(episodes.of(all_incidents, DAY.before(1))) == {
+    assert incidents.lost_by_service(incident_rows.of(all_incidents, DAY.before(1))) == {
         "yesterday": (9, 9),
         "midnight": (5, 5),
     }
     of = {
         (row["mode"], row["cause"]): (row["lost_records_0"], row["lost_records_1"], row["lost_bytes_0"])
-        for row in episodes.themes(here).collect()
+        for row in incident_rows.themes(touching).collect()
     }
     assert of == {
         (NOT_CLOSED, None): (17, 1157, None),

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from clienthealth.errors import ServiceError
 from clienthealth.modes import modes
-from clienthealth.review import crosscheck, episodes
+from clienthealth.review import crosscheck, incident_rows
 from clienthealth.review.model import Alert, MeasurementAlert
 from clienthealth.review.period import Period
 
@@ -23,7 +23,7 @@ def fired(
 
     `labels`: those by which this installation's alerts are told from others in the same Prometheus.
     """
-    rows = episodes.alerts(touching, period).orderBy("mode", "severity").collect()
+    rows = incident_rows.alerts(touching, period).orderBy("mode", "severity").collect()
     alerts = [Alert(**row.asDict()) for row in rows]
     if not prometheus:
         return alerts, [], "no Prometheus address was given ([review] prometheus_url or --prometheus)"

@@ -56,10 +56,10 @@ def _slope(points: Sequence[tuple[float, float]]) -> float | None:
     return (n * sum(x * y for x, y in points) - sx * sy) / (n * sum(x * x for x, _ in points) - sx * sx)
 
 
-def lag_trends(lag: DataFrame, now: int) -> list[LagTrend]:
+def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
     """The groups whose lag grew fastest in the period, per day; only those that grew."""
     sums = (
-        lag.filter(F.col("period") == now)
+        lag.filter(F.col("period") == reviewed)
         .groupBy(*CLIENT_KEY)
         .agg(
             F.max("group").alias("group"),
@@ -92,20 +92,20 @@ def lag_trends(lag: DataFrame, now: int) -> list[LagTrend]:
     ]
 
 
-def buffer_distribution(rows: Iterable[Mapping[str, Any]], now: int) -> Distribution:
+def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Distribution:
     """Client-minutes by how full the buffer was, in tenths; the last class is a full buffer."""
-    counts = {now: [0] * (BUFFER_CLASSES + 1), now - 1: [0] * (BUFFER_CLASSES + 1)}
+    counts = {reviewed: [0] * (BUFFER_CLASSES + 1), reviewed - 1: [0] * (BUFFER_CLASSES + 1)}
     for row in rows:
         if row["period"] in counts:
             counts[row["period"]][row["per_mille"] * BUFFER_CLASSES // 1000] += row["count"]
     names = (*(f"{n * 10}–{n * 10 + 10} %" for n in range(BUFFER_CLASSES)), "full")
-    return Distribution(names, tuple(counts[now]), tuple(counts[now - 1]))
+    return Distribution(names, tuple(counts[reviewed]), tuple(counts[reviewed - 1]))
 
 
-def lag_distribution(lag: DataFrame, now: int) -> Distribution:
+def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
     """Group-minutes by lag, in powers of ten."""
-    counts = {now: [0] * (LAG_CLASSES + 1), now - 1: [0] * (LAG_CLASSES + 1)}
+    counts = {reviewed: [0] * (LAG_CLASSES + 1), reviewed - 1: [0] * (LAG_CLASSES + 1)}
     for row in lag.groupBy("period", "class").agg(F.sum("n").alias("count")).collect():
         counts[row["period"]][row["class"]] += row["count"]
     names = ("0", "1–9", "10–99", "100–999", "1k–10k", "10k–100k", "100k–1M", "1M–10M", "over 10M")
-    return Distribution(names, tuple(counts[now]), tuple(counts[now - 1]))
+    return Distribution(names, tuple(counts[reviewed]), tuple(counts[reviewed - 1]))

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from clienthealth.modes import modes
-from clienthealth.review import episodes
+from clienthealth.review import incident_rows
 from clienthealth.review.links import Links
 from clienthealth.review.loss import Range
 from clienthealth.review.model import Incident, Theme
@@ -29,11 +29,11 @@ CLEARED = "last = 'closed' and sure is null"
 def themes(touching: DataFrame, links: Links) -> list[Theme]:
     """Confirmed ones first, then those that lasted longest in all."""
     listed: dict[tuple[Any, ...], list[Incident]] = {}
-    for row in episodes.longest(touching, LISTED_PER_THEME).orderBy(*episodes.THEME, "rank").collect():
+    for row in incident_rows.longest(touching, LISTED_PER_THEME).orderBy(*incident_rows.THEME, "rank").collect():
         listed.setdefault(_theme_of(row), []).append(_incident(row, links))
     by_id = modes()
     result = []
-    for row in episodes.themes(touching).collect():
+    for row in incident_rows.themes(touching).collect():
         mode = by_id.get(row["mode"])
         over = row["stop"] is not None and not row["open"]
         values = {
@@ -67,12 +67,12 @@ def _lost(row: Row) -> dict[str, Range | None]:
 
 def lost_by_service(touching: DataFrame) -> dict[str, Range]:
     """Records lost, at least and at most, of the services that lost any or may have."""
-    rows = episodes.losses(touching).collect()
+    rows = incident_rows.losses(touching).collect()
     return {row["service"] or "": (row["lost_records_0"], row["lost_records_1"]) for row in rows}
 
 
 def _theme_of(row: Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in episodes.THEME)
+    return tuple(row[name] for name in incident_rows.THEME)
 
 
 def _incident(row: Row, links: Links) -> Incident:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from clienthealth.configuration.installation import fixed_labels
 from clienthealth.modes import modes
-from clienthealth.review import alerts, capacity, client_minutes, coverage, episodes, incidents, ranking, slo
+from clienthealth.review import alerts, capacity, client_minutes, coverage, incident_rows, incidents, ranking, slo
 from clienthealth.review.actions import carried_over
 from clienthealth.review.headline import headline
 from clienthealth.review.links import Links
@@ -31,28 +31,28 @@ def build(
     """Review `period` from the history at `root`. Raises InputError for a history that cannot be read."""
     minutes = history.read(spark, root, "minutes")
     quality = history.read(spark, root, "quality")
-    all_incidents = episodes.incidents(history.read(spark, root, "verdicts"), period.end)
+    all_incidents = incident_rows.incidents(history.read(spark, root, "verdicts"), period.end)
     periods = history_of(period, slo.PERIODS)
-    pair, now = periods[-2:], 1
+    last_two, reviewed = periods[-2:], 1
     links = Links(settings.links, period, settings.monitor.cluster)
     step = period.step(SLOTS)
     with _cached(
-        client_minutes.clients(minutes, pair),
-        client_minutes.lag(minutes, pair),
+        client_minutes.clients(minutes, last_two),
+        client_minutes.lag(minutes, last_two),
         all_incidents,
     ) as (per_client, lag, cached_incidents):
-        here = episodes.of(cached_incidents, period)
+        touching = incident_rows.of(cached_incidents, period)
         overall, services = slo.objectives(
             (row.asDict() for row in client_minutes.statuses(minutes, periods, step).collect()),
-            ranking.clients_per_service(per_client, now),
+            ranking.clients_per_service(per_client, reviewed),
             settings.review.slo_target,
-            incidents.lost_by_service(here),
+            incidents.lost_by_service(touching),
             settings.review.lost_records_target,
         )
         peaks = client_minutes.buffers(minutes, periods).collect()
-        fired, others, unchecked = alerts.fired(here, period, prometheus, fixed_labels(settings))
-        ranked = ranking.listed_clients(per_client, lag, now)
-        counts = incidents.counts(here)
+        fired, others, unchecked = alerts.fired(touching, period, prometheus, fixed_labels(settings))
+        ranked = ranking.listed_clients(per_client, lag, reviewed)
+        counts = incidents.counts(touching)
         review = Review(
             period=period,
             target=settings.review.slo_target,
@@ -62,23 +62,23 @@ def build(
             periods=periods,
             actions=carried_over(actions_file, period.end.date(), period.start.date()),
             actions_file=actions_file.name if actions_file.is_file() else "",
-            themes=incidents.themes(here, links),
+            themes=incidents.themes(touching, links),
             withdrawn=counts["withdrawn"],
             alerts=fired,
             never_fired=alerts.never(fired),
             measurement_alerts=others,
             near=[row for kind in ranking.NEAR for row in ranked[kind]],
-            cleared=incidents.cleared(here, links),
+            cleared=incidents.cleared(touching, links),
             cleared_count=counts["cleared"],
             top_clients={what: ranked[what] for what in ranking.RANKINGS},
-            top_topics=ranking.top_topics(per_client, lag, episodes.real(here), now),
-            fleet=ranking.fleet(per_client, now) if _reported(overall, -2) else Fleet(),
+            top_topics=ranking.top_topics(per_client, lag, incident_rows.real(touching), reviewed),
+            fleet=ranking.fleet(per_client, reviewed) if _reported(overall, -2) else Fleet(),
             capacity=capacity.buffers((row.asDict() for row in peaks), slo.PERIODS),
-            lag_trends=capacity.lag_trends(lag, now),
-            changes=_changes(minutes, cached_incidents, pair),
+            lag_trends=capacity.lag_trends(lag, reviewed),
+            changes=_changes(minutes, cached_incidents, last_two),
             quality=_quality(quality, minutes, period, overall),
             buffers=capacity.buffer_distribution((row.asDict() for row in peaks), slo.PERIODS - 1),
-            lags=capacity.lag_distribution(lag, now),
+            lags=capacity.lag_distribution(lag, reviewed),
             slot_minutes=step,
             not_computed=[],
             cluster=settings.monitor.cluster,
@@ -97,13 +97,14 @@ def _cached(*frames: DataFrame) -> Iterator[Sequence[DataFrame]]:
             frame.unpersist()
 
 
-def _changes(minutes: DataFrame, all_incidents: DataFrame, pair: Sequence[Period]) -> list[ModeChange]:
+def _changes(minutes: DataFrame, all_incidents: DataFrame, last_two: Sequence[Period]) -> list[ModeChange]:
     touched = [
-        F.count_if(episodes.touches(period)).alias(name) for name, period in zip(("before", "now"), pair, strict=True)
+        F.count_if(incident_rows.touches(period)).alias(name)
+        for name, period in zip(("before", "now"), last_two, strict=True)
     ]
-    met = {row["mode"]: row for row in episodes.real(all_incidents).groupBy("mode").agg(*touched).collect()}
+    met = {row["mode"]: row for row in incident_rows.real(all_incidents).groupBy("mode").agg(*touched).collect()}
     spent: dict[tuple[str, int], int] = {}
-    for row in client_minutes.failing(minutes, pair).collect():
+    for row in client_minutes.failing(minutes, last_two).collect():
         key = (row["mode"], row["period"])
         spent[key] = spent.get(key, 0) + row["count"]
     by_id = modes()

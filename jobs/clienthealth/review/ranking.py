@@ -23,10 +23,10 @@ RANKINGS = ("unhealthy", "buffer", "queue", "lag")
 NEAR = {"near_buffer": "buffer", "near_queue": "queue"}
 
 
-def clients_per_service(per_client: DataFrame, now: int) -> dict[str, int]:
+def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
     """How many clients (processes' clients) each service had."""
     rows = (
-        per_client.filter(F.col("period") == now)
+        per_client.filter(F.col("period") == reviewed)
         .groupBy("service")
         .agg(F.count_distinct("instance", "client_id").alias("clients"))
         .collect()
@@ -34,7 +34,7 @@ def clients_per_service(per_client: DataFrame, now: int) -> dict[str, int]:
     return {row["service"] or "": row["clients"] for row in rows}
 
 
-def listed_clients(per_client: DataFrame, lag: DataFrame, now: int) -> Mapping[str, Sequence[ClientRow]]:
+def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapping[str, Sequence[ClientRow]]:
     """The first clients of each ranking and of each kind of near miss (`near_*`, by minutes near the limit).
 
     Rankings are by unhealthy minutes, buffer and queue peaks (ratios) and lag (records).
@@ -50,7 +50,7 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, now: int) -> Mapping[s
         )
     ).alias("entry")
     behind = (
-        lag.filter(F.col("period") == now)
+        lag.filter(F.col("period") == reviewed)
         .groupBy(*CLIENT_KEY)
         .agg(
             F.max("records").alias("records"),
@@ -60,7 +60,7 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, now: int) -> Mapping[s
     )
     lags = _entry("lag", F.col("records"), F.col("lag_topic"), F.col("seconds")).alias("entry")
     rows = (
-        _rolled_up(per_client, now).select(*CLIENT_KEY, entries).unionByName(behind.select(*CLIENT_KEY, lags))
+        _rolled_up(per_client, reviewed).select(*CLIENT_KEY, entries).unionByName(behind.select(*CLIENT_KEY, lags))
     ).select(*CLIENT_KEY, "entry.*")
     ranked: dict[str, list[ClientRow]] = {what: [] for what in (*RANKINGS, *NEAR)}
     for row in _first(rows.filter("value > 0"), "what", "value", TOP, *CLIENT_KEY):
@@ -78,9 +78,9 @@ def _entry(what: str, value: Column, topic: Column | None = None, more: Column |
     )
 
 
-def _rolled_up(per_client: DataFrame, now: int) -> DataFrame:
+def _rolled_up(per_client: DataFrame, reviewed: int) -> DataFrame:
     return (
-        per_client.filter(F.col("period") == now)
+        per_client.filter(F.col("period") == reviewed)
         .groupBy(*CLIENT_KEY)
         .agg(
             F.sum(F.col("suspected") + F.col("confirmed")).alias("unhealthy"),
@@ -114,13 +114,15 @@ def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> l
     )
 
 
-def top_topics(per_client: DataFrame, lag: DataFrame, incidents: DataFrame, now: int) -> dict[str, Sequence[TopicRow]]:
+def top_topics(
+    per_client: DataFrame, lag: DataFrame, incidents: DataFrame, reviewed: int
+) -> dict[str, Sequence[TopicRow]]:
     """The worst topics by minutes of incidents that name them as culprit, by queue peak and by lag."""
-    current = F.col("period") == now
+    in_reviewed = F.col("period") == reviewed
     sources = (
         incidents.select(*CLIENT_KEY, F.lit("unhealthy").alias("what"), "topic", F.col("seconds").alias("value")),
-        per_client.filter(current).select(*CLIENT_KEY, F.lit("queue"), "queue_topic", "queue"),
-        lag.filter(current).select(*CLIENT_KEY, F.lit("lag"), "lag_topic", "records"),
+        per_client.filter(in_reviewed).select(*CLIENT_KEY, F.lit("queue"), "queue_topic", "queue"),
+        lag.filter(in_reviewed).select(*CLIENT_KEY, F.lit("lag"), "lag_topic", "records"),
     )
     rows = (
         reduce(DataFrame.union, sources)
@@ -136,14 +138,14 @@ def top_topics(per_client: DataFrame, lag: DataFrame, incidents: DataFrame, now:
     return ranked
 
 
-def fleet(per_client: DataFrame, now: int) -> Fleet:
+def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
     """Clients by service and client id (a restart under another process id is not a new client), and upgrades."""
-    here, before = F.col("period") == now, F.col("period") == now - 1
+    in_reviewed, before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     named = (
         per_client.groupBy("service", "client_id")
         .agg(
             F.max("kind").alias("kind"),
-            F.count_distinct(F.when(here, F.coalesce("instance", F.lit("")))).alias("now"),
+            F.count_distinct(F.when(in_reviewed, F.coalesce("instance", F.lit("")))).alias("now"),
             F.count_distinct(F.when(before, F.coalesce("instance", F.lit("")))).alias("before"),
         )
         .filter("(now = 0) <> (before = 0)")
@@ -161,17 +163,17 @@ def fleet(per_client: DataFrame, now: int) -> Fleet:
         for new in (True, False)
     }
     counts = {row["new"]: row["count"] for row in changed}
-    return Fleet(lists[True], counts.get(True, 0), lists[False], counts.get(False, 0), _upgrades(per_client, now))
+    return Fleet(lists[True], counts.get(True, 0), lists[False], counts.get(False, 0), _upgrades(per_client, reviewed))
 
 
-def _upgrades(per_client: DataFrame, now: int) -> tuple[Upgrade, ...]:
-    here, before = F.col("period") == now, F.col("period") == now - 1
+def _upgrades(per_client: DataFrame, reviewed: int) -> tuple[Upgrade, ...]:
+    in_reviewed, before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     rows = (
         per_client.filter("version is not null")
         .groupBy("service", "library")
         .agg(
             F.array_sort(F.collect_set(F.when(before, F.col("version")))).alias("before"),
-            F.array_sort(F.collect_set(F.when(here, F.col("version")))).alias("now"),
+            F.array_sort(F.collect_set(F.when(in_reviewed, F.col("version")))).alias("now"),
         )
         .filter("before <> now and size(before) > 0 and size(now) > 0")
         .orderBy("service", "library")

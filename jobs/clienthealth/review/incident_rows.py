@@ -1,4 +1,4 @@
-"""Incidents and alerts from the table `verdicts`: its rows are changes, here they become stretches of time.
+"""A row per incident from the table `verdicts`: its rows are changes, here they become stretches of time.
 
 An incident is the stretch from `opened` to `closed` of one mode on one client. A change after the review's end is
 not looked at, so an old week reads the same for ever. Times are epoch seconds: `start` is the onset (`since`, else
@@ -18,7 +18,7 @@ from clienthealth.modes import modes
 from clienthealth.review.period import Period
 from clienthealth.streaming.history import CLIENT_KEY
 
-WHO = (*CLIENT_KEY, "mode")
+INCIDENT_KEY = (*CLIENT_KEY, "mode")
 #: What incidents of one theme have in common.
 THEME = ("mode", "cause", "topic")
 #: `detail` tells what was lost as ranges: records where they were counted, bytes where the buffer was read. Of records
@@ -32,13 +32,13 @@ FLAP_SECONDS = 1800
 
 def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
     """All incidents that were known at `until`, one row each. Meant to be cached."""
-    order = Window.partitionBy(*WHO).orderBy("observed", "ts")
+    order = Window.partitionBy(*INCIDENT_KEY).orderBy("observed", "ts")
     changes = verdicts.filter(F.col("ts") < F.lit(until)).withColumn(
         "number", F.count_if(F.col("change") == "opened").over(order)
     )
     newest = F.struct("observed", "ts")
     over = F.col("change").isin("closed", "withdrawn", "moved")
-    grouped = changes.groupBy(*WHO, "number").agg(
+    grouped = changes.groupBy(*INCIDENT_KEY, "number").agg(
         *(F.max(name).alias(name) for name in ("host", "library", "version")),
         F.unix_seconds(F.min(F.coalesce("since", "ts"))).alias("start"),
         F.unix_seconds(F.min("observed")).alias("found"),
@@ -48,7 +48,7 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         F.max_by("detail", newest).alias("detail"),
         F.max_by("evidence", newest).alias("evidence"),
     )
-    before = F.lag("stop").over(Window.partitionBy(*WHO).orderBy("number"))
+    before = F.lag("stop").over(Window.partitionBy(*INCIDENT_KEY).orderBy("number"))
     return grouped.select(
         *grouped.columns,
         F.greatest(F.col("found") - F.col("start"), F.lit(0)).alias("detect"),
@@ -154,7 +154,7 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
     inside the period, `clear`: median seconds that the finished ones fired.
     """
     incidents_ = real(touching)
-    kept = (*WHO, "flaps")
+    kept = (*INCIDENT_KEY, "flaps")
     ticket = incidents_.filter("sure is null or sure > start").select(
         *kept, F.lit("warning").alias("severity"), "start", F.coalesce("sure", "stop").alias("stop")
     )
