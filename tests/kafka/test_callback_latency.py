@@ -19,7 +19,7 @@ from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.platform.kafka import producer
 from clienthealth.settings import JvmSettings, Settings, TopicSettings
-from clienthealth.windows.packed import Packer
+from clienthealth.windows.packer import Packer
 from clienthealth_exporters.jvm.exporter import Exporter, Target, Targets
 from clienthealth_exporters.publish import Publisher
 from deploy.demo.broker import Broker

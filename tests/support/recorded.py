@@ -21,7 +21,8 @@ from clienthealth.settings import Settings
 from clienthealth.step import departures, process_log, readings
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Faults
-from clienthealth.windows.packed import TS, WHO, Chunk, Packer
+from clienthealth.windows.packed import TS, WHO, Chunk
+from clienthealth.windows.packer import Packer
 from clienthealth.windows.view import Floats
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"

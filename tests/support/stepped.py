@@ -15,7 +15,8 @@ from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Faults
 from clienthealth.step.readings import grid_of
 from clienthealth.step.state import BucketState, load, save
-from clienthealth.windows.packed import Chunk, LogEntry, Packer, decode, encode, who_of
+from clienthealth.windows.packed import Chunk, LogEntry, decode, encode, who_of
+from clienthealth.windows.packer import Packer
 from tests.support.recorded import Recorded
 
 __all__ = ["START", "Stepped", "logged", "pack", "snapshot"]

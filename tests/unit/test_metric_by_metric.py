@@ -17,7 +17,7 @@ from clienthealth.model import metric_names
 from clienthealth.model.readings import ClientWindow, Reading, TopicReading
 from clienthealth.model.verdicts import Verdict
 from clienthealth.settings import LagSettings, Settings
-from clienthealth.windows.packed import Packer
+from clienthealth.windows.packer import Packer
 from clienthealth.windows.view import Windows
 from tests.scenarios._making import T0, at
 from tests.scenarios.producer_callback_deadlock import SCENARIOS

@@ -31,7 +31,8 @@ from clienthealth.step import departures, judgement, process_log, readings
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Faults
 from clienthealth.step.state import FIRST, BucketState
-from clienthealth.windows.packed import TS, WHO, Packer, process_of, who_of
+from clienthealth.windows.packed import TS, WHO, process_of, who_of
+from clienthealth.windows.packer import Packer
 
 
 @dataclass(frozen=True)

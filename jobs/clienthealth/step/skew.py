@@ -1,6 +1,6 @@
 """Clocks of clients that are off: a finding of their own, which never acts on other clients.
 
-What is measured is a client's newest time against that of its neighbours on the topic (`windows.packed`), and against
+What is measured is a client's newest time against that of its neighbours on the topic (`windows.clock`), and against
 this machine's clock, which no reading can be ahead of. A client whose readings always come late looks as if its clock
 were behind, and is reported as such.
 """
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clienthealth.step.state import HEARD, LAST, BucketState
-from clienthealth.windows.packed import SKEW_MS
+from clienthealth.windows.clock import SKEW_MS
 
 
 def seconds(state: BucketState, now_ms: int) -> NDArray[np.float64]:

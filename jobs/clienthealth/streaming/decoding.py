@@ -97,7 +97,8 @@ class _Task:
         import pyarrow as pa
 
         from clienthealth.decode import latest_ms
-        from clienthealth.windows.packed import Packer, who_of
+        from clienthealth.windows.packed import who_of
+        from clienthealth.windows.packer import Packer
 
         self.settings = settings
         self.pattern = "|".join(map(_escaped, literals))

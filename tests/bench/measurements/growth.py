@@ -19,7 +19,8 @@ from clienthealth.settings import MonitorSettings, Settings
 from clienthealth.streaming import stepping
 from clienthealth.streaming.decoding import compressed, decompressed
 from clienthealth.streaming.stepping import CHANGE, DRIVER, HEALTH, by_bucket, stepper, summary_of
-from clienthealth.windows.packed import Packer, Slot, Who, encode
+from clienthealth.windows.packed import Who, encode
+from clienthealth.windows.packer import Packer, Slot
 from tests.bench.measurements import Scope
 from tests.bench.results import Figure, Result, Table
 
