@@ -24,7 +24,7 @@ from clienthealth.settings import Settings
 log = logging.getLogger(__name__)
 
 CAPACITY = 20_000
-#: A source that waits is told of once in so long.
+#: A source that waits is logged once in so long.
 WARNING_SECONDS = 60.0
 _json = msgspec.json.Encoder().encode
 #: How long `send` may wait for a topic that is not there.

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.json and not args.once:
         raise InputError("--json goes with --once")
     if args.once:
-        # All are read, and then it is told whether one failed.
+        # All are read before the exit code says whether one failed.
         return max([once(cluster, as_json=args.json) for cluster in clusters(settings)])
     serve(settings, stop_event())
     return 0
@@ -121,7 +121,7 @@ def serve(settings: Settings, stop: threading.Event) -> None:
     with ThreadPoolExecutor(len(all_clusters), "cluster") as threads:
         tasks = [threads.submit(_serve, GroupExporter(settings, cluster), stop) for cluster in all_clusters]
         wait(tasks, return_when=FIRST_EXCEPTION)
-        # One that ended by a mistake of ours ends all, and is told.
+        # One that ended by a mistake of ours ends all, and is raised.
         stop.set()
     for task in tasks:
         task.result()

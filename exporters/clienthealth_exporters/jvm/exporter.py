@@ -36,9 +36,9 @@ log = logging.getLogger(__name__)
 WORKERS = 256
 MAX_BACKOFF_SECONDS = 60.0
 TICK_SECONDS = 0.2
-#: Reads of a JVM without a Kafka client in it before somebody is told; a client may be made later than the JVM.
+#: Reads of a JVM without a Kafka client before a warning; a client may be made later than the JVM.
 READS_WITHOUT_CLIENTS = 6
-#: What may be said of a target's clients. JMX does not even show a consumer's group.
+#: What a target may set for its clients. JMX does not even show a consumer's group.
 TARGET_OPTIONS = (*CONFIG_OPTIONS, GROUP_OPTION)
 
 
@@ -183,7 +183,7 @@ class Watch:
             self._failures += 1
             longest = max(interval, MAX_BACKOFF_SECONDS)
             interval = min(interval * 2 ** (self._failures - 1), longest)
-            # Of one that stays silent nothing more is said: a thousand of them would fill the log.
+            # One that stays silent is not logged again: a thousand of them would fill the log.
             if self._failures == 1 or self._pause < longest:
                 log.warning("%s is silent: %s; next try in %.0f s", self._target.service, error, interval)
             self._pause = interval

@@ -143,7 +143,7 @@ def _each(
 def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """The lines of a metric whose series several records speak of: each series once, the last one told."""
+    """The lines of a metric whose series are in several records: each series once, of the last record."""
     values: dict[str, str] = {}
     for of_record, _, whole in shown:
         for end in (of_record.ends[index] if whole else "").split("\n")[:-1]:

@@ -1,4 +1,4 @@
-"""Small plots as SVG, made on the server; what they show is said in words, too."""
+"""Small plots as SVG, made on the server; each describes in words what it shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The newest state of every client, as the topic `client-health` has told it so far."""
+"""The newest state of every client, as the topic `client-health` has it so far."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _URGENCY: Mapping[Status, int] = {"ok": 0, "unknown": 10, "suspected": 20, "conf
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
 #: States of a consumer group that want attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
-#: Of a client about which the monitor has said nothing for so long, not even that it has gone, nobody knows anything:
-#: nothing arrives, or the monitor has stopped. Departures are told sooner; a longer window has as much more time.
+#: The state of a client is unknown if the monitor has not published any for so long, not even that it has gone:
+#: nothing arrives, or the monitor has stopped. Departures are published sooner; a longer window has as much more time.
 SILENT_SECONDS = 180
-#: What cannot be read is said so often in the log, at most; it is counted always.
+#: Records that cannot be read are logged so often at most; they are counted always.
 COMPLAINT_SECONDS = 60
 
 
@@ -78,7 +78,7 @@ class State:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Whose state it is: a group may be told of under several services."""
+        """Whose state it is: a group may be reported under several services."""
         who = self.client
         if who.kind == "group":
             return "group", who.instance, self.group

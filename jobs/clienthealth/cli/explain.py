@@ -70,7 +70,7 @@ def text(explained: Mapping[str, Any]) -> str:
         _paragraph(explained["impact"]),
     ]
     lines += ["", "What to do", _paragraph(explained["action"], "  ")]
-    lines += ["", "How it comes about, and how it is told"]
+    lines += ["", "How it comes about, and how it is recognised"]
     for part in explained["background"]:
         lines += [_paragraph(part, "  "), ""]
     lines += ["Not to be confused with", *(_paragraph(other, "  - ") for other in explained["confused_with"])]

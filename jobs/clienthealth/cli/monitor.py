@@ -16,7 +16,7 @@ HELP = "read client metrics and logs, judge them, publish health, incidents and 
 
 #: The exit code of a job that is worth starting again (EX_TEMPFAIL).
 AGAIN = 75
-#: The same, its heap was exhausted: whoever runs next is told.
+#: The same, and its heap was exhausted: the next run gets to know.
 HEAP = 76
 #: What a program ends with that was used wrongly or cannot work as things are; nothing is better the next time.
 FINAL = (0, 2, 130)

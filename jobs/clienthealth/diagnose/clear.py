@@ -98,7 +98,7 @@ def _log_of(log: process_log.ProcessLog | None, client: Client) -> tuple[tuple[L
 
 
 def _read_at_no_time(bucket: Bucket, inputs: Sequence[Input]) -> set[object]:
-    """The clients of which metrics were read at a time that nobody says: nothing can be said to go on in them."""
+    """The clients whose metrics have no time: nothing can be judged to last in them."""
     untimed = {topic for given in inputs if not given.timed or given.start_ms is None for topic in given.topics}
     rows, names = bucket.state.rows, bucket.state.names
     places = {(int(who), int(topic)) for who, topic in np.unique(rows[:, [WHO, TOPIC]], axis=0).tolist()}

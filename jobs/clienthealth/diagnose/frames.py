@@ -31,7 +31,7 @@ def frames_of(fact: Evidence, dumps: Mapping[Source, str]) -> list[Frames]:
 def decisive(frames: Sequence[tuple[str, str]], fact: str = "") -> tuple[str, ...]:
     """Of the frames (method, place) those of Kafka and of the application that are nearest to where the thread is.
 
-    `fact`: what is said of the thread; the frame that it names is shown.
+    `fact`: the evidence about the thread; the frame that it names is shown.
     """
     own = [f for f in frames if not f[0].startswith((*_PLATFORM, *_NOISE)) and "$anonfun" not in f[0]] or list(frames)
     own = [f for at, f in enumerate(own) if at == 0 or f[0] != own[at - 1][0]]

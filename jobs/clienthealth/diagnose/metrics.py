@@ -129,7 +129,7 @@ class _Table:
 
 
 class _Pile:
-    """The values of one moment, until one of them comes again or a time is told."""
+    """The values of one moment, until one of them comes again or a time follows."""
 
     def __init__(self, of: Jvm, file_ms: int) -> None:
         self.of, self.file_ms = of, file_ms

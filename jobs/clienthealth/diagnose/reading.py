@@ -38,7 +38,7 @@ Progress = Callable[[str, int, int | None], None]
 
 
 class Reader:
-    """Reads one stream. `now_ms`: the time of what has none; `progress`: told name, bytes read, and of how many.
+    """Reads one stream. `now_ms`: the time of what has none; `progress`: called with name, bytes read, and of how many.
 
     `undated`: by process the time of what has none, shared by its files: what they say about when is no duration.
     """

@@ -1,4 +1,4 @@
-"""What a person is told of each client: one `Story` each, the worst first, for the terminal and for the HTML page."""
+"""What the report shows of each client: one `Story` each, the worst first, for the terminal and for the HTML page."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _lasted(text: str) -> float:
 
 
 def _unsaid(name: str, verdict: Verdict) -> bool:
-    """A cause without a sentence is told as it is."""
+    """A cause without a sentence is shown as it is."""
     return name != "note" and not cause(verdict) and verdict.detail[name] != "unknown"
 
 

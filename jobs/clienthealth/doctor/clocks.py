@@ -18,9 +18,9 @@ from clienthealth.settings import Settings
 from clienthealth.settings.fields import LARGEST
 
 ABOUT = "clock"
-#: A reading may be told a little before or after our time; more shifts windows.
+#: A reading's time may be a little before or after ours; more shifts windows.
 SKEW_WARNING_SECONDS = 5.0
-#: So much later than it was told, a reading was sent: its client's clock is behind, or its collector holds it back.
+#: A reading was sent so much later than its own time: its client's clock is behind, or its collector holds it back.
 DELAY_WARNING_SECONDS = 30.0
 NAMED = 3
 

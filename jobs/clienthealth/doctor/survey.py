@@ -36,7 +36,7 @@ class FormatCounts:
 
 @dataclass
 class Reject:
-    """Records that are rejected for one reason. `first`: where the first of them stands, and what is said of it."""
+    """Records that are rejected for one reason. `first`: the first of them; `detail`: its reason in full."""
 
     detail: str
     first: Source

@@ -26,7 +26,7 @@ class Record:
     text      the value, without blanks and byte order mark before it; empty for a binary one
     data      the value where it is binary, else None
     signal    what binary data look like that have no schema around them, see `_protobuf.signal`
-    document  the value where it is JSON (NaN and Infinity allowed), or was told by a schema; else None
+    document  the value where it is JSON (NaN and Infinity allowed), or was decoded by a schema; else None
     key       the Kafka key as text, None where it has none or is no text
     headers   those that `decode.HEADERS` lists, as text
     ts_ms     the Kafka record's own time, epoch milliseconds

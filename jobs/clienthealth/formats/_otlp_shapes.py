@@ -35,7 +35,7 @@ Parts = tuple[Any, ...]
 
 
 class _Point(NamedTuple):
-    """A data point. Times in nanoseconds, 0 where not told; `value` an integer where it was written as one."""
+    """A data point. Times in nanoseconds, 0 where not known; `value` an integer where it was written as one."""
 
     of: Sample
     start: int

@@ -1,6 +1,6 @@
 """From single samples (one metric of one client, topic or partition) to snapshots of clients.
 
-What most formats come to: a `Process` takes the samples of what one process said at one moment, one by one, and makes
+What most formats use: a `Process` takes the samples of one process at one moment, one by one, and makes
 a snapshot of each client in them. Nothing but a last sorting of topics is worse than linear, so that a client with
 thousands of partitions is no trouble.
 """
@@ -162,12 +162,12 @@ def unusable(error: str = "wrong-types") -> Snapshot:
 
 
 def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Without those that only a topic or a partition can have (told without one, they say nothing)."""
+    """Without those that only a topic or a partition can have (without one they have no meaning)."""
     return {name: value for name, value in metrics.items() if name in _CLIENT_METRICS}
 
 
 def _of_nodes(nodes: Mapping[int, Mapping[str, float]], whole: bool) -> dict[str, float]:
-    """What is measured for single brokers: the largest of each, and which broker answers slowest if all are told."""
+    """What is measured for single brokers: the largest of each, and which broker answers slowest if all are known."""
     largest: dict[str, float] = {}
     for metrics in nodes.values():
         for name, value in metrics.items():

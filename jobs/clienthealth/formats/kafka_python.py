@@ -2,7 +2,7 @@
 
 Node and topic are part of a group's name (`producer-topic-metrics.orders.v2`). An average of nothing is 0 there and
 its maximum -Infinity (which JSON does not have; json.dumps writes it anyway, others null): the average is then unknown
-too. Queue times are said to be milliseconds and are seconds (sender.py, all versions); where they would be hours,
+too. Queue times are documented as milliseconds and are seconds (sender.py, all versions); where they would be hours,
 which no delivery timeout allows, whoever wrote the record has converted them.
 The envelope: `client_id`, `client_type`, `host`, `service`, `instance`, `library_version`, `ts_ms`, `metrics`. Alone,
 identity comes from headers or key, and the time from the Kafka record.

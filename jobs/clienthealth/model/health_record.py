@@ -81,7 +81,7 @@ def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
 
 @functools.lru_cache(maxsize=1_000)
 def _bare(mode: str, status: Status) -> Verdict:
-    """A verdict of which no more is to be said, as most are: one object for all clients."""
+    """A verdict without details, as most are: one object for all clients."""
     return Verdict(mode, status)
 
 

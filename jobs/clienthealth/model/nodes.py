@@ -25,8 +25,8 @@ def node(name: str | None) -> int | None:
 def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
     """Of the average latencies (ms) of brokers by their ids the largest, and whose it is, as metrics of the client.
 
-    One broker stands for all: a client that told each would cost as much as it has brokers, and the question is which
-    one is slow.
+    One broker stands for all: reporting each would cost as much as there are brokers, and the question is which one is
+    slow.
     """
     of_broker = {number: latency for number, latency in latencies.items() if number != UNNAMED and latency is not None}
     if not of_broker:

@@ -1,4 +1,4 @@
-"""A consumer that is told to stop never does: it loops, looking for its offset manager.
+"""A consumer that is to stop never does: it loops, looking for its offset manager.
 
 Mechanism (Scala consumer 0.8.2 and storm-kafka). At exit the thread that commits offsets carries its interrupt flag,
 so every `SocketChannel.connect` throws `ClosedByInterruptException`. That is swallowed, and
@@ -372,7 +372,7 @@ BLIND_POLLS = "nothing shows that it polls, and no thread dump whether it is bei
 
 
 def polls_ago(w: Windows) -> Floats:
-    """How long ago consumers of the Java client polled, as they said last, in seconds; NaN where they do not say it."""
+    """How long ago consumers of the Java client polled, as last reported, in seconds; NaN where it is not reported."""
     return w.last("last-poll-seconds-ago")
 
 

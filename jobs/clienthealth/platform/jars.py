@@ -243,7 +243,7 @@ def _ivy() -> Path:
 
 
 def _proxy() -> list[str]:
-    """The proxy of the environment, as Java wants to be told."""
+    """The proxy of the environment, as options of Java."""
     url = urllib.request.getproxies().get("https")
     parts = urllib.parse.urlsplit(url) if url else None
     if parts is None or parts.hostname is None:

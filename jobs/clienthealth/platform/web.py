@@ -122,7 +122,7 @@ class Server(ThreadingHTTPServer):
         return connection, address
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Whether there is room for another connection; one that finds none is told so where that needs no waiting."""
+        """Whether there is room for another connection. Where there is none, it gets a 503 if that needs no waiting."""
         if len(self._deadlines) < MAX_CONNECTIONS:
             return True
         if self._tls is None:

@@ -65,7 +65,7 @@ def _detail(name: str) -> Column:
 
 
 def _lost(what: str, n: int) -> Column:
-    """The lower (0) or upper (1) end of what was lost; null is none told (lower end) or nobody knows (upper end)."""
+    """The lower (0) or upper (1) end of what was lost; null: not counted (lower end), not known (upper end)."""
     amount = _detail(f"lost_{what}[{n}]").cast("long")
     if (what, n) != ("records", 0):
         return amount
@@ -122,7 +122,7 @@ def themes(touching: DataFrame) -> DataFrame:
 
 def losses(touching: DataFrame) -> DataFrame:
     """What each `service` lost, of those that are or may be without some records. An incident that reaches over the end
-    of a period counts in both, because when its records were lost is not told."""
+    of a period counts in both, because nothing shows when its records were lost."""
     return real(touching).filter("lost_records_0 is not null").groupBy("service").agg(*_sums())
 
 

@@ -1,4 +1,4 @@
-"""The time that a review covers: [start, end) in UTC, whole minutes; a last full ISO week unless told otherwise."""
+"""The time that a review covers: [start, end) in UTC, whole minutes; the last full ISO week by default."""
 
 from __future__ import annotations
 

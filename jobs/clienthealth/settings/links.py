@@ -10,7 +10,7 @@ UID_LENGTH = 40
 
 
 def runbooks(settings: LinkSettings) -> str:
-    """Where the runbooks are, without a trailing slash: on the status page where nothing else is said."""
+    """Where the runbooks are, without a trailing slash: on the status page by default."""
     return settings.runbooks.rstrip("/") or f"{settings.status_page.rstrip('/')}/runbooks"
 
 

@@ -1,4 +1,4 @@
-"""A record that ends the monitor each time that it is read is found, skipped and told of; all others are read.
+"""A record that ends the monitor whenever it is read is found, skipped and becomes a reject; all others are read.
 
 A batch that was planned is repeated after a crash with the same records, so one record that exhausts the heap would end
 every process that reads it, for ever. Each process leaves a note beside the checkpoint that it runs and, before the
@@ -78,7 +78,7 @@ class Guard:
         """
         pending, run = self._checkpoint.pending(), self._run
         if pending is None or pending.batch != run.batch:
-            run.skipped = None  # it was told of with the batch that was pending then
+            run.skipped = None  # it was published with the batch that was pending then
         if pending is None or not run.running or self._checkpoint.read(WRITING) == str(pending.batch):
             run.deaths = 0
         else:

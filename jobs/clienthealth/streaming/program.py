@@ -1,4 +1,4 @@
-"""Runs the streaming query until it is told to stop, or until it fails.
+"""Runs the streaming query until it is to stop, or until it fails.
 
 A query that fails ends the monitor with the reason: whoever supervises it (`kafka-health monitor` does) starts it
 again, and it goes on where its checkpoint stands.

@@ -150,7 +150,7 @@ def _judged(
     try:
         published = step(before, chunks, settings, int(time.time() * 1000))
     except Exception as mistake:
-        # Whatever it is: of this bucket a batch is lost, and told of; the others, and the next batch, go on.
+        # Whatever it is: of this bucket a batch is lost, and published as such; the others, and the next batch, go on.
         log.exception("a batch of bucket %s is lost", bucket)
         published = Published(faults=[Fault(Client("", "", "", "", None), fault_reason(mistake), None)])
         return _rows(published, bucket, clients_before)

@@ -15,7 +15,7 @@ MAX_ABOVE = 20_000
 MAX_DUMPS = 256
 _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
 _STATE_OR_FRAME = re.compile(r"[ \t]*(?:java\.lang\.Thread\.State: |at [\w$./@-]+\.[\w$<>]+\()", re.ASCII)
-#: A log goes on, or an exception is told: what follows is no frame of the thread above.
+#: A log goes on, or an exception begins: what follows is no frame of the thread above.
 _ENTRY = re.compile(
     r".{0,60}?\d\d:\d\d:\d\d|.{0,40}?\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b|"
     r".{0,200}?(?:\b[\w.$]{0,200}(?:Exception|Error|Throwable)\b|Caused by: |Suppressed: )",

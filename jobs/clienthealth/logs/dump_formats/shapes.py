@@ -1,4 +1,4 @@
-"""The shapes of dumps that are told line by line: what begins a thread, what is a frame, what else belongs to it."""
+"""The shapes of dumps that are read line by line: what begins a thread, what is a frame, what else belongs to it."""
 
 from __future__ import annotations
 
