@@ -70,6 +70,11 @@ def _producer(random: Random) -> dict[str, object]:
         "io_thread_busy_ratio": round(random.random() / 10, 5),
         "queue_time_seconds": {"avg": 0.003, "max": 0.02},
         "request_latency_seconds": {"avg": round(random.random() / 50, 5), "max": 0.1},
+        "record_error_rate": 0.0,
+        "record_retry_rate": float(random.random() < 0.01),
+        "batch_size_bytes": float(random.randrange(200, 16_384)),
+        "slowest_broker": {"id": float(random.randrange(9)), "latency_seconds": round(random.random() / 20, 5)},
+        "throttle_seconds": 0.0,
         "queues": [],
         "lag": [],
     }
@@ -80,7 +85,15 @@ def _consumer(random: Random, service: str) -> dict[str, object]:
         {"topic": f"{service}-in", "partition": number, "records": random.randrange(50), "state": "OK"}
         for number in range(3)
     ]
-    return {"last_poll_age_seconds": 0.0, "poll_idle_ratio": 0.8, "queues": [], "lag": lag}
+    return {
+        "throttle_seconds": 0.0,
+        "last_poll_age_seconds": 0.0,
+        "poll_idle_ratio": 0.8,
+        "rebalance_rate": float(random.random() < 0.01) / 60,
+        "commit_latency_seconds": {"avg": round(random.random() / 50, 5), "max": 0.1},
+        "queues": [],
+        "lag": lag,
+    }
 
 
 def measured(clients: int, profile: str, shard: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import pytest
 
@@ -22,7 +23,7 @@ STUCK = Verdict(
 )
 
 
-def written(**more: bool) -> bytes:
+def written(departed: bool = False, config: Mapping[str, str] = {}) -> bytes:
     return Written(
         window_start=60_000,
         window_end=120_000,
@@ -32,7 +33,8 @@ def written(**more: bool) -> bytes:
         verdicts=verdicts_json([STUCK, Verdict("delivery-stalled", "ok")]),
         worst="confirmed",
         last_seen=118_000,
-        **more,
+        departed=departed,
+        config=config,
     ).encode()
 
 
@@ -43,6 +45,17 @@ def test_what_is_written_is_read() -> None:
     assert (record.samples, record.worst, record.departed) == (6, "confirmed", False)
     assert record.value("buffer_used_ratio", "last") == 0.93
     assert decode(written(departed=True)).departed
+    assert decode(written()).config == {}
+    assert decode(written(config={"request.timeout.ms": "30000"})).config == {"request.timeout.ms": "30000"}
+
+
+def test_options_that_are_no_texts_are_none() -> None:
+    row = json.loads(written())
+    assert decode(
+        json.dumps({**row, "config": {"request.timeout.ms": 5, "max.poll.interval.ms": "6"}}).encode()
+    ).config == {"max.poll.interval.ms": "6"}
+    with pytest.raises(RecordError, match="config"):
+        decode(json.dumps({**row, "config": ["request.timeout.ms"]}).encode())
 
 
 def test_the_fields_are_those_that_others_read() -> None:

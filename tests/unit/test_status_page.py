@@ -306,6 +306,12 @@ def test_a_clients_page_has_its_incidents_and_what_can_be_copied() -> None:
     assert "What is known of it" in words and "4194304.0" in words
 
 
+def test_a_clients_page_has_the_options_that_judgement_looks_at() -> None:
+    page = get(deadlock(config={"delivery.timeout.ms": "<120000>"}), path="/client", query=NAMED)
+    assert "Its configuration" in page and "&lt;120000&gt;" in page
+    assert "Its configuration" not in get(deadlock(), path="/client", query=NAMED)
+
+
 def test_a_plot_has_gaps_where_nothing_is_known() -> None:
     points = [
         (NOW - 600, 0.2),

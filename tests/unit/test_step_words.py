@@ -40,7 +40,9 @@ def test_what_a_client_logged_of_its_options_is_known_as_long_as_it_reports_and_
     )
     for second in range(10, 7200, 10):
         monitor.batch([snapshot(second, FULL)], second)
-    assert configured(monitor, "p") == {"request.timeout.ms": "4000", "delivery.timeout.ms": "9000"}
+    options = {"request.timeout.ms": "4000", "delivery.timeout.ms": "9000"}
+    assert configured(monitor, "p") == options
+    assert monitor.records["shop|h:1|p"]["config"] == options, "for whoever looks at the client"
 
 
 def test_options_that_are_logged_without_a_name_are_of_the_only_producer() -> None:

@@ -1,4 +1,4 @@
-"""Below a client's card: its last hour, its incidents, what is known of it, its newest dump, and all of it to copy."""
+"""Below a client's card: its last hour, incidents, dumps and options, what is known of it, and all of it to copy."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def details(view: View, state: State, track: Track | None) -> str:
         _plots(view, track)
         + _timeline(view, record, track)
         + _threads(view, record)
+        + _configuration(record)
         + _record_table(record)
         + _copy(view, record)
     )
@@ -57,6 +58,15 @@ def _threads(view: View, record: HealthRecord) -> str:
     facts = sorted(_facts(record, "thread-dump"), key=lambda fact: -(amount(fact.ts_ms) or 0))
     items = "".join(f"<li>{_evidence_line(view, fact)}</li>" for fact in facts)
     return f"<h2>Kafka threads in its newest dumps</h2><ul>{items}</ul>" if items else ""
+
+
+def _configuration(record: HealthRecord) -> str:
+    """Its options, of those that a judgement looks at; what it does not tell has the library's default, or another."""
+    rows = "".join(
+        f'<tr><th scope="row">{foreign(name)}</th><td>{foreign(value)}</td></tr>'
+        for name, value in record.config.items()
+    )
+    return f"<h2>Its configuration, as far as judgement looks at it</h2><table>{rows}</table>" if rows else ""
 
 
 def _facts(record: HealthRecord, kind: str) -> list[Evidence]:

@@ -105,6 +105,7 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     worst             the worst status among the verdicts
     last_seen         when the client was last heard of
     departed          it has gone since
+    config            those of its options that a judgement looks at
     """
 
     window_start: int
@@ -116,6 +117,7 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     worst: str
     last_seen: int
     departed: bool = False
+    config: Mapping[str, str] = {}
 
     def encode(self) -> bytes:
         """The value of the record."""
@@ -143,6 +145,7 @@ class HealthRecord:
     verdicts: tuple[Verdict, ...]
     indicators: Mapping[str, Any]
     stale: bool = False
+    config: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def value(self, *path: str) -> float | None:
         """An indicator by its path, None where it is unknown."""
@@ -214,9 +217,22 @@ def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
             verdicts=verdicts,
             indicators=indicators,
             stale=row.get("stale") is True,
+            config=_config(row.get("config")),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise RecordError(f"{type(error).__name__}: {error}") from error
+
+
+_NO_CONFIG: Mapping[str, str] = {}
+
+
+def _config(row: Any) -> Mapping[str, str]:
+    """Options that are texts; one object for the many records that tell none."""
+    if not row:
+        return _NO_CONFIG
+    if type(row) is not dict:
+        raise TypeError("config")
+    return {intern(name): intern(value) for name, value in row.items() if type(value) is str}
 
 
 def document(value: bytes) -> Any:

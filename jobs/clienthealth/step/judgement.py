@@ -21,6 +21,7 @@ from clienthealth.indicators.client import client_indicators
 from clienthealth.judging import explained, gate, in_force, live_modes, merged, verdict
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, verdicts_json, worst
+from clienthealth.model.metrics import CONFIG_OPTIONS
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import LiveMode, Mode
@@ -260,7 +261,7 @@ class _Judgement:
         else:
             verdicts = _unsuspected(ids, gated.reasons[newest])
         start, end = int(gated.touched.start[newest]), int(gated.touched.end[newest])
-        self._publish(of, start, end, gated.samples[at], gated.measured[at], *verdicts, seen, self.skew[number])
+        self._publish(of, start, end, gated.samples[at], gated.measured[at], *verdicts, seen, number)
 
     def _publish(
         self,
@@ -272,8 +273,11 @@ class _Judgement:
         verdicts: msgspec.Raw,
         worst: str,
         last_seen: int,
-        off_seconds: float = 0.0,
+        number: int | None = None,
     ) -> None:
+        """`number`: of the client, None where it does not report."""
+        off_seconds = 0.0 if number is None else self.skew[number]
+        config = {} if number is None else self.bucket.config(number)
         if off_seconds:
             clock = {"skew_seconds": off_seconds, "text": skew.words(off_seconds)}
             indicators = {**indicators, "clock": clock}
@@ -286,6 +290,7 @@ class _Judgement:
             verdicts=verdicts,
             worst=worst,
             last_seen=last_seen,
+            config={name: config[name] for name in CONFIG_OPTIONS if name in config},
         )
         self.records.append((client.key, record.encode()))
 
