@@ -1,20 +1,21 @@
-"""From the MBeans of a JVM to canonical snapshots of its Kafka clients: Java clients, and the Scala consumer of 0.8.
+"""MBeans of Kafka clients: what their names and attributes mean, and canonical snapshots of all clients of a JVM.
 
-The names of the metrics are the MBeans' attributes; what is not a number, or -1 ("unknown" in Kafka's clients), is
-left out. The old Scala MBeans (Yammer gauges and meters) are given the names of `metrics.CLIENT_METRICS`.
+Those of the Java client (0.8.2 to 4.x) and of the old Scala consumer. Which attribute is which metric stands in
+`model/metric_names.py`; what is not a number, or negative ("unknown" in Kafka's clients), is left out.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from clienthealth.model import metric_names
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.nodes import node, slowest_node
+from clienthealth.model.values import integer, number
 
 #: The attributes of MBeans, by the name of the MBean.
 MBeans = Mapping[str, Mapping[str, Any]]
@@ -38,8 +39,11 @@ _LAG_IN_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.records-lag")
 #: Clients without a client.id of their own are called after their group since 2.4.
 _NAMED_BY_GROUP = re.compile(r"consumer-(?P<group>.+)-\d+")
 
-#: Names of older clients → ours; clients of some versions have both.
-_FORMERLY = {old: name for name, before in metric_names.FORMERLY.items() for old in before}
+#: What tells the version: the Java client's attribute, the Scala client's MBean.
+VERSIONS = frozenset({"app-info/version", "app-info/Version", "AppInfo/Version/Value"})
+
+_KINDS = metric_names.kinds()
+_NOTHING: Mapping[str, str] = {}
 
 TopicKey = tuple[str, int | None, str | None]
 
@@ -63,18 +67,40 @@ class _Client:
     topics: dict[TopicKey, dict[str, float]] = field(default_factory=dict)
     latencies: dict[int, float] = field(default_factory=dict)
 
-    def topic(self, topic: str, name: str, value: object, *, partition: str = "", thread: str = "") -> None:
-        number = _number(value)
-        if name in TOPIC_METRICS and number is not None:
-            key = (topic, int(partition) if partition else None, thread or None)
-            self.topics.setdefault(key, {})[name] = number
 
-    def metric(self, name: str, value: object) -> None:
-        of_kind, later = CLIENT_METRICS[self.kind], _FORMERLY.get(name)
-        if name in of_kind and (number := _number(value)) is not None:
-            self.metrics[name] = number
-        elif later is not None and later in of_kind and (number := _number(value)) is not None:
-            self.metrics.setdefault(later, number)
+class MBean(NamedTuple):
+    """What an MBean's name says.
+
+    path     `type`, or `type/name`
+    kind     of the client, None where it is no client's
+    group    of the client; only the Scala consumer's MBeans name it
+    node     the broker that it is about, see `nodes.node`
+    names    attribute → our name
+    """
+
+    domain: str
+    path: str
+    client_id: str | None
+    kind: str | None
+    group: str | None
+    topic: str | None
+    partition: int | None
+    thread: str | None
+    node: int | None
+    names: Mapping[str, str]
+
+
+def _by_path() -> dict[str, dict[str, str]]:
+    """See NAMES."""
+    by_path: dict[str, dict[str, str]] = {}
+    for spelled, name in metric_names.mbeans().items():
+        path, _, attribute = spelled.rpartition("/")
+        by_path.setdefault(path, {})[attribute] = name
+    return by_path
+
+
+#: Path of an MBean → attribute → our name.
+NAMES: Mapping[str, Mapping[str, str]] = _by_path()
 
 
 def object_name(name: str) -> tuple[str, dict[str, str]]:
@@ -85,6 +111,33 @@ def object_name(name: str) -> tuple[str, dict[str, str]]:
     domain, _, properties = name.partition(":")
     pairs = _PROPERTY.findall(properties)
     return domain.strip('"'), {key: _unquoted(value) for key, value in reversed(pairs)}
+
+
+@lru_cache(maxsize=16_384)
+def parts(mbean: str) -> MBean:
+    """An MBean's name taken apart. Old Java clients name the client `id` in app-info, Scala ones `clientId`."""
+    domain, properties = object_name(mbean)
+
+    def first(*names: str) -> str | None:
+        return next((properties[name] for name in names if name in properties), None)
+
+    kind = _KINDS.get(properties.get("type", ""))
+    path = "/".join(properties[key] for key in ("type", "name") if key in properties)
+    of_node = node(first("node-id", "brokerHost"))
+    # Of what the Scala consumer counts per broker, it has the sum in an MBean of its own.
+    per_broker = kind == "legacy-consumer" and of_node is not None
+    return MBean(
+        domain=domain,
+        path=path,
+        client_id=first("client-id", "clientId", "id"),
+        kind=kind,
+        group=properties.get("groupId"),
+        topic=properties.get("topic"),
+        partition=integer(properties.get("partition")),
+        thread=properties.get("threadId"),
+        node=of_node,
+        names=_NOTHING if per_broker else NAMES.get(path, _NOTHING),
+    )
 
 
 def process(service: str, mbeans: MBeans, config: Mapping[str, str]) -> Process | None:
@@ -98,16 +151,20 @@ def snapshots(mbeans: MBeans, of: Process, ts_ms: int) -> list[dict[str, Any]]:
     clients: dict[tuple[str, str], _Client] = {}
     scala_version = None
     for name, attributes in mbeans.items():
-        domain, properties = object_name(name)
-        if domain == "kafka.common" and properties.get("name") == "Version":
-            scala_version = str(attributes.get("Value"))
-        elif domain in ("kafka.producer", "kafka.consumer") and "name" not in properties:
-            _java(clients, domain.removeprefix("kafka."), properties, attributes)
-        elif domain in ("kafka.consumer", "kafka.server") and "name" in properties:
-            _scala(clients, properties, attributes)
-    for client in clients.values():
-        if client.kind == "legacy-consumer":
+        mbean = parts(name)
+        version = next((str(v) for a, v in attributes.items() if f"{mbean.path}/{a}" in VERSIONS and v), None)
+        if version is not None and mbean.client_id is None:
+            scala_version = version
+        elif version is not None and mbean.client_id is not None:
+            kind = mbean.domain.removeprefix("kafka.")
+            clients.setdefault((kind, mbean.client_id), _Client(kind)).version = version
+        elif mbean.kind is not None and mbean.client_id is not None:
+            _read(clients.setdefault((mbean.kind, mbean.client_id), _Client(mbean.kind)), mbean, attributes)
+    for (kind, client_id), client in clients.items():
+        if kind == "legacy-consumer":
             client.version = scala_version
+        elif kind == "consumer" and (by_group := _NAMED_BY_GROUP.fullmatch(client_id)):
+            client.group = by_group["group"]
     return [
         _snapshot(client_id, client, of, ts_ms)
         for (_, client_id), client in sorted(clients.items())
@@ -115,78 +172,26 @@ def snapshots(mbeans: MBeans, of: Process, ts_ms: int) -> list[dict[str, Any]]:
     ]
 
 
-def _java(
-    clients: dict[tuple[str, str], _Client],
-    kind: str,
-    properties: Mapping[str, str],
-    attributes: Mapping[str, Any],
-) -> None:
-    client_id = properties.get("client-id", properties.get("id"))
-    if client_id is None:
-        return
-    client = clients.setdefault((kind, client_id), _Client(kind))
-    group, topic = properties.get("type"), properties.get("topic")
-    if group == "app-info":
-        version = attributes.get("version", attributes.get("Version"))
-        client.version = str(version) if version else client.version
-    elif topic is not None:
-        for name, value in attributes.items():
-            client.topic(topic, name, value, partition=properties.get("partition", ""))
-    elif "node-id" in properties:
-        number, latency = node(properties["node-id"]), _number(attributes.get("request-latency-avg"))
-        if group == "producer-node-metrics" and number is not None and latency is not None:
-            client.latencies[number] = max(latency, client.latencies.get(number, 0.0))
-    else:
-        for name, value in attributes.items():
-            client.metric(name, value)
-            in_name = _LAG_IN_NAME.fullmatch(name) if name.endswith(_LAG) else None
-            if in_name:
-                client.topic(in_name["topic"], "records-lag", value, partition=in_name["partition"])
-    if kind == "consumer" and client.group is None:
-        by_group = _NAMED_BY_GROUP.fullmatch(client_id)
-        client.group = by_group["group"] if by_group else None
-
-
-def _of_scala() -> dict[tuple[str, str], tuple[str, str]]:
-    """See _SCALA."""
-    by_bean = {}
-    for bean, name in metric_names.SCALA.items():
-        kind, bean_name, _ = bean.split("/")
-        of_client = name if name in CLIENT_METRICS["legacy-consumer"] else ""
-        by_bean[kind, bean_name] = of_client, name if name in TOPIC_METRICS else ""
-    return by_bean
-
-
-#: Scala MBean (type, name) → metric of the client, metric of the topic. Meters are read by their Count.
-_SCALA = _of_scala()
-_NO_METRIC = ("", "")
-
-
-def _scala(
-    clients: dict[tuple[str, str], _Client], properties: Mapping[str, str], attributes: Mapping[str, Any]
-) -> None:
-    mapped = _SCALA.get((properties.get("type", ""), properties["name"]), _NO_METRIC)
-    client_id = properties.get("clientId")
-    # An MBean without a metric of ours may still name the client's group.
-    if (mapped is _NO_METRIC and "groupId" not in properties) or client_id is None or "brokerHost" in properties:
-        return
-    client = clients.setdefault(("legacy-consumer", client_id), _Client("legacy-consumer"))
-    client.group = properties.get("groupId", client.group)
-    value = attributes.get("Count", attributes.get("Value"))
-    of_client, of_topic = mapped
-    topic = properties.get("topic")
-    if topic is None:
-        number = _number(value)
-        if of_client and number is not None:
-            client.metrics[of_client] = number
-    elif of_topic:
-        client.topic(
-            topic,
-            of_topic,
-            value,
-            partition=properties.get("partition", ""),
-            thread=properties.get("threadId", ""),
-        )
+def _read(client: _Client, mbean: MBean, attributes: Mapping[str, Any]) -> None:
+    """Give a client the values of one of its MBeans."""
+    client.group = mbean.group or client.group
+    for attribute, given in attributes.items():
+        value = number(given)
+        if value is None:
+            continue
+        name = mbean.names.get(attribute, "")
+        if mbean.node is not None:
+            if name == "request-latency-avg":
+                client.latencies[mbean.node] = max(value, client.latencies.get(mbean.node, 0.0))
+        elif mbean.topic is not None:
+            if name in TOPIC_METRICS:
+                client.topics.setdefault((mbean.topic, mbean.partition, mbean.thread), {})[name] = value
+        elif name in CLIENT_METRICS[client.kind]:
+            # Clients of some versions have a metric under its older name, too, read an instant apart.
+            client.metrics[name] = max(value, client.metrics.get(name, 0.0))
+        elif attribute.endswith(_LAG) and (in_name := _LAG_IN_NAME.fullmatch(attribute)):
+            key = (in_name["topic"], int(in_name["partition"]), None)
+            client.topics.setdefault(key, {})["records-lag"] = value
 
 
 def _snapshot(client_id: str, client: _Client, of: Process, ts_ms: int) -> dict[str, Any]:
@@ -211,17 +216,6 @@ def _snapshot(client_id: str, client: _Client, of: Process, ts_ms: int) -> dict[
 def _topics(client: _Client) -> Iterator[dict[str, Any]]:
     for (topic, partition, thread), metrics in client.topics.items():
         yield {"topic": topic, "partition": partition, "thread": thread, "metrics": metrics}
-
-
-def _number(value: object) -> float | None:
-    """The value as a number; NaN, infinities and -1 are how Kafka's clients say that they do not know."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and number != -1 else None
 
 
 def _unquoted(value: str) -> str:
