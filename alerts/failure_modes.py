@@ -39,14 +39,13 @@ def _alert(mode: Mode, status: str, links: Links) -> Alert:
     )
     who = "{{ $labels.client_id }} of {{ $labels.service }} on {{ $labels.instance }}"
     certainty = "" if status == "confirmed" else ", on indirect evidence"
+    harm = mode.impact if status == "confirmed" else f"Harm, if it is so: {_lower(mode.impact)}"
     return Alert(
         name=alert_name(mode.id),
         severity="critical" if status == "confirmed" else "warning",
         expr=_named_or_lasting(mode) if status == "confirmed" else _with_status(mode, status),
         summary=mode.summary if status == "confirmed" else f"Suspected, not proven: {_lower(mode.summary)}",
-        description=(
-            f"{who}: {status}{since}{certainty}. {mode.impact} What to do: {mode.action} Evidence: {links.client()}"
-        ),
+        description=(f"{who}: {status}{since}{certainty}. {harm} What to do: {mode.action} Evidence: {links.client()}"),
         runbook=mode.id,
         dashboard=dashboard_uid(f"mode-{mode.id}"),
         why=(

@@ -248,7 +248,8 @@ def _at_risk(links: Links, severity: str, share: float, hold: str) -> Alert:
         expr=f"{_unread('<= 1')} > {share}",
         hold=hold,
         keep=_KEEP,
-        summary="A consumer group is so far behind that unread records are about to be deleted.",
+        summary="A consumer group is so far behind that unread records "
+        + ("are about to be deleted." if severity == "critical" else "will be deleted if it goes on."),
         description=(
             "Group {{ $labels.group }} has not read {{ $value | humanizePercentage }} of what topic "
             "{{ $labels.topic }} on {{ $labels.cluster_name }} retains, and the topic deletes its oldest records; none "

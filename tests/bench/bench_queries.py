@@ -15,6 +15,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -36,7 +37,12 @@ def main() -> int:
         tempfile.TemporaryDirectory() as folder,
         watching(Path(folder), fleet(CLIENTS, FAILING, end_ms=now_ms()), busy=True, interval_seconds=5) as prometheus,
     ):
-        took = sorted(_asked(prometheus), reverse=True)
+        took = []
+        for query in _asked(prometheus):
+            # A query at a time, so that a run that is given up has told what it has seen.
+            print(f"{query[0]:.2f} s {query[3]}: {query[1][:60]}", file=sys.stderr, flush=True)
+            took.append(query)
+        took.sort(reverse=True)
     failed = [query for query in took if query[1] != "ok"]
     for seconds, outcome, size, where in [*took[:SHOWN], *failed]:
         print(f"{seconds:7.2f} s {size / 1e6:8.2f} MB  {where}: {outcome}")
@@ -44,9 +50,8 @@ def main() -> int:
     return min(1, len(failed))
 
 
-def _asked(prometheus: Prometheus) -> list[tuple[float, str, int, str]]:
+def _asked(prometheus: Prometheus) -> Iterator[tuple[float, str, int, str]]:
     """Seconds, what was said, bytes of the answer, and which query."""
-    timed = []
     for name, board in BOARDS.items():
         for title, target in queries(board):
             end = now_ms() / 1000
@@ -56,13 +61,12 @@ def _asked(prometheus: Prometheus) -> list[tuple[float, str, int, str]]:
             if not instant:
                 query |= {"start": f"{end - MOMENTS * 0.02}", "end": f"{end}", "step": "0.02"}
             path = f"query{'' if instant else '_range'}?{urllib.parse.urlencode(query)}"
-            timed.append(_timed(prometheus, path, f"{name}, {title}"))
+            yield _timed(prometheus, path, f"{name}, {title}")
         for variable in board["templating"]["list"]:
             if variable["type"] == "query":
                 selector, label = label_values(variable)
                 asked = urllib.parse.urlencode({"match[]": chosen(board, selector, {})})
-                timed.append(_timed(prometheus, f"label/{label}/values?{asked}", f"{name}, variable {label}"))
-    return timed
+                yield _timed(prometheus, f"label/{label}/values?{asked}", f"{name}, variable {label}")
 
 
 def _timed(prometheus: Prometheus, path: str, where: str) -> tuple[float, str, int, str]:

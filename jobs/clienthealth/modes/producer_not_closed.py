@@ -237,7 +237,10 @@ MODE = AbsenceMode(
     id=NOT_CLOSED,
     title="Producer ended with records undelivered",
     summary="The producer's process ended without closing it, with records still in its buffer.",
-    impact="Records that send() had accepted were lost, without an exception and without an error in any log.",
+    impact=(
+        "Records that send() had accepted were lost, or may have been, without an exception and without an error in "
+        "any log."
+    ),
     action=(
         "Send the lost records again if their source allows it, and close the producer at every way out of the "
         "process: try-with-resources or a shutdown hook, with a time limit long enough to empty the buffer."
