@@ -305,6 +305,8 @@ def test_what_the_library_measures_is_named_as_the_monitor_names_it() -> None:
         (metric("producer-metrics", "record-queue-time-avg"), value(0.25)),
         (metric("producer-metrics", "request-latency-max"), value(float("-inf"))),
         (metric("producer-metrics", "outgoing-byte-rate"), value(5.0)),
+        (metric("producer-metrics", "batch-size-avg"), value(0.0)),
+        (metric("producer-metrics", "batch-size-max"), value(float("-inf"))),
         (metric("producer-topic-metrics.orders", "record-send-rate"), value(7.0)),
     ]
     client = SimpleNamespace(metrics=lambda raw: SimpleNamespace(items=lambda: rows))

@@ -298,11 +298,19 @@ class Reporter:
 
 
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
-    """What `metrics()` of kafka-python tells under the names that the monitor knows."""
-    values: dict[str, float] = {}
-    for name, metric in (client.metrics(raw=True) or {}).items():
-        if name.group in _GROUPS and name.name in CLIENT_METRICS[kind] and name.tags.keys() <= {"client-id"}:
-            value = float(metric.value()) * _FACTORS.get(name.name, 1.0)
-            if math.isfinite(value):
-                values[name.name] = value
-    return values
+    """What `metrics()` of kafka-python tells under the names that the monitor knows.
+
+    An average of nothing is 0 there, which its maximum gives away: it is infinite.
+    """
+    wanted = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
+    read = {*wanted, *wanted.values()}
+    values = {
+        name.name: float(metric.value()) * _FACTORS.get(name.name, 1.0)
+        for name, metric in (client.metrics(raw=True) or {}).items()
+        if name.group in _GROUPS and name.name in read and name.tags.keys() <= {"client-id"}
+    }
+    return {
+        name: values[name]
+        for name, largest in wanted.items()
+        if math.isfinite(values.get(name, math.nan)) and math.isfinite(values.get(largest, 0.0))
+    }
