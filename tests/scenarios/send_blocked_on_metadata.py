@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clienthealth.model.readings import Reading
 from tests.scenarios._making import (
     ADDRESS,
     ALLOCATE,
@@ -28,6 +29,19 @@ from tests.scenarios._making import (
 )
 
 OWN = network(("sun.nio.ch.EPoll.wait", "org.apache.kafka.clients.producer.internals.Sender.run"), "RUNNABLE")
+
+
+def cut_off(in_buffer: float) -> list[Reading]:
+    """Its brokers out of reach for ten minutes: every send ends as an error, 20 of them a second."""
+    return producer(
+        rising(),
+        still(in_buffer),
+        metadata_age=still(600),
+        connection_count=still(0),
+        record_send_total=still(),
+        record_error_total=rising(20),
+    )
+
 
 SCENARIOS: tuple[Scenario, ...] = (
     fires(
@@ -86,6 +100,14 @@ SCENARIOS: tuple[Scenario, ...] = (
                 rising(), metadata_age=still(0.4), record_send_total=still(), record_error_total=rising(2)
             )
         ),
+    ),
+    suspects(
+        "no-connection-and-nothing-in-the-buffer",
+        window(readings=cut_off(in_buffer=0)),
+    ),
+    near_miss(
+        "no-connection-and-as-much-expires-as-is-sent",
+        window(readings=cut_off(in_buffer=MIB // 25)),
     ),
     suspects("fails-fast-by-choice", window(logs=[line(50, "topic-not-in-metadata", topic="orders", waitMs="100")])),
     near_miss(

@@ -275,8 +275,8 @@ def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     if len(some):
         sub = w.at(some)
         why = _metadata(sub, limits)
-        # Fresh metadata and records in the buffer: they wait for their broker, see delivery-stalled.
-        why[(why == RENEWED) & (sub.max(_used(sub)) > 0)] = 0
+        # Sends without metadata leave nothing in the buffer; what is there waits for its broker, see delivery-stalled.
+        why[sub.max(_used(sub)) > 0] = 0
         why_failing[some] = np.where(_buffer_unchanged(sub), why, 0)
     return why_failing
 
