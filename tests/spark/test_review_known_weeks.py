@@ -87,7 +87,7 @@ def test_records_lost_have_an_objective_of_their_own(week: Review, tmp_path: Pat
     )
     assert "send again what orders-api and audit lost, where its source allows it" in week.headline[2]
     page, text, numbers = (file.read_text() for file in write(week, tmp_path))
-    assert "| records lost, each service | 0 | 12 to 1,152 | missed |" in text
+    assert "| Records lost, each service | 0 | 12 to 1,152 | **missed** |" in text
     # All 9,950 minutes of audit were healthy.
     assert "| audit | <\u00a0100.00\u00a0% | within budget |" in text.replace("\\<", "<")
     assert '<td data-label="Records lost"><span>12 <span class="badge bad">missed</span></span></td>' in page
