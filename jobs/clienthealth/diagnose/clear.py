@@ -14,6 +14,7 @@ import numpy as np
 
 from clienthealth.diagnose.input import Input
 from clienthealth.logs.signatures import DEADLOCK, LOOP, METADATA, NOT_CLOSED
+from clienthealth.logs.thread_names import NETWORK_THREAD
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
@@ -168,7 +169,7 @@ class _Doubt:
         return [], "no dump shows the producer's I/O thread" if self.dumps else "neither metrics nor a thread dump"
 
     def _is_io_thread(self, thread: Thread) -> bool:
-        if not thread.name.startswith("kafka-producer-network-thread"):
+        if not thread.name.startswith(NETWORK_THREAD):
             return False
         owner = thread.name.partition(" | ")[2]
         return owner == self.client.client_id or not (owner and self.client.client_id)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from clienthealth.logs.thread_names import FETCHER_THREAD, PRODUCER_THREAD
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import Thread, ThreadDump
 
-PRODUCER_THREAD = "kafka-producer-network-thread | "
-_FETCHER_THREAD = "ConsumerFetcherThread-"
 #: What in a frame speaks of a client of a kind; the kinds in the order in which they are looked for.
 _FRAMES: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     ("producer", ("clients.producer.KafkaProducer.", "clients.producer.internals.")),
@@ -45,6 +44,6 @@ def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
 
 
 def _shows(thread: Thread, kind: Kind, parts: tuple[str, ...]) -> bool:
-    if kind == "legacy-consumer" and thread.name.startswith(_FETCHER_THREAD):
+    if kind == "legacy-consumer" and thread.name.startswith(FETCHER_THREAD):
         return True
     return any(part in frame for frame in thread.frames for part in parts)

@@ -6,11 +6,12 @@ import re
 from datetime import date
 from functools import lru_cache
 
+from clienthealth.logs.thread_names import ADMIN_THREAD, PRODUCER_THREAD
 from clienthealth.model.telemetry import LogLine
 from clienthealth.model.values import epoch, millis, present
 
 DUMP_TITLE = "Full thread dump "
-THREAD_PREFIXES = ("kafka-producer-network-thread | ", "kafka-admin-client-thread | ")
+THREAD_PREFIXES = (PRODUCER_THREAD, ADMIN_THREAD)
 #: No more of a line and its stack trace is searched: log text is hostile.
 MAX_BODY = 65_536
 

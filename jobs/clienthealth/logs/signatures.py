@@ -58,6 +58,8 @@ def _option(name: str, group: str, text: str = r"[^\s,]+") -> str:
 
 #: A send() has waited for metadata and given up.
 METADATA_WAITED = ("topic-not-in-metadata", "partition-not-in-metadata", "metadata-not-updated")
+#: An application has not called poll() in time.
+POLL_EXPIRED = ("poll-timeout-expired", "python-poll-timeout-expired", "librdkafka-poll-interval-exceeded")
 #: The lines in which a client says how it is configured.
 CONFIG_LOGGED = ("producer-config", "consumer-config", "connector-config", "legacy-client-named")
 

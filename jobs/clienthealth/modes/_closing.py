@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clienthealth.model.readings import ClientWindow, Reading, Source, Thread, ThreadDump
+from clienthealth.model.readings import ClientWindow, Source, Thread, ThreadDump
 from clienthealth.modes._evidence import has_frame, innermost
+from clienthealth.modes._polls import has_polled, polled_ms
 
 CLOSE = "KafkaConsumer.close"
 CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_thread")
@@ -70,19 +71,3 @@ def _of(window: ClientWindow, name: str, seen: list[tuple[ThreadDump, Thread]]) 
         polled is not None or not others,
         last.source,
     )
-
-
-def polled_ms(reading: Reading) -> int | None:
-    """When the application called poll() last, at the latest; None where the client does not say it."""
-    ago = reading.get("last-poll-seconds-ago")
-    return None if ago is None else round(reading.ts_ms - 1000 * ago)
-
-
-def has_polled(window: ClientWindow, since_ms: int) -> bool:
-    """Is it known that the application called poll() after this time? What a dump then shows is of another consumer."""
-    after = [reading for reading in window.readings if reading.ts_ms > since_ms]
-    # The metric counts whole seconds.
-    if any((at := polled_ms(reading)) is not None and at - 1000 > since_ms for reading in after):
-        return True
-    consumed = [total for reading in after if (total := reading.get("records-consumed-total")) is not None]
-    return bool(consumed) and consumed[-1] > consumed[0]

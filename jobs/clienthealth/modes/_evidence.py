@@ -118,10 +118,14 @@ def used_bytes(reading: Reading) -> float | None:
     return None if total is None or available is None else max(0.0, total - available)
 
 
+def number_or_none(value: float) -> float | None:
+    """None for NaN, which is how numpy says that it is not known."""
+    return None if math.isnan(value) else float(value)
+
+
 def option(window: ClientWindow, name: str) -> float | None:
     """A numeric option of the client: as it reported it, else as it logged it when it started."""
-    value = number(window.config.get(name))
-    return None if math.isnan(value) else value
+    return number_or_none(number(window.config.get(name)))
 
 
 def events(window: ClientWindow, *signatures: str) -> list[LogEvent]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from clienthealth.logs.thread_names import NETWORK_THREAD
 from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 from clienthealth.modes._evidence import JVM_FRAMES
 
-NETWORK_THREAD = "kafka-producer-network-thread"
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
 _WAITING = ("WAITING", "TIMED_WAITING", "BLOCKED")
 #: The JVM calls a thread RUNNABLE that waits in one of these: for an answer, or for the disk below a log.

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clienthealth.logs.signatures import CONSUMER_STALLED, LOOP
+from clienthealth.logs.thread_names import FETCHER_THREAD
 from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import MIN_READINGS, Gate, LiveMode, Texts, first_reason, threshold
@@ -56,7 +57,6 @@ LOOKUP_FRAME = "ClientUtils$.channelToOffsetManager"
 STOPPING_FRAME = "ZookeeperConsumerConnector.shutdown"
 #: A thread that waits for a socket is RUNNABLE to the JVM as well. One that makes and closes sockets is not waiting.
 SOCKET_FRAMES = ("sun.nio.ch.Net.poll", "sun.nio.ch.Net.connect", "sun.nio.ch.SocketDispatcher.read")
-FETCHER = "ConsumerFetcherThread-"
 
 
 @dataclass(frozen=True)
@@ -324,7 +324,7 @@ def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
         text = f"the connector's shutdown failed: {quoted(errors[0].text)}"
         facts.append(Fact("log", errors[0].ts_ms, errors[0].ts_ms, text, source=errors[0].source))
     exiting = {d.ts_ms for d in window.dumps if any(t.name == "DestroyJavaVM" for t in d.threads)}
-    for name in sorted({t.name for d in window.dumps for t in d.threads if t.name.startswith(FETCHER)}):
+    for name in sorted({t.name for d in window.dumps for t in d.threads if t.name.startswith(FETCHER_THREAD)}):
         seen = [(d, t) for d, t in sightings(window, name) if not errors or d.ts_ms > errors[0].ts_ms]
         wants = [(d, t) for d, t in seen if d.ts_ms in exiting]
         late = seen and errors and seen[-1][0].ts_ms - errors[0].ts_ms >= 1000 * limits.overdue_shutdown_seconds

@@ -24,17 +24,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clienthealth.logs.signatures import CONSUMER_STALLED
+from clienthealth.logs.signatures import CONSUMER_STALLED, POLL_EXPIRED
 from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import MIN_READINGS, Gate, LiveMode, Texts, first_reason, threshold
-from clienthealth.modes._closing import has_polled
-from clienthealth.modes._evidence import Fact, conclude, count, duration, events, has_frame, innermost, quoted
+from clienthealth.modes._evidence import (
+    Fact,
+    conclude,
+    count,
+    duration,
+    events,
+    has_frame,
+    innermost,
+    number_or_none,
+    quoted,
+)
+from clienthealth.modes._polls import has_polled, seconds_away
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
 
-EXPIRED = ("poll-timeout-expired", "python-poll-timeout-expired", "librdkafka-poll-interval-exceeded")
 REFUSED = "commit-refused"
 #: Lines about one expiry come so close together.
 SAME_MOMENT_MS = 1000
@@ -98,10 +107,10 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     detail = {
         "cause": _cause(window, w, stuck, thresholds),
         **{name: value for name, value in stuck.items() if name != "cause"},
-        "partitions": _number_or_none(w.last("assigned-partitions")[0]),
-        "lag": _number_or_none(_lag(w)[0]),
-        "seconds_since_poll": _number_or_none(w.last("last-poll-seconds-ago")[0]),
-        "times_expired": len(_moments(window, *EXPIRED)) or None,
+        "partitions": number_or_none(w.last("assigned-partitions")[0]),
+        "lag": number_or_none(_lag(w)[0]),
+        "seconds_since_poll": number_or_none(w.last("last-poll-seconds-ago")[0]),
+        "times_expired": len(_moments(window, *POLL_EXPIRED)) or None,
     }
     reason = None if facts else GATE.reason(w, thresholds)
     return conclude(CONSUMER_STALLED, facts, detail, reason, doubts=refused + _silence(window, w, thresholds))
@@ -142,14 +151,9 @@ def _lags(w: Windows) -> Column:
     return w.once_for_rows("consumer: lag", made)
 
 
-def away(w: Windows) -> Floats:
-    """How long the application stayed away from poll() at the longest, in seconds; NaN where it is not reported."""
-    return np.fmax(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
-
-
 def too_long(w: Windows, limits: Thresholds) -> Bools:
     """Has it stayed away for longer than its group allows (or than it does by default)?"""
-    seconds = away(w)
+    seconds = seconds_away(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & ~np.isnan(seconds)
     some = np.flatnonzero(suspected)
     if len(some):
@@ -175,7 +179,7 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 def circling(w: Windows, limits: Thresholds) -> Bools:
     """Does it join its group again and again, is it away from poll() in between, and falls behind?"""
     rejoins: Bools = (w.grown("rebalance-total") >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
-    return rejoins & (away(w) >= limits.circling_away_seconds) & (w.grown(_lags(w)) > 0)
+    return rejoins & (seconds_away(w) >= limits.circling_away_seconds) & (w.grown(_lags(w)) > 0)
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
@@ -208,10 +212,10 @@ GATE = Gate(blind, suspects)
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     if not too_long(w, limits)[0]:
         return _circles(window, w) if circling(w, limits)[0] else []
-    configured = _number_or_none(interval(w)[0])
+    configured = number_or_none(interval(w)[0])
     most = limits.assumed_poll_interval_seconds if configured is None else configured
-    seconds, last = float(away(w)[0]), window.readings[-1]
-    hanging = _number_or_none(w.last("last-poll-seconds-ago")[0])
+    seconds, last = float(seconds_away(w)[0]), window.readings[-1]
+    hanging = number_or_none(w.last("last-poll-seconds-ago")[0])
     gone = bool(left(w, limits)[0])
     if hanging is not None and (gone or hanging >= limits.suspect_share * most):
         text = f"the application has not called poll() for {duration(hanging)}"
@@ -232,7 +236,7 @@ def _circles(window: ClientWindow, w: Windows) -> list[Fact]:
     seconds = (last.ts_ms - first.ts_ms) / 1000
     text = (
         f"it joined its group {w.grown('rebalance-total')[0]:.0f} times in {duration(seconds)}, "
-        f"stayed away from poll() for up to {duration(float(away(w)[0]))} in between, and its lag grew by "
+        f"stayed away from poll() for up to {duration(float(seconds_away(w)[0]))} in between, and its lag grew by "
         f"{count(float(w.grown(_lags(w))[0]), 'record')}"
     )
     return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source)]
@@ -242,18 +246,18 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
     if not silent(w, limits)[0]:
         return []
     seconds, last = w.last("last-poll-seconds-ago")[0], window.readings[-1]
-    most = _number_or_none(interval(w)[0])
+    most = number_or_none(interval(w)[0])
     allowed = f"max.poll.interval.ms is {duration(most or limits.assumed_poll_interval_seconds)}"
     text = f"the application has not called poll() for {duration(seconds)}; {allowed}{'' if most else ' by default'}"
     return [Fact("metric", round(last.ts_ms - 1000 * seconds), last.ts_ms, text, source=last.source)]
 
 
 def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    expired = _moments(window, *EXPIRED)
+    expired = _moments(window, *POLL_EXPIRED)
     if not expired:
         return []
     first, last = expired[0], expired[-1]
-    most = _number_or_none(interval(w)[0]) or _logged_interval(first) or limits.assumed_poll_interval_seconds
+    most = number_or_none(interval(w)[0]) or _logged_interval(first) or limits.assumed_poll_interval_seconds
     text = f"the client left its group, as its application had not called poll() in time: {quoted(last.text)}"
     if expired[1:]:
         text = f"{len(expired)} times {text}"
@@ -308,18 +312,14 @@ def _cause(window: ClientWindow, w: Windows, stuck: Mapping[str, str], limits: T
     if "cause" in stuck:
         return stuck["cause"]
     still_away = w.last("last-poll-seconds-ago")[0]
-    most = _number_or_none(interval(w)[0]) or limits.assumed_poll_interval_seconds
+    most = number_or_none(interval(w)[0]) or limits.assumed_poll_interval_seconds
     if left(w, limits)[0] or still_away >= limits.suspect_share * most:
         return "handler-hangs"
     again = w.grown("rebalance-total")[0] >= limits.min_rebalances_repeats
-    times = max(len(_moments(window, *EXPIRED)), len(_moments(window, REFUSED)))
+    times = max(len(_moments(window, *POLL_EXPIRED)), len(_moments(window, REFUSED)))
     if again or times >= limits.min_rebalances_repeats:
         return "rejoins"
     return "poll-interval-exceeded"
-
-
-def _number_or_none(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
@@ -329,12 +329,12 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """
     w = Windows.of(window)
     away_now = w.max("last-poll-seconds-ago")[0]
-    allowed = _number_or_none(interval(w)[0]) or thresholds.assumed_poll_interval_seconds
+    allowed = number_or_none(interval(w)[0]) or thresholds.assumed_poll_interval_seconds
     most = min((window.end_ms - window.start_ms) / 2000, thresholds.suspect_share * allowed)
     rises = w.rises("records-consumed-total")[0] >= w.samples[0] - 1 >= MIN_READINGS - 1
     goes_on = rises if np.isnan(away_now) else away_now < most
     stalls = too_long(w, thresholds)[0] or circling(w, thresholds)[0]
-    return bool(goes_on) and not stalls and not events(window, *EXPIRED, REFUSED)
+    return bool(goes_on) and not stalls and not events(window, *POLL_EXPIRED, REFUSED)
 
 
 MODE = LiveMode(
@@ -360,7 +360,7 @@ MODE = LiveMode(
         "One slow topic among several of one consumer: see cross-topic-blocking, both can be true.",
     ),
     judge=judge,
-    lines=(*EXPIRED, REFUSED),
+    lines=(*POLL_EXPIRED, REFUSED),
     gate=GATE,
     recovered=recovered,
 )

@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 
 from clienthealth.indicators.queue import CHUNKS, Queues, queues
-from clienthealth.logs.signatures import BLOCKING
+from clienthealth.logs.signatures import BLOCKING, POLL_EXPIRED
+from clienthealth.logs.thread_names import FETCHER_THREAD
 from clienthealth.model.metrics import QUEUE_DEFAULTS
 from clienthealth.model.readings import ClientWindow, Reading, Thread, ThreadDump, TopicReading
 from clienthealth.model.verdicts import Verdict
@@ -48,13 +49,12 @@ from clienthealth.modes._evidence import (
     run,
     values,
 )
+from clienthealth.modes._polls import seconds_away
 from clienthealth.settings.fields import Checked
-from clienthealth.windows.columns import Bools, Floats
+from clienthealth.windows.columns import Bools
 from clienthealth.windows.view import Runs, Windows
 
-FETCHER = "ConsumerFetcherThread-"
 PUT, ENQUEUE, NEXT = "LinkedBlockingQueue.put", "PartitionTopicInfo.enqueue", "ConsumerIterator.makeNext"
-POLL_EXPIRED = ("poll-timeout-expired", "python-poll-timeout-expired", "librdkafka-poll-interval-exceeded")
 
 
 @dataclass(frozen=True)
@@ -149,11 +149,6 @@ def without_records(w: Windows, limits: Thresholds) -> Runs:
     runs = w.still("records-consumed-total")
     reported = w.last_knows("position")
     return runs.at((runs.seconds >= limits.shared_queue_seconds) & reported[runs.window])
-
-
-def seconds_away(w: Windows) -> Floats:
-    """Java: how long the application has stayed away from poll(), NaN where it is not reported."""
-    return np.fmax(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
 
 
 def stays_away(w: Windows, limits: Thresholds) -> Bools:
@@ -252,7 +247,7 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
     facts: list[Fact] = []
     earlier: dict[str, tuple[ThreadDump, Thread]] = {}
     for dump in window.dumps:
-        fetchers = _own([t for t in dump.threads if t.name.startswith(FETCHER)], window)
+        fetchers = _own([t for t in dump.threads if t.name.startswith(FETCHER_THREAD)], window)
         parked = [t for t in fetchers if t.state == "WAITING" and has_frame(t, PUT, ENQUEUE)]
         waiting = [t for t in dump.threads if has_frame(t, NEXT) and t.state.endswith("WAITING")]
         others = {_connector(t) for t in fetchers} - {_connector(t) for t in parked}
@@ -271,12 +266,12 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
 
 def _own(fetchers: list[Thread], window: ClientWindow) -> list[Thread]:
     """The fetchers whose consumer id begins with the client's id (its group's name by default), if there are such."""
-    mine = [t for t in fetchers if t.name.startswith(f"{FETCHER}{window.client.client_id}_")]
+    mine = [t for t in fetchers if t.name.startswith(f"{FETCHER_THREAD}{window.client.client_id}_")]
     return mine or fetchers
 
 
 def _connector(fetcher: Thread) -> str:
-    return fetcher.name.removeprefix(FETCHER).rsplit("-", 2)[0]
+    return fetcher.name.removeprefix(FETCHER_THREAD).rsplit("-", 2)[0]
 
 
 # --- librdkafka and the Java consumer ---------------------------------------------------------------------------

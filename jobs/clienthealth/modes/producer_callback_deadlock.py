@@ -41,6 +41,7 @@ from clienthealth.modes._evidence import (
     count,
     duration,
     events,
+    number_or_none,
     option,
     percent,
     quoted,
@@ -131,7 +132,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "bounded": True if cause in BOUNDED or held is not None else None,
         "blocked_seconds": held,
         "waiting_threads": max((int(v) for v in values(window, "waiting-threads")), default=None),
-        "buffer_used_ratio": _number_or_none(w.max(used_ratios(w))[0]),
+        "buffer_used_ratio": number_or_none(w.max(used_ratios(w))[0]),
     }
     return conclude(DEADLOCK, facts, detail, _blindness(window, w, thresholds), doubts=doubts)
 
@@ -287,7 +288,7 @@ def _went_on(window: ClientWindow, blockades: Frozen, at: int) -> str:
 def _filling(window: ClientWindow, w: Windows, blockades: Frozen, at: int, limits: Thresholds) -> Fact:
     stood = run(window, "select-total", blockades.runs.first[at], blockades.runs.last[at])
     before, after = (
-        _number_or_none(used_ratios(w).values[row]) for row in (blockades.runs.first[at], blockades.runs.last[at])
+        number_or_none(used_ratios(w).values[row]) for row in (blockades.runs.first[at], blockades.runs.last[at])
     )
     filled = f"from {percent(before)} to {percent(after)}" if before is not None and after is not None else "up"
     return Fact(
@@ -304,10 +305,10 @@ def _filling(window: ClientWindow, w: Windows, blockades: Frozen, at: int, limit
 def _overdue(window: ClientWindow, w: Windows, blockades: Frozen, at: int, limits: Thresholds) -> Fact:
     stood = run(window, "select-total", blockades.runs.first[at], blockades.runs.last[at])
     since = window.readings[blockades.busy_from[at]]
-    configured = _number_or_none(blockades.timeout[at])
+    configured = number_or_none(blockades.timeout[at])
     timeout = limits.assumed_request_timeout_seconds if configured is None else configured
     waiting = max(stood.values("waiting-threads"), default=0)
-    used = _number_or_none(used_ratios(w).values[blockades.runs.last[at]])
+    used = number_or_none(used_ratios(w).values[blockades.runs.last[at]])
     load = [f"{percent(used)} of the buffer in use"] if used is not None else []
     load += [f"{count(waiting, 'thread')} waiting for memory"] if waiting else []
     return Fact(
@@ -326,9 +327,9 @@ def _overdue(window: ClientWindow, w: Windows, blockades: Frozen, at: int, limit
 def _without_rate(window: ClientWindow, w: Windows, runs: Runs, stuck: Column, at: int, limits: Thresholds) -> Fact:
     lo, hi = runs.first[at : at + 1], runs.last[at : at + 1] + 1
     first, last = (window.readings[row[0]] for row in (stuck.first_row(lo, hi), stuck.last_row(lo, hi)))
-    configured = _number_or_none(w.option("request.timeout.ms")[0])
+    configured = number_or_none(w.option("request.timeout.ms")[0])
     short = configured is not None and configured / 1000 <= limits.assumed_request_timeout_seconds
-    used = _number_or_none(used_ratios(w).values[stuck.last_row(lo, hi)[0]])
+    used = number_or_none(used_ratios(w).values[stuck.last_row(lo, hi)[0]])
     waiting = max(run(window, "select-rate", runs.first[at], runs.last[at]).values("waiting-threads"), default=0)
     full = f"{percent(used)} of the buffer in use" if used is not None else "work in the buffer"
     return Fact(
@@ -353,10 +354,6 @@ def _unserved(window: ClientWindow) -> Fact:
         f"in {duration(reports.seconds)}",
         source=reports.last.source,
     )
-
-
-def _number_or_none(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def _logged(window: ClientWindow) -> list[Fact]:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from clienthealth.logs.dump_clients import PRODUCER_THREAD, clients_of
+from clienthealth.logs.dump_clients import clients_of
 from clienthealth.logs.dumps import DUMP_LINE, rejoin
 from clienthealth.logs.sampling import sample_key
 from clienthealth.logs.signatures import CONFIG_LOGGED, SIGNATURES, options_logged
+from clienthealth.logs.thread_names import PRODUCER_THREAD
 from clienthealth.model.clients import Kind
 from clienthealth.model.metrics import CONFIG_OPTIONS
 from clienthealth.model.readings import LogEvent, ThreadDump

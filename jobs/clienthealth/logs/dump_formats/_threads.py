@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from clienthealth.logs.fields import DUMP_TITLE
+from clienthealth.logs.thread_names import FETCHER_THREAD, NETWORK_THREAD
 
 MAX_FRAMES = 1_024
 STATES = ("NEW", "RUNNABLE", "BLOCKED", "WAITING", "TIMED_WAITING", "TERMINATED")
-PRODUCER_THREAD, FETCHER_THREAD = "kafka-producer-network-thread", "ConsumerFetcherThread-"
 #: By what frame a Kafka thread that has no name is known.
 _BY_FRAME = (
-    ("clients.producer.internals.Sender.run", PRODUCER_THREAD),
+    ("clients.producer.internals.Sender.run", NETWORK_THREAD),
     ("kafka.consumer.ConsumerFetcherThread.", FETCHER_THREAD + "unnamed"),
 )
 #: By what a wait is known to have a time limit, or none, where the dump does not say it.
@@ -89,7 +89,7 @@ class Block:
             return next((name for part, name in _BY_FRAME if any(part in m for m in methods)), f"thread {number}")
         if self.python and any(_BY_FRAME[0][0] in frame.method for frame in self.frames):
             client = _PYTHON_NETWORK.match(name)
-            return f"{PRODUCER_THREAD} | {client['client']}" if client else PRODUCER_THREAD
+            return f"{NETWORK_THREAD} | {client['client']}" if client else NETWORK_THREAD
         return name
 
 

@@ -1,0 +1,30 @@
+"""When an application called poll(), as its consumer reports it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clienthealth.model.readings import ClientWindow, Reading
+from clienthealth.windows.columns import Floats
+from clienthealth.windows.view import Windows
+
+
+def seconds_away(w: Windows) -> Floats:
+    """How long the application stayed away from poll() at the longest, in seconds; NaN where it is not reported."""
+    return np.fmax(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
+
+
+def polled_ms(reading: Reading) -> int | None:
+    """When the application called poll() last, at the latest; None where the client does not say it."""
+    ago = reading.get("last-poll-seconds-ago")
+    return None if ago is None else round(reading.ts_ms - 1000 * ago)
+
+
+def has_polled(window: ClientWindow, since_ms: int) -> bool:
+    """Is it known that the application called poll() after this time? What a dump then shows is of another consumer."""
+    after = [reading for reading in window.readings if reading.ts_ms > since_ms]
+    # The metric counts whole seconds.
+    if any((at := polled_ms(reading)) is not None and at - 1000 > since_ms for reading in after):
+        return True
+    consumed = [total for reading in after if (total := reading.get("records-consumed-total")) is not None]
+    return bool(consumed) and consumed[-1] > consumed[0]
