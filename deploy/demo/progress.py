@@ -97,7 +97,13 @@ class Course:
         return f"{page.labels.get('severity')} alert {page.labels.get('alertname')} {page.status}"
 
     def explains(self, labels: Mapping[str, str]) -> bool:
-        """Does it account for an alert: one of its own mode, of what that mode does to it, or of its load?"""
+        """Does it account for an alert: one of its own mode, of what that mode does to it or its group, or of its load?
+
+        A ticket says that the group of a consumer that fails has stopped; a page about a group is never right.
+        """
+        if "group" in labels:
+            fails = self.client.mode is not None and labels["group"] == self.client.options.get("c.group.id")
+            return fails and labels.get("severity") != "critical"
         mine = self._is_mine(labels) if "instance" in labels else labels.get("service") == self.client.service
         mode = self.client.mode
         by_failure = mode is not None and labels.get("mode", mode) == mode

@@ -67,6 +67,14 @@ def test_what_no_failure_does_is_wrong(labels: dict[str, Any]) -> None:
     assert sentence.startswith("wrong: ") and sentence.endswith(": nothing fails that explains it")
 
 
+def test_a_ticket_for_the_group_of_a_consumer_that_fails_is_right_and_a_page_is_wrong() -> None:
+    stalled = [course("consumer-stalled", 9)]
+    assert unexplained([page(group="billing", severity="warning")], stalled) == []
+    assert len(unexplained([page(group="billing", severity="critical")], stalled)) == 1
+    assert len(unexplained([page(group="ledger", severity="warning")], stalled)) == 1
+    assert len(unexplained([page(group="billing", severity="warning")], [course("idle-consumer", 9)])) == 1
+
+
 def test_a_ticket_for_what_a_controls_load_does_is_right_and_a_page_is_wrong() -> None:
     connectors = [course("connector-per-topic", 9)]
     labels: dict[str, Any] = {"service": "trade-feed", "instance": "h:9"}
