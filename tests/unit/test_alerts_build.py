@@ -45,7 +45,8 @@ def test_own_addresses_replace_every_placeholder(tmp_path: Path) -> None:
         assert "127.0.0.1" not in path.read_text("utf-8"), path.name
     rule = read((tmp_path / "rules/watchdog.yml").read_text("utf-8"))["groups"][0]["rules"][0]
     assert rule["annotations"]["runbook_url"] == "https://wiki.example.org/kafka/monitor-health"
-    assert rule["annotations"]["dashboard_url"] == "https://grafana.example.org/d/kafka-client-health-monitor"
+    address, _, variables = rule["annotations"]["dashboard_url"].partition("?")
+    assert address == "https://grafana.example.org/d/kafka-client-health-monitor" and "var-cluster" in variables
 
 
 OWN_LABELS = replace(
