@@ -249,8 +249,8 @@ def _range(ref: str, query: Query) -> prometheus.Dataquery:
 def _instant(
     ref: str, query: Query, form: prometheus_model.PromQueryFormat = prometheus_model.PromQueryFormat.TIME_SERIES
 ) -> prometheus.Dataquery:
-    asked = prometheus.Dataquery().ref_id(ref).datasource(DATASOURCE).expr(query.expr).legend_format(query.legend)
-    return asked.instant().format(form)
+    target = prometheus.Dataquery().ref_id(ref).datasource(DATASOURCE).expr(query.expr).legend_format(query.legend)
+    return target.instant().format(form)
 
 
 def _threshold_mode(above: Limits | None) -> common.GraphThresholdsStyleMode:

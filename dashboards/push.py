@@ -117,10 +117,10 @@ class Grafana:
             if not there:
                 self._api.annotations.add_annotation(**incident.annotation())
                 return "created"
-            wanted = incident.annotation()
-            if (there[0].get("timeEnd"), there[0].get("text")) == (wanted["time_to"], wanted["text"]):
+            annotation = incident.annotation()
+            if (there[0].get("timeEnd"), there[0].get("text")) == (annotation["time_to"], annotation["text"]):
                 return "unchanged"
-            self._api.annotations.update_annotation(there[0]["id"], **wanted)
+            self._api.annotations.update_annotation(there[0]["id"], **annotation)
             return "updated"
 
     def _get(self, ask: Callable[[], Answer]) -> Answer | None:
@@ -166,8 +166,8 @@ def _holds(there: Any, ours: Any) -> bool:
 
 
 def _message(error: GrafanaException) -> str:
-    answer = error.response
-    return str(answer.get("message", answer)) if isinstance(answer, Mapping) else str(answer)
+    response = error.response
+    return str(response.get("message", response)) if isinstance(response, Mapping) else str(response)
 
 
 def _advice(error: GrafanaClientError) -> str:

@@ -232,14 +232,14 @@ def latency_by_broker(width: int = 12) -> Panel:
 
 
 def throttled(kind: str, width: int = 12) -> Panel:
-    held = _of_kinds(f"max by ({BY_CLIENT}) (kafka_client_throttle_seconds{{{OF_CLIENT}}})", {kind})
+    throttle = _of_kinds(f"max by ({BY_CLIENT}) (kafka_client_throttle_seconds{{{OF_CLIENT}}})", {kind})
     return chart(
         125,
         "Held back by quotas",
         "Average time for which brokers hold answers back as the client exceeds its quota. Any that lasts is bad: the "
         "client is slowed down on purpose, and buffers or lag grow; empty is good. What to do: raise the quota, or "
         "find out who shares it. No alert of its own.",
-        [Query(f"topk({WORST}, {held})", _WHO)],
+        [Query(f"topk({WORST}, {throttle})", _WHO)],
         "s",
         width=width,
         links=to_client(f"{kind}s"),

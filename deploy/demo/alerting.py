@@ -39,13 +39,13 @@ def program(names: tuple[str, ...]) -> str | None:
 
 def missing() -> list[str]:
     """What is not installed, each with how to get it."""
-    wanted = {
+    programs = {
         "Prometheus": (PROMETHEUS, "apt-get install prometheus", "brew install prometheus"),
         "Alertmanager": (ALERTMANAGER, "apt-get install prometheus-alertmanager", "github.com/prometheus/alertmanager"),
     }
     return [
         f"{name} is not installed (Debian: {debian}; macOS: {macos})"
-        for name, (names, debian, macos) in wanted.items()
+        for name, (names, debian, macos) in programs.items()
         if program(names) is None
     ]
 

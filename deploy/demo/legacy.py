@@ -108,9 +108,9 @@ class LegacyBroker:
         try:
             with socket.create_connection(("127.0.0.1", self._zookeeper_port), timeout=2) as connection:
                 connection.sendall(b"dump")
-                answer = b""
+                response = b""
                 while part := connection.recv(4096):
-                    answer += part
+                    response += part
         except OSError:
             return False
-        return b"/brokers/ids/0" in answer
+        return b"/brokers/ids/0" in response

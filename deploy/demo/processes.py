@@ -86,15 +86,15 @@ def free_port() -> int:
             return port
 
 
-def port_or_free(wanted: int) -> int:
+def port_or_free(port: int) -> int:
     """The wanted port if nobody listens on it, else a free one."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", wanted))
+            probe.bind(("127.0.0.1", port))
         except OSError:
             return free_port()
-    return wanted
+    return port
 
 
 class Process:

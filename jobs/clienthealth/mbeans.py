@@ -175,8 +175,8 @@ def snapshots(mbeans: MBeans, of: Process, ts_ms: int) -> list[dict[str, Any]]:
 def _read(client: _Client, mbean: MBean, attributes: Mapping[str, Any]) -> None:
     """Give a client the values of one of its MBeans."""
     client.group = mbean.group or client.group
-    for attribute, given in attributes.items():
-        value = number(given)
+    for attribute, raw in attributes.items():
+        value = number(raw)
         if value is None:
             continue
         name = mbean.names.get(attribute, "")

@@ -138,11 +138,11 @@ class GroupReader:
             states = {name: state for groups in listed.values() for name, state in groups.items()}
             names = states.keys() | attempt.groups.keys()
             due = self._pace.due(states, self._clock())
-            asked = [[name for name in groups if name in due] for groups in listed.values()]
-            committed = self._committed(admin, asked, attempt)
+            of_brokers = [[name for name in groups if name in due] for groups in listed.values()]
+            committed = self._committed(admin, of_brokers, attempt)
             now = self._clock()
             ends, starts = self._limits(admin, {tp for offsets in committed.values() for tp in offsets}, attempt)
-            self._describe(admin, asked, states, attempt)
+            self._describe(admin, of_brokers, states, attempt)
         except (KafkaError, OSError) as error:
             self._disconnect()
             raise ServiceError(f"consumer groups cannot be read: {_reason(error)}") from error
@@ -213,10 +213,10 @@ class GroupReader:
         self, admin: KafkaAdminClient, groups_of_brokers: Iterable[Iterable[str]], attempt: _Attempt
     ) -> dict[str, dict[TopicPartition, int]]:
         def ask(groups: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
-            answer = admin.list_group_offsets(list(groups))
+            response = admin.list_group_offsets(list(groups))
             return {
                 name: {tp: offset.offset for tp, offset in offsets.items() if offset.offset >= 0}
-                for name, offsets in answer.items()
+                for name, offsets in response.items()
             }
 
         size = max(1, self._settings.groups_per_request)
@@ -241,8 +241,8 @@ class GroupReader:
 
         def asking(spec: OffsetSpec) -> dict[TopicPartition, int]:
             def ask(chunk: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-                answer = admin.list_partition_offsets(dict.fromkeys(chunk, spec))
-                return {tp: offset.offset for tp, offset in answer.items() if offset.offset >= 0}
+                response = admin.list_partition_offsets(dict.fromkeys(chunk, spec))
+                return {tp: offset.offset for tp, offset in response.items() if offset.offset >= 0}
 
             return self._in_chunks(ask, [sorted(tps) for tps in leaders.values()], attempt.partitions, attempt)
 
@@ -286,7 +286,7 @@ class GroupReader:
     ) -> dict[_Key, _Value]:
         """Ask for chunks of things, several at a time; what fails alone goes to `failed`."""
 
-        def answer(chunk: Sequence[_Key]) -> dict[_Key, _Value]:
+        def response(chunk: Sequence[_Key]) -> dict[_Key, _Value]:
             try:
                 return dict(ask(chunk))
             except (KafkaError, OSError) as error:
@@ -297,10 +297,10 @@ class GroupReader:
                     failed.update(dict.fromkeys(chunk, _reason(error)))
                     return {}
             middle = len(chunk) // 2
-            return answer(chunk[:middle]) | answer(chunk[middle:])
+            return response(chunk[:middle]) | response(chunk[middle:])
 
         answers: dict[_Key, _Value] = {}
-        for part in self._threads.map(answer, chunks):
+        for part in self._threads.map(response, chunks):
             answers.update(part)
         return answers
 

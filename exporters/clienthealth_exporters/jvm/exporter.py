@@ -92,12 +92,12 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 class Targets:
     """The targets that were given, and those of a file that may change. Raises InputError if there are none."""
 
-    def __init__(self, given: Sequence[Target], file: Path | None = None) -> None:
-        self._given = tuple(given)
+    def __init__(self, targets: Sequence[Target], file: Path | None = None) -> None:
+        self._given = tuple(targets)
         self._file = file
         self._read_at: tuple[int, int] | None = None
         self._in_file: tuple[Target, ...] = ()
-        if not given and file is None:
+        if not targets and file is None:
             raise InputError("no targets: give --target, --targets-file or [jvm] targets")
 
     def now(self) -> tuple[Target, ...]:

@@ -57,27 +57,27 @@ class Jolokia:
             | ({"attribute": list(attributes)} if attributes else {})
             for pattern, attributes in patterns.items()
         ]
-        answers = self._post(requests)
-        if not isinstance(answers, list) or not all(isinstance(answer, dict) for answer in answers):
+        responses = self._post(requests)
+        if not isinstance(responses, list) or not all(isinstance(response, dict) for response in responses):
             raise JolokiaError(f"{self.url}: the answer is not what a Jolokia agent says to a bulk request")
         mbeans: dict[str, dict[str, Any]] = {}
-        for answer in answers:
-            value = answer.get("value")
-            if answer.get("status") != 200:
-                if answer.get("status") != 404:
-                    raise JolokiaError(f"{self.url}: {_reason(answer)}")
-            elif "*" in answer["request"]["mbean"]:
+        for response in responses:
+            value = response.get("value")
+            if response.get("status") != 200:
+                if response.get("status") != 404:
+                    raise JolokiaError(f"{self.url}: {_reason(response)}")
+            elif "*" in response["request"]["mbean"]:
                 mbeans.update({name: attributes for name, attributes in value.items() if attributes})
             else:
-                mbeans[answer["request"]["mbean"]] = value
+                mbeans[response["request"]["mbean"]] = value
         return mbeans
 
     def thread_dump(self) -> str:
         """A thread dump as `jcmd Thread.print` writes it. Raises JolokiaError."""
-        answer = self._post(_DUMP)
-        if not isinstance(answer, dict) or answer.get("status") != 200:
-            raise JolokiaError(f"{self.url}: no thread dump: {_reason(answer)}")
-        return str(answer["value"])
+        response = self._post(_DUMP)
+        if not isinstance(response, dict) or response.get("status") != 200:
+            raise JolokiaError(f"{self.url}: no thread dump: {_reason(response)}")
+        return str(response["value"])
 
     def _post(self, body: object) -> Any:
         request = urllib.request.Request(self.url, json.dumps(body).encode(), self._headers)
@@ -111,7 +111,7 @@ class Jolokia:
         return bytes(content)
 
 
-def _reason(answer: object) -> str:
-    if isinstance(answer, dict):
-        return f"status {answer.get('status')}: {str(answer.get('error'))[:200]}"
+def _reason(response: object) -> str:
+    if isinstance(response, dict):
+        return f"status {response.get('status')}: {str(response.get('error'))[:200]}"
     return "unexpected answer"

@@ -24,7 +24,7 @@ from clienthealth.platform.stopping import stop_event
 from clienthealth.platform.web import Request, Response, Server
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus import exposition, runbook_pages, services, status_page
-from clienthealth_exporters.prometheus.filters import Facets, Wanted
+from clienthealth_exporters.prometheus.filters import Facets, Filters
 from clienthealth_exporters.prometheus.health_topic import HealthTopic
 from clienthealth_exporters.prometheus.series import (
     DECODE_ERRORS,
@@ -50,8 +50,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Serve until SIGTERM or Ctrl-C. Raises ServiceError where the port is taken."""
-    given = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
-    settings = replace(settings, prometheus=replace(settings.prometheus, **given))
+    overrides = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
+    settings = replace(settings, prometheus=replace(settings.prometheus, **overrides))
     stop = stop_event()
     states = States(settings)
     topic = HealthTopic(settings, states.put)
@@ -162,7 +162,7 @@ class Exporter:
     def _overview(self, request: Request) -> str:
         states = self._states.live()
         facets = self._facets_of(states)
-        return status_page.overview(self._view(), states, facets, Wanted.of(request.query))
+        return status_page.overview(self._view(), states, facets, Filters.of(request.query))
 
     def _facets_of(self, states: list[State]) -> Facets:
         """What there is to filter by, counted once for all who ask."""
@@ -173,11 +173,11 @@ class Exporter:
         return facets
 
     def _client(self, request: Request) -> Response:
-        wanted = [request.query.get(name, "") for name in ("service", "instance", "client_id")]
+        names = [request.query.get(name, "") for name in ("service", "instance", "client_id")]
         for state in self._states.live():
-            if [state.client.service, state.client.instance, state.client.client_id] == wanted:
+            if [state.client.service, state.client.instance, state.client.client_id] == names:
                 return Response(status_page.client(self._view(), state, self._states.history.of(state.key)))
-        return Response(status_page.missing(self._view(), " · ".join(wanted)), status=HTTPStatus.NOT_FOUND)
+        return Response(status_page.missing(self._view(), " · ".join(names)), status=HTTPStatus.NOT_FOUND)
 
 
 def _json(states: list[State]) -> Iterator[bytes]:

@@ -22,7 +22,7 @@ MAX_PROPOSED = 500
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Filters:
     """`text`: part of a service, instance, client id or group; `chosen`: field → its value; `page` counts from 1."""
 
     text: str = ""
@@ -47,7 +47,7 @@ class Wanted:
         query = urlencode({name: value for name, value in fields.items() if value}, errors="replace")
         return f"/?{query}" if query else "/"
 
-    def on(self, page: int) -> Wanted:
+    def on(self, page: int) -> Filters:
         """The same on another page."""
         return replace(self, page=page)
 
@@ -77,13 +77,13 @@ class Facets:
                 counter.update(_values(name, state, settings))
         return cls(counts)
 
-    def form(self, wanted: Wanted) -> str:
+    def form(self, filters: Filters) -> str:
         """The form: a field that has no more than one value is left out, unless it was chosen."""
-        fields = "".join(self._field(name, wanted.chosen.get(name, "")) for name in FIELDS)
-        clear = '<a href="/">Show all</a>' if wanted else ""
+        fields = "".join(self._field(name, filters.chosen.get(name, "")) for name in FIELDS)
+        clear = '<a href="/">Show all</a>' if filters else ""
         return (
             '<form role="search" class="filters"><input type="search" name="q" aria-label="Find a client" '
-            f'placeholder="service, instance, client id or group" value="{escape(wanted.text)}">'
+            f'placeholder="service, instance, client id or group" value="{escape(filters.text)}">'
             f"{fields}<button>Find</button>{clear}</form>"
         )
 

@@ -9,7 +9,7 @@ from html import escape
 from clienthealth.model import wording
 from clienthealth.platform.html_page import crumbs, foreign
 from clienthealth_exporters.prometheus.client_card import View, address, status_of
-from clienthealth_exporters.prometheus.filters import Wanted
+from clienthealth_exporters.prometheus.filters import Filters
 from clienthealth_exporters.prometheus.history import HOUR_SECONDS, HOURS, History
 from clienthealth_exporters.prometheus.states import State
 
@@ -54,7 +54,7 @@ def _strips(view: View, history: History) -> str:
 
 
 def _strip(service: str, shares: Mapping[int, float], hours: range) -> str:
-    link = escape(Wanted(chosen={"service": service}).address()) if service else "/"
+    link = escape(Filters(chosen={"service": service}).address()) if service else "/"
     cells = "".join(_cell(shares.get(hour)) for hour in hours)
     return f'<tr><th scope="row"><a href="{link}">{foreign(service or "(unknown)")}</a></th>{cells}</tr>'
 
@@ -76,7 +76,7 @@ def _versions(states: Sequence[State]) -> str:
     )
     rows = "".join(
         f"<tr><td>{foreign(library or 'unknown')}</td><td>"
-        f'<a href="{escape(Wanted(chosen={"library": library, "version": version}).address())}">'
+        f'<a href="{escape(Filters(chosen={"library": library, "version": version}).address())}">'
         f"{foreign(version or 'unknown')}</a></td><td>{count}</td><td>{ill[library, version] or ''}</td></tr>"
         for (library, version), count in used.most_common(MAX_VERSIONS)
     )

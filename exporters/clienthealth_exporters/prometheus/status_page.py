@@ -13,7 +13,7 @@ from clienthealth.platform.html_page import crumbs, foreign, page
 from clienthealth_exporters.prometheus import fleet_page
 from clienthealth_exporters.prometheus.client_card import View, address, badge, card, identity, status_of
 from clienthealth_exporters.prometheus.client_details import details
-from clienthealth_exporters.prometheus.filters import PAGE_SIZE, Facets, Wanted
+from clienthealth_exporters.prometheus.filters import PAGE_SIZE, Facets, Filters
 from clienthealth_exporters.prometheus.history import History, Track
 from clienthealth_exporters.prometheus.measurements import measurements
 from clienthealth_exporters.prometheus.states import SILENT_SECONDS, State
@@ -26,25 +26,25 @@ _TITLES = {"unknown": "Cannot be judged", "gone": "Gone", "ok": "Healthy"}
 _WORDS = (*_ILL, *_TITLES)
 
 
-def overview(view: View, states: list[State], facets: Facets, wanted: Wanted) -> str:
+def overview(view: View, states: list[State], facets: Facets, filters: Filters) -> str:
     """A page of the clients that are wanted, the worst first."""
     every = _by_status(states)
-    matching = _by_status(wanted.among(states, view.settings)) if wanted else every
+    matching = _by_status(filters.among(states, view.settings)) if filters else every
     ordered = [state for those in matching.values() for state in those]
     pages = max(1, -(-len(ordered) // PAGE_SIZE))
-    wanted = wanted.on(min(wanted.page, pages))
-    shown = _by_status(ordered[(wanted.page - 1) * PAGE_SIZE : wanted.page * PAGE_SIZE])
-    body = _head(view) + facets.form(wanted) + '<main id="fresh">' + banner(view) + _counts(every, wanted)
+    filters = filters.on(min(filters.page, pages))
+    shown = _by_status(ordered[(filters.page - 1) * PAGE_SIZE : filters.page * PAGE_SIZE])
+    body = _head(view) + facets.form(filters) + '<main id="fresh">' + banner(view) + _counts(every, filters)
     if not states:
         body += f'<div class="card empty">{_why_empty(view)}</div>'
     elif not ordered:
-        body += f'<div class="card empty">No client matches {foreign(_sought(wanted))}.</div>'
+        body += f'<div class="card empty">No client matches {foreign(_sought(filters))}.</div>'
     ill = [state for status in _ILL for state in shown[status]]
     if ill:
         body += "<h2>Needs attention</h2>" + "".join(card(view, state) for state in ill)
     for status, title in _TITLES.items():
-        body += _section(view, shown[status], title, len(matching[status]), bool(wanted) or wanted.page > 1)
-    body += _pages(wanted, pages, len(ordered)) + "</main>"
+        body += _section(view, shown[status], title, len(matching[status]), bool(filters) or filters.page > 1)
+    body += _pages(filters, pages, len(ordered)) + "</main>"
     footer = (
         f'<footer>Refreshed every {REFRESH_SECONDS} s<span id="stale" role="status"></span> · '
         '<a href="/fleet">fleet</a> · <a href="/metrics">metrics</a> · <a href="/clients.json">JSON</a> · '
@@ -110,28 +110,28 @@ def _title(every: Mapping[str, list[State]]) -> str:
     return f"({ill}) Kafka client health" if ill else "Kafka client health"
 
 
-def _counts(every: Mapping[str, list[State]], wanted: Wanted) -> str:
+def _counts(every: Mapping[str, list[State]], filters: Filters) -> str:
     """How many clients there are of each status, each a link to them."""
     items = "".join(
-        f'<li><a href="{escape(wanted.address(status=word))}">{badge(word)} <b>{len(clients)}</b></a></li>'
+        f'<li><a href="{escape(filters.address(status=word))}">{badge(word)} <b>{len(clients)}</b></a></li>'
         for word, clients in every.items()
         if clients
     )
     return f'<ul class="counts">{items}</ul>' if items else ""
 
 
-def _sought(wanted: Wanted) -> str:
-    parts = [f"“{wanted.text}”"] if wanted.text else []
-    return ", ".join([*parts, *(f"{name} {value}" for name, value in wanted.chosen.items())])
+def _sought(filters: Filters) -> str:
+    parts = [f"“{filters.text}”"] if filters.text else []
+    return ", ".join([*parts, *(f"{name} {value}" for name, value in filters.chosen.items())])
 
 
-def _pages(wanted: Wanted, pages: int, total: int) -> str:
+def _pages(filters: Filters, pages: int, total: int) -> str:
     if pages == 1:
         return ""
-    previous, following = (escape(wanted.address(wanted.page + step)) for step in (-1, 1))
-    before = f'<a rel="prev" href="{previous}">Previous</a> · ' if wanted.page > 1 else ""
-    after = f' · <a rel="next" href="{following}">Next</a>' if wanted.page < pages else ""
-    return f'<nav class="pages" aria-label="Pages">{before}page {wanted.page} of {pages}, {total} clients{after}</nav>'
+    previous, following = (escape(filters.address(filters.page + step)) for step in (-1, 1))
+    before = f'<a rel="prev" href="{previous}">Previous</a> · ' if filters.page > 1 else ""
+    after = f' · <a rel="next" href="{following}">Next</a>' if filters.page < pages else ""
+    return f'<nav class="pages" aria-label="Pages">{before}page {filters.page} of {pages}, {total} clients{after}</nav>'
 
 
 def _why_empty(view: View) -> str:

@@ -302,8 +302,8 @@ def library_metrics(client: Any, kind: str) -> dict[str, float]:
 
     An average of nothing is 0 there, which its maximum gives away: it is infinite.
     """
-    wanted = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
-    read = {*wanted, *wanted.values()}
+    ours = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
+    read = {*ours, *ours.values()}
     values = {
         name.name: float(metric.value()) * _FACTORS.get(name.name, 1.0)
         for name, metric in (client.metrics(raw=True) or {}).items()
@@ -311,6 +311,6 @@ def library_metrics(client: Any, kind: str) -> dict[str, float]:
     }
     return {
         name: values[name]
-        for name, largest in wanted.items()
+        for name, largest in ours.items()
         if math.isfinite(values.get(name, math.nan)) and math.isfinite(values.get(largest, 0.0))
     }

@@ -42,11 +42,11 @@ class Durations:
         """What came since the last call; None where nothing did."""
         if not self._count:
             return None
-        wanted, seen = math.ceil(0.99 * self._count), 0
+        rank, seen = math.ceil(0.99 * self._count), 0
         bound = self._max
         for position, count in enumerate(self._buckets):
             seen += count
-            if seen >= wanted:
+            if seen >= rank:
                 bound = SMALLEST_SECONDS * GROWTH**position
                 break
         summary = Summary(self._count, self._sum / self._count, self._max, min(self._max, bound))

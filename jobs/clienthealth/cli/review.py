@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
     settings = with_histories(load(args.config), args.history or ())
     if args.mail:
         check(settings.review)
-    wanted = period(args.begin, args.end, args.week, datetime.now(UTC))
-    out = args.out or inside(settings.review.out, wanted.label)
+    reviewed = period(args.begin, args.end, args.week, datetime.now(UTC))
+    out = args.out or inside(settings.review.out, reviewed.label)
     settings = replace(settings, review=replace(settings.review, out=out))
     with TemporaryDirectory(prefix="kafka-health-review-") as scratch:
         spark = session("kafka-client-health-review", settings, batch=True)
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
                 build(
                     spark,
                     of_cluster,
-                    wanted,
+                    reviewed,
                     Path(args.actions) if args.actions else actions_beside(folder),
                     of_cluster.monitor.history,
                     settings.review.prometheus_url if args.prometheus is None else args.prometheus,

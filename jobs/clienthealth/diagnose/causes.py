@@ -78,8 +78,8 @@ def cause(verdict: Verdict) -> str:
     detail = verdict.detail
     if detail.get("culprit"):
         victims = detail.get("victims") or []
-        held = ", ".join(map(str, victims)) if isinstance(victims, list | tuple) and victims else "the other topics"
-        return f"The topic {detail['culprit']} is not consumed, so its full queue holds up {held}."
+        starved = ", ".join(map(str, victims)) if isinstance(victims, list | tuple) and victims else "the other topics"
+        return f"The topic {detail['culprit']} is not consumed, so its full queue holds up {starved}."
     for sentence in CAUSES.get(str(detail.get("cause")), ()):
         filled = _filled(sentence, detail)
         if filled:

@@ -59,7 +59,7 @@ def honest(bucket: Bucket, verdicts_by_key: VerdictsByKey, inputs: Sequence[Inpu
 
 def _clocked(verdict: Verdict, inputs: Sequence[Input]) -> Verdict:
     """The verdict; unknown where it says that something went on without a pause, of lines that nobody has timed."""
-    untimed = {topic for given in inputs if not given.timed for topic in given.topics}
+    untimed = {topic for attached in inputs if not attached.timed for topic in attached.topics}
     lines = [fact.source.topic in untimed for fact in verdict.evidence if fact.kind == "log" and fact.source]
     if verdict.mode != LOOP or not verdict.unhealthy or not lines or len(lines) < len(verdict.evidence):
         return verdict
@@ -70,7 +70,7 @@ def _gone(verdict: Verdict, readings: int, inputs: Sequence[Input]) -> Verdict:
     """The verdict; unknown where a client is thought to have gone as somebody stopped to look at its metrics."""
     if verdict.mode != NOT_CLOSED or not verdict.unhealthy or {fact.kind for fact in verdict.evidence} != {"metric"}:
         return verdict
-    pasted = {topic for given in inputs if given.what.startswith(PASTED) for topic in given.topics}
+    pasted = {topic for attached in inputs if attached.what.startswith(PASTED) for topic in attached.topics}
     topics = {fact.source.topic for fact in verdict.evidence if fact.source is not None}
     looked_at = bool(topics) and topics <= pasted
     if readings >= MIN_READINGS and not looked_at:
@@ -100,7 +100,9 @@ def _log_of(log: process_log.ProcessLog | None, client: Client) -> tuple[tuple[L
 
 def _read_at_no_time(bucket: Bucket, inputs: Sequence[Input]) -> set[object]:
     """The clients whose metrics have no time: nothing can be judged to last in them."""
-    untimed = {topic for given in inputs if not given.timed or given.start_ms is None for topic in given.topics}
+    untimed = {
+        topic for attached in inputs if not attached.timed or attached.start_ms is None for topic in attached.topics
+    }
     rows, names = bucket.state.rows, bucket.state.names
     places = {(int(who), int(topic)) for who, topic in np.unique(rows[:, [WHO, TOPIC]], axis=0).tolist()}
     return {bucket.state.whos[who].identity for who, topic in places if names[topic] in untimed}
@@ -108,16 +110,18 @@ def _read_at_no_time(bucket: Bucket, inputs: Sequence[Input]) -> set[object]:
 
 def _untimed(dumps: Sequence[ThreadDump], inputs: Sequence[Input]) -> bool:
     # The time of a file is good enough to say when, not to say how far two dumps are apart.
-    topics = {topic for given in inputs if not given.timed or given.start_ms is None for topic in given.topics}
+    topics = {
+        topic for attached in inputs if not attached.timed or attached.start_ms is None for topic in attached.topics
+    }
     return any(dump.source is not None and dump.source.topic in topics for dump in dumps)
 
 
 def _unread(process: tuple[str, str], inputs: Sequence[Input]) -> str:
     """Why evidence that may speak of the process could not be read; '' where all was."""
     parts = [
-        f"{given.name} ({', '.join(f'{count:,} {why}' for why, count in given.unread.items())})"
-        for given in inputs
-        if given.unread and given.process in (None, process)
+        f"{attached.name} ({', '.join(f'{count:,} {why}' for why, count in attached.unread.items())})"
+        for attached in inputs
+        if attached.unread and attached.process in (None, process)
     ]
     more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
     return f"part of the evidence could not be read: {', '.join(parts[:3])}{more}" if parts else ""

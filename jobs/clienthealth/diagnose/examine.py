@@ -42,7 +42,7 @@ def examine(
         diagnosis = diagnose(records(), generous, Tally(opener.inputs))
     if not diagnosis.inputs:
         raise InputError(f"nothing to read in {', '.join(map(str, paths))}")
-    untimed = frozenset(topic for given in diagnosis.inputs if not given.timed for topic in given.topics)
+    untimed = frozenset(topic for attached in diagnosis.inputs if not attached.timed for topic in attached.topics)
     clients = [
         (client, [_without_time(verdict, untimed) for verdict in verdicts]) for client, verdicts in diagnosis.clients
     ]

@@ -216,9 +216,9 @@ class Opener:
         return entered
 
 
-def cannot_read(given: Input, why: str, count: int = 1) -> None:
+def cannot_read(attached: Input, why: str, count: int = 1) -> None:
     """Note that a part of an input could not be read, whatever it says."""
-    given.unread = {**given.unread, why: given.unread.get(why, 0) + count}
+    attached.unread = {**attached.unread, why: attached.unread.get(why, 0) + count}
 
 
 class _Joined:

@@ -24,7 +24,7 @@ def exit_code(clients: Sequence[tuple[Client, Sequence[Verdict]]], inputs: Seque
 
     2 where there is no client because nothing of what was given could be read.
     """
-    if not clients and any(given.unread for given in inputs) and not any(given.read for given in inputs):
+    if not clients and any(attached.unread for attached in inputs) and not any(attached.read for attached in inputs):
         return UNREADABLE
     if any(verdict.unhealthy for _, verdicts in clients for verdict in verdicts):
         return UNHEALTHY
@@ -34,23 +34,27 @@ def exit_code(clients: Sequence[tuple[Client, Sequence[Verdict]]], inputs: Seque
 
 def json_lines(clients: Sequence[tuple[Client, Sequence[Verdict]]], inputs: Sequence[Input]) -> Iterator[str]:
     """One object per client: `client`, `verdicts`, the `inputs` that speak of its process, and what was `skipped`."""
-    skipped = [_input(given) for given in inputs if not given.used]
+    skipped = [_input(attached) for attached in inputs if not attached.used]
     for client, verdicts in clients:
-        mine = [given for given in inputs if given.used and given.process in (None, (client.service, client.host))]
+        mine = [
+            attached
+            for attached in inputs
+            if attached.used and attached.process in (None, (client.service, client.host))
+        ]
         yield json.dumps(
             {
                 "client": client_json(client),
                 "verdicts": [verdict_json(verdict) for verdict in verdicts],
-                "inputs": [_input(given) for given in mine],
+                "inputs": [_input(attached) for attached in mine],
                 "skipped": skipped,
             }
         )
 
 
-def _input(given: Input) -> dict[str, Any]:
+def _input(attached: Input) -> dict[str, Any]:
     fields = {
         name: value
-        for name, value in dataclasses.asdict(dataclasses.replace(given, topics=frozenset())).items()
+        for name, value in dataclasses.asdict(dataclasses.replace(attached, topics=frozenset())).items()
         if name not in ("process", "topics")
     }
-    return fields | {"left_out": dict(given.left_out), "unread": dict(given.unread)}
+    return fields | {"left_out": dict(attached.left_out), "unread": dict(attached.unread)}

@@ -57,7 +57,7 @@ class _Report:
         self.width, self.colour = width, colour
 
     def of(self, all_stories: Sequence[Story], inputs: Sequence[Input]) -> str:
-        parts = ["\n".join(line for given in inputs for line in self._input(given))] if inputs else []
+        parts = ["\n".join(line for attached in inputs for line in self._input(attached))] if inputs else []
         parts += ["\n".join(self._client(story)) for story in all_stories]
         if not all_stories:
             why, command = nothing_judged(inputs)
@@ -66,8 +66,8 @@ class _Report:
             )
         return "\n\n".join(parts)
 
-    def _input(self, given: Input) -> list[str]:
-        return self._wrap(f"{given.name}: {input_line(given)}", 0, 4)
+    def _input(self, attached: Input) -> list[str]:
+        return self._wrap(f"{attached.name}: {input_line(attached)}", 0, 4)
 
     def _client(self, story: Story) -> list[str]:
         lines = self._wrap(f"{_TITLES[story.status]}  {story.name}  ({story.about})", 0, 4)

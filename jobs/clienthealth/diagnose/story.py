@@ -75,7 +75,7 @@ def stories(
     dumps: Mapping[Source, str] | None = None,
 ) -> list[Story]:
     """What to tell of all clients, the worst first."""
-    untimed = frozenset(topic for given in inputs if not given.timed for topic in given.topics)
+    untimed = frozenset(topic for attached in inputs if not attached.timed for topic in attached.topics)
     all_stories = [_story(client, verdicts, untimed, dumps or {}) for client, verdicts in clients]
     return sorted(all_stories, key=lambda story: (-_RANK[story.status], story.name))
 
@@ -179,31 +179,31 @@ def moment(ts_ms: int | None) -> str:
         return "an impossible time"
 
 
-def input_line(given: Input) -> str:
+def input_line(attached: Input) -> str:
     """What an input is, how much of it counted, from when to when, and what was left out and why."""
-    parts = [given.what or "not known"]
-    if given.used or given.read:
-        unit = "readings" if given.what == "metrics.jsonl" else "records" if "JSON doc" in given.what else "lines"
-        of_what = "readings out of" if given.what.startswith("metrics (") else "of"
-        parts.append(f"{given.used:,} {of_what} {given.read:,} {unit} used")
-    if given.used:
-        parts.append(_range(given))
+    parts = [attached.what or "not known"]
+    if attached.used or attached.read:
+        unit = "readings" if attached.what == "metrics.jsonl" else "records" if "JSON doc" in attached.what else "lines"
+        of_what = "readings out of" if attached.what.startswith("metrics (") else "of"
+        parts.append(f"{attached.used:,} {of_what} {attached.read:,} {unit} used")
+    if attached.used:
+        parts.append(_range(attached))
     parts += [
         "left out" if why in ("no evidence", "empty") else f"left out: {count:,} {why}"
-        for why, count in given.left_out.items()
+        for why, count in attached.left_out.items()
     ]
-    parts += [f"perhaps cut: {why}" for why in given.unread if why == CUT]
-    parts += [f"NOT READABLE: {count:,} {why}" for why, count in given.unread.items() if why != CUT]
+    parts += [f"perhaps cut: {why}" for why in attached.unread if why == CUT]
+    parts += [f"NOT READABLE: {count:,} {why}" for why, count in attached.unread.items() if why != CUT]
     return "; ".join(parts)
 
 
-def _range(given: Input) -> str:
-    if not given.timed:
+def _range(attached: Input) -> str:
+    if not attached.timed:
         return "time unknown, order kept"
-    if given.start_ms is None:
+    if attached.start_ms is None:
         return "no time in it: the file's is taken"
-    start, end = moment(given.start_ms), moment(given.end_ms)
-    if given.end_ms is None or start == end:
+    start, end = moment(attached.start_ms), moment(attached.end_ms)
+    if attached.end_ms is None or start == end:
         return start
     same_day = start[:10] == end[:10]
     return f"{start.removesuffix(' UTC')} to {end[11:] if same_day else end}"
@@ -211,6 +211,6 @@ def _range(given: Input) -> str:
 
 def nothing_judged(inputs: Sequence[Input]) -> tuple[str, str]:
     """Where no client was found: why, and the next command."""
-    unread = [given.name for given in inputs if given.unread]
+    unread = [attached.name for attached in inputs if attached.unread]
     why = f"{NOTHING}; {', '.join(unread[:3])} could not be read" if unread else NOTHING
     return why, JAVA_DUMPS

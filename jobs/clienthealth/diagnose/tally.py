@@ -19,8 +19,8 @@ class Tally:
     `given`: the inputs, from a reader that knows what they are, how long, and what is untimed in them
     """
 
-    def __init__(self, given: Sequence[Input] | None = None) -> None:
-        self._given = given
+    def __init__(self, inputs: Sequence[Input] | None = None) -> None:
+        self._given = inputs
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
@@ -29,28 +29,28 @@ class Tally:
 
     def add(self, record: Recorded, source: Source, decoded: Decoded) -> None:
         """Count a record."""
-        given = self._input(record, source.topic)
+        attached = self._input(record, source.topic)
         times = [s.ts_ms for s in decoded.snapshots if s.ts_ms] + [li.ts_ms for li in decoded.lines if li.ts_ms]
-        given.used += record.repeats if times else 0
+        attached.used += record.repeats if times else 0
         if times and record.timed == "own":
-            given.start_ms = min(times if given.start_ms is None else [given.start_ms, *times])
-            given.end_ms = max(times if given.end_ms is None else [given.end_ms, *times])
+            attached.start_ms = min(times if attached.start_ms is None else [attached.start_ms, *times])
+            attached.end_ms = max(times if attached.end_ms is None else [attached.end_ms, *times])
         for snapshot in decoded.snapshots:
             if (snapshot.client.service, snapshot.client.host) != (record.service, record.instance):
-                given.process = None
+                attached.process = None
         for error in decoded.errors:
             why = error.partition(":")[0]
             if why in HARMLESS:
-                given.left_out = {**given.left_out, why: given.left_out.get(why, 0) + 1}
+                attached.left_out = {**attached.left_out, why: attached.left_out.get(why, 0) + 1}
             else:
-                given.unread = {**given.unread, why: given.unread.get(why, 0) + 1}
-        if self._given is None and not given.what:
-            given.what = (decoded.format or "").replace("_", " ")
+                attached.unread = {**attached.unread, why: attached.unread.get(why, 0) + 1}
+        if self._given is None and not attached.what:
+            attached.what = (decoded.format or "").replace("_", " ")
 
     def _input(self, record: Recorded, topic: str) -> Input:
         entered = self._by_topic.get(topic)
         if entered is None:
-            entered = next((given for given in reversed(self._given or ()) if topic in given.topics), None)
+            entered = next((attached for attached in reversed(self._given or ()) if topic in attached.topics), None)
             if entered is None:
                 entered = Input(record.file, process=(record.service, record.instance), topics=frozenset({topic}))
             self._by_topic[topic] = entered

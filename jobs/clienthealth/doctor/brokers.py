@@ -20,7 +20,7 @@ from clienthealth.doctor.newest import TIMEOUT_MS, newest
 from clienthealth.doctor.readable import records_readable
 from clienthealth.errors import HealthError
 from clienthealth.model.telemetry import Stream
-from clienthealth.platform import topics as wanted
+from clienthealth.platform import topics as declared
 from clienthealth.platform.kafka import admin
 from clienthealth.settings import Settings
 
@@ -59,7 +59,7 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
 def _topics(settings: Settings, client: KafkaAdminClient) -> Iterator[Finding]:
     topics = settings.topics
     inputs = (*topics.metrics, *topics.logs)
-    ours = {topic.name: topic for topic in (*wanted.inputs(topics), *wanted.outputs(topics))}
+    ours = {topic.name: topic for topic in (*declared.inputs(topics), *declared.outputs(topics))}
     existing = {topic["name"]: topic for topic in client.describe_topics()}
     for name in dict.fromkeys((*inputs, topics.health, topics.rejects)):
         about = f"topic {name}"
@@ -97,18 +97,18 @@ def _records(settings: Settings, topic: str, stream: Stream) -> Iterator[Finding
         yield from clocks.clocks_agree(settings, topic, records)
 
 
-def _rights(about: str, topic: Mapping[str, Any], wanted: set[str]) -> Iterator[Finding]:
+def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
     """What the brokers say this user may do; brokers before 2.3 do not say."""
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return
-    lacking = sorted(wanted - set(allowed) if "ALL" not in allowed else ())
+    lacking = sorted(needed - set(allowed) if "ALL" not in allowed else ())
     if lacking:
         yield Finding(
             about, "failed", f"This user lacks the right to {' and '.join(lacking)}; grant it: kafka-acls.sh."
         )
     else:
-        yield Finding(about, "ok", f"This user may {' and '.join(sorted(wanted)).lower()}.")
+        yield Finding(about, "ok", f"This user may {' and '.join(sorted(needed)).lower()}.")
 
 
 def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:

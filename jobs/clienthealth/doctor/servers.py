@@ -21,7 +21,7 @@ JOBS = ("kafka-client-health", "kafka-client-health-monitor")
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _Response:
     document: Any
     skew_seconds: float | None
 
@@ -43,15 +43,16 @@ def servers(settings: Settings) -> Iterator[Finding]:
 def _prometheus(url: str) -> Iterator[Finding]:
     about = "prometheus"
     try:
-        answer = _get(f"{url}/api/v1/targets?state=active")
+        response = _get(f"{url}/api/v1/targets?state=active")
         targets = [
-            (t["labels"].get("job"), t["health"], t.get("lastError")) for t in answer.document["data"]["activeTargets"]
+            (t["labels"].get("job"), t["health"], t.get("lastError"))
+            for t in response.document["data"]["activeTargets"]
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
         yield Finding(about, "failed", f"Prometheus at {url} does not answer: {_reason(error)}.")
         return
     yield Finding(about, "ok", f"Prometheus at {url} answers.")
-    yield from _skew(about, answer)
+    yield from _skew(about, response)
     for job in JOBS:
         of_job = [(health, error) for name, health, error in targets if name == job]
         down = [error for health, error in of_job if health != "up"]
@@ -66,8 +67,8 @@ def _prometheus(url: str) -> Iterator[Finding]:
 def _grafana(url: str) -> Iterator[Finding]:
     about = "grafana"
     try:
-        answer = _get(f"{url}/api/health")
-        document = answer.document
+        response = _get(f"{url}/api/health")
+        document = response.document
         version, database = document.get("version", "of unknown version"), document["database"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         yield Finding(about, "failed", f"Grafana at {url} does not answer: {_reason(error)}.")
@@ -76,23 +77,23 @@ def _grafana(url: str) -> Iterator[Finding]:
         yield Finding(about, "ok", f"Grafana {version} at {url} answers.")
     else:
         yield Finding(about, "failed", f"Grafana {version} at {url} answers, but its database is '{database}'.")
-    yield from _skew(about, answer)
+    yield from _skew(about, response)
 
 
-def _skew(about: str, answer: _Answer) -> Iterator[Finding]:
-    skew = answer.skew_seconds
+def _skew(about: str, response: _Response) -> Iterator[Finding]:
+    skew = response.skew_seconds
     if skew is not None and abs(skew) > SKEW_SECONDS:
         direction = "ahead of" if skew > 0 else "behind"
         yield Finding(about, "warning", f"Its clock is {abs(skew):.0f} s {direction} ours; alerts tell wrong times.")
 
 
-def _get(url: str) -> _Answer:
+def _get(url: str) -> _Response:
     if not url.startswith(("http://", "https://")):
         raise ValueError("the address does not begin with http:// or https://")
     with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
         date = response.headers.get("Date")
         skew = email.utils.parsedate_to_datetime(date).timestamp() - time.time() if date else None
-        return _Answer(json.load(response), skew)
+        return _Response(json.load(response), skew)
 
 
 def _reason(error: Exception) -> str:

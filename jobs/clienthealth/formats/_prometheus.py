@@ -104,7 +104,7 @@ def add(process: Process, of: Series, value: float | None) -> None:
 
 def labels_of(document: Mapping[str, Any]) -> Labels:
     """The labels of a JSON object, without those that are no text or number."""
-    return tuple((name, value) for name, given in document.items() if (value := present(given)) is not None)
+    return tuple((name, value) for name, raw in document.items() if (value := present(raw)) is not None)
 
 
 def label(labels: Mapping[str, Any], *names: str) -> str | None:

@@ -41,20 +41,20 @@ def _variation(shares: Sequence[float]) -> float:
 def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str, float]]]:
     """Each time that the application was away, in seconds, and how many records of each topic it had just got."""
     before: Mapping[str, float] = {}
-    got: Mapping[str, float] = {}
+    moved_by: Mapping[str, float] = {}
     away = 0.0
     for reading in readings:
         ago, at = reading.get("last-poll-seconds-ago"), positions(reading)
         if ago is None or not at:
             continue
         if before and any(at[topic] > before.get(topic, at[topic]) for topic in at):
-            if got:
-                yield away, got
-            got = {topic: at[topic] - before[topic] for topic in at if at[topic] > before.get(topic, at[topic])}
+            if moved_by:
+                yield away, moved_by
+            moved_by = {topic: at[topic] - before[topic] for topic in at if at[topic] > before.get(topic, at[topic])}
         away = ago
         before = at
-    if got:
-        yield away, got
+    if moved_by:
+        yield away, moved_by
 
 
 def handled_alone(readings: Sequence[Reading]) -> tuple[str, float, list[str]] | None:

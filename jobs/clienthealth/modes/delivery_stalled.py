@@ -121,8 +121,8 @@ def waiting(w: Windows) -> Bools:
 
     def made() -> Bools:
         used = w.col("buffer-total-bytes") - w.col("buffer-available-bytes")
-        held: Bools = (used > 0) | (w.col("queue-records") > 0) | (w.col("waiting-threads") > 0)
-        return held
+        in_hand: Bools = (used > 0) | (w.col("queue-records") > 0) | (w.col("waiting-threads") > 0)
+        return in_hand
 
     return w.once_for_rows("delivery: waiting", made)
 
@@ -140,8 +140,12 @@ def stalls(w: Windows) -> Stalls:
         since = np.where(counted, np.nan_to_num(first), -1).astype(np.int64)
         calm = Column(np.where(waiting(w), np.nan, 1.0))
         # After the last high: with records in hand at every reading.
-        held = counted & (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) & (w.hi - since > MIN_READINGS - 1)
-        seconds = np.where(held, (w.ts[w.last_row] - w.ts[since]) / 1000, 0.0) if len(w.ts) else np.zeros(len(w))
+        stands_still = (
+            counted & (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) & (w.hi - since > MIN_READINGS - 1)
+        )
+        seconds = (
+            np.where(stands_still, (w.ts[w.last_row] - w.ts[since]) / 1000, 0.0) if len(w.ts) else np.zeros(len(w))
+        )
         return Stalls(since, seconds)
 
     return w.once("delivery: stalls", made)

@@ -126,11 +126,11 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         cause = "poll-not-called"
     if cause is None and refused and not measured:
         cause = "flush-refused"
-    held = _held_for(window, w, thresholds)
+    held_seconds = _held_for(window, w, thresholds)
     detail = {
         "cause": cause,
-        "bounded": True if cause in BOUNDED or held is not None else None,
-        "blocked_seconds": held,
+        "bounded": True if cause in BOUNDED or held_seconds is not None else None,
+        "blocked_seconds": held_seconds,
         "waiting_threads": max((int(v) for v in values(window, "waiting-threads")), default=None),
         "buffer_used_ratio": number_or_none(w.max(used_ratios(w))[0]),
     }

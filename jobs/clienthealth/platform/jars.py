@@ -111,13 +111,13 @@ SETS = {
 
 def classpath(name: str) -> list[Path]:
     """The jars of a set, fetched if they are not there yet. Raises DependencyError where that is not possible."""
-    wanted = SETS[name]
+    jar_set = SETS[name]
     folder = cache()
-    listing = folder / "classpath" / f"{name}-{_fingerprint(wanted)}"
+    listing = folder / "classpath" / f"{name}-{_fingerprint(jar_set)}"
     paths = _read(listing)
     if paths is None:
         with _locked(folder):
-            paths = _read(listing) or _fetch(name, wanted, folder, listing)
+            paths = _read(listing) or _fetch(name, jar_set, folder, listing)
     return paths
 
 
@@ -137,8 +137,8 @@ def repository() -> str:
     return os.environ.get("KAFKA_HEALTH_MAVEN_URL", CENTRAL).rstrip("/") + "/"
 
 
-def _fingerprint(wanted: JarSet) -> str:
-    return hashlib.sha256(repr((*wanted.modules, "-", *wanted.without)).encode()).hexdigest()[:12]
+def _fingerprint(jar_set: JarSet) -> str:
+    return hashlib.sha256(repr((*jar_set.modules, "-", *jar_set.without)).encode()).hexdigest()[:12]
 
 
 def _read(listing: Path) -> list[Path] | None:
@@ -159,12 +159,12 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(name: str, wanted: JarSet, folder: Path, listing: Path) -> list[Path]:
+def _fetch(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[Path]:
     settings, module, resolved, log, draft = (
         listing.with_name(f"{listing.name}.{kind}") for kind in ("settings.xml", "ivy.xml", "paths", "log", "draft")
     )
     settings.write_text(_settings(folder), encoding="utf-8")
-    module.write_text(_module(name, wanted), encoding="utf-8")
+    module.write_text(_module(name, jar_set), encoding="utf-8")
     command = [java(), *_proxy(), "-jar", str(_ivy()), "-settings", str(settings), "-ivy", str(module)]
     command += ["-confs", "default", "-cachepath", str(resolved)]
     sys.stderr.write(f"fetching the jars of '{name}' from {repository()}\n")
@@ -212,20 +212,20 @@ def _settings(folder: Path) -> str:
     )
 
 
-def _module(name: str, wanted: JarSet) -> str:
+def _module(name: str, jar_set: JarSet) -> str:
     dependencies = []
-    for coordinates in wanted.modules:
+    for coordinates in jar_set.modules:
         group, artifact, version, *classifier = coordinates.split(":")
         inner = f'<artifact name="{artifact}" type="jar" m:classifier="{classifier[0]}"/>' if classifier else ""
         dependencies.append(
             f'<dependency org="{group}" name="{artifact}" rev="{version}" conf="default->runtime,master">'
             f"{inner}</dependency>"
         )
-    for pattern in wanted.without:
+    for pattern in jar_set.without:
         group, artifact = pattern.split(":")
         if pattern != "*:*":
             dependencies.append(f'<exclude org="{group}" module="{artifact}" matcher="exact"/>')
-    transitive = "false" if "*:*" in wanted.without else "true"
+    transitive = "false" if "*:*" in jar_set.without else "true"
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
         f'<info organisation="clienthealth" module="{name}"/>'

@@ -126,8 +126,8 @@ def _typed(name: str, value: str) -> bool | int | str:
         if isinstance(default, int | float) or name.endswith((".ms", ".bytes")):
             return int(value)
     except (KeyError, ValueError) as error:
-        wanted = "true or false" if isinstance(default, bool) else "a whole number"
-        raise SettingsError(f"[kafka] options: {name} is not {wanted}") from error
+        form = "true or false" if isinstance(default, bool) else "a whole number"
+        raise SettingsError(f"[kafka] options: {name} is not {form}") from error
     return value
 
 

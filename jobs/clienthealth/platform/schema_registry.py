@@ -142,8 +142,8 @@ class _Client:
                 request = urllib.request.Request(url, headers=self._headers)
                 with urllib.request.urlopen(
                     request, timeout=self._settings.timeout_seconds, context=self._tls
-                ) as answer:
-                    document: Mapping[str, Any] = json.load(answer)
+                ) as response:
+                    document: Mapping[str, Any] = json.load(response)
                     return document
             except urllib.error.HTTPError as error:
                 error.close()

@@ -32,13 +32,13 @@ class Topic:
 
     def create(self, client: KafkaAdminClient) -> bool:
         """Create it, and wait until it has a leader; False where it was there. Raises KafkaError."""
-        wanted: dict[str, Any] = {
+        request: dict[str, Any] = {
             "num_partitions": self.partitions,
             "replication_factor": self.replicas,
             "configs": dict(self.config),
         }
         try:
-            client.create_topics({self.name: wanted}, wait_for_metadata=True)
+            client.create_topics({self.name: request}, wait_for_metadata=True)
         except TopicAlreadyExistsError:
             return False
         return True

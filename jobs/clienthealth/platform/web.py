@@ -220,9 +220,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(response)
 
     def _allowed(self) -> bool:
-        wanted = self.server.credentials
-        given = self.headers.get("Authorization", "").encode("utf-8", "replace")
-        return wanted is None or hmac.compare_digest(given, wanted)
+        credentials = self.server.credentials
+        presented = self.headers.get("Authorization", "").encode("utf-8", "replace")
+        return credentials is None or hmac.compare_digest(presented, credentials)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuse a request in a word; what it was is not repeated."""

@@ -21,10 +21,10 @@ TOP = 5
 
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
     """The lowest class at or below which `share` of all counts are; None where there are none."""
-    wanted, seen = share * sum(histogram.values()), 0
+    rank, seen = share * sum(histogram.values()), 0
     for value in sorted(histogram):
         seen += histogram[value]
-        if seen >= wanted:
+        if seen >= rank:
             return value
     return None
 

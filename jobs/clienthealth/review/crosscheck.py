@@ -72,8 +72,8 @@ def _get(url: str, path: str, query: Mapping[str, str]) -> Any:
         raise ServiceError(f"Prometheus address '{url}' is not an http or https address")
     address = f"{url.rstrip('/')}{path}?{urllib.parse.urlencode(query)}"
     try:
-        with urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as answer:
-            body = json.load(answer)
+        with urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as response:
+            body = json.load(response)
     except urllib.error.HTTPError as error:
         raise ServiceError(f"Prometheus at {url} answered {error.code} {error.reason}") from error
     except (OSError, ValueError) as error:

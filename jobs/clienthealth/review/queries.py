@@ -89,11 +89,11 @@ def build(
 
 @contextmanager
 def _cached(*frames: DataFrame) -> Iterator[Sequence[DataFrame]]:
-    held = [frame.persist() for frame in frames]
+    persisted = [frame.persist() for frame in frames]
     try:
-        yield held
+        yield persisted
     finally:
-        for frame in held:
+        for frame in persisted:
             frame.unpersist()
 
 

@@ -57,12 +57,12 @@ def departed(state: BucketState, settings: Settings) -> Ints:
     """The numbers of the clients that have departed."""
     if not len(state.clients):
         return np.empty(0, np.int64)
-    heard = state.clients[:, HEARD]
-    silent = state.time_ms - heard
+    last_heard = state.clients[:, HEARD]
+    silent = state.time_ms - last_heard
     usual = OVERDUE * state.clients[:, EVERY]
-    state.shared = [(begin, end) for begin, end in state.shared if end > heard.min()]
+    state.shared = [(begin, end) for begin, end in state.shared if end > last_heard.min()]
     for begin, end in state.shared:
-        silent -= np.where(end - begin > usual, np.maximum(0.0, end - np.maximum(begin, heard)), 0.0)
+        silent -= np.where(end - begin > usual, np.maximum(0.0, end - np.maximum(begin, last_heard)), 0.0)
     return np.flatnonzero(silent >= gaps(state, settings) + 1000 * settings.absence.watermark_seconds)
 
 

@@ -62,8 +62,7 @@ def _readings(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSett
             return 0
         late = 0
         for half in clients[: len(clients) // 2], clients[len(clients) // 2 :]:
-            wanted = frozenset(half)
-            mine = [limits.only(chunk, lambda who, wanted=wanted: who.identity in wanted) for chunk in chunks]  # type: ignore[misc]
+            mine = [limits.within(chunk, frozenset(half)) for chunk in chunks]
             late += _readings(state, mine, settings, faults)
         return late
 

@@ -55,13 +55,18 @@ def clients(
 
 def without(chunk: Chunk, refused: frozenset[tuple[str, str, str, str]]) -> Chunk:
     """A chunk without these clients."""
-    return only(chunk, lambda who: who.identity not in refused) if refused else chunk
+    return _only(chunk, lambda who: who.identity not in refused) if refused else chunk
 
 
-def only(chunk: Chunk, wanted: Callable[[Who], bool]) -> Chunk:
+def within(chunk: Chunk, identities: frozenset[tuple[str, str, str, str]]) -> Chunk:
+    """A chunk with these clients alone."""
+    return _only(chunk, lambda who: who.identity in identities)
+
+
+def _only(chunk: Chunk, stays_in: Callable[[Who], bool]) -> Chunk:
     """A chunk with only some of its clients and groups. Log entries stay as they are."""
-    keep = np.array([wanted(who) for who in chunk.whos], bool)
-    groups = [reading for reading in chunk.groups if wanted(reading.who)]
+    keep = np.array([stays_in(who) for who in chunk.whos], bool)
+    groups = [reading for reading in chunk.groups if stays_in(reading.who)]
     if keep.all():
         return chunk if len(groups) == len(chunk.groups) else _with(chunk, groups=groups)
     rows, parts = chunk.readings, chunk.topic_parts

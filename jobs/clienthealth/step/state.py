@@ -235,7 +235,7 @@ def _clients(saved: _Saved) -> Matrix:
     return current
 
 
-def _renamed(values: Matrix, names: Sequence[str], into: Matrix, wanted: Sequence[str]) -> None:
-    for position, name in enumerate(wanted):
+def _renamed(values: Matrix, names: Sequence[str], into: Matrix, into_names: Sequence[str]) -> None:
+    for position, name in enumerate(into_names):
         if name in names:
             into[:, position] = values[:, names.index(name)]

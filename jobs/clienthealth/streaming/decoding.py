@@ -114,13 +114,13 @@ class _Task:
         self.partition = 0
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        held = 0
+        rows_held = 0
         for batch in batches:
             self._batch(batch)
-            held += batch.num_rows
-            if max(held, self.packer.held) >= RECORDS_PER_CHUNK:
+            rows_held += batch.num_rows
+            if max(rows_held, self.packer.held) >= RECORDS_PER_CHUNK:
                 yield self._flushed(last=False)
-                held = 0
+                rows_held = 0
         yield self._flushed(last=True)
 
     def _flushed(self, last: bool) -> pa.RecordBatch:
