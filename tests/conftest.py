@@ -1,4 +1,7 @@
-"""Fixtures that start something: one Spark session and one broker per test process, and only where asked for."""
+"""Fixtures that start something: one Spark session and one broker per test process, and only where asked for.
+
+Modules marked `early` are run before the others of their layer.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from deploy.demo.broker import Broker
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first: else one process works on it at the end, while the others are idle."""
+    items.sort(key=lambda item: item.get_closest_marker("early") is None)
 
 
 @pytest.fixture(scope="session")

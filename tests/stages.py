@@ -1,6 +1,6 @@
 """`make test`: all layers in order, from the fastest to the slowest, each with its time.
 
-The layers `spark` and `kafka` run at the same time: each by itself leaves half of two cores idle.
+Some run at the same time (`GROUPS`): each by itself leaves half of two cores idle.
 
     python -m tests.stages [STAGE…]
 
@@ -20,7 +20,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,8 +41,9 @@ def _tool(name: str) -> str:
 
 
 def _pytest(layer: str, needs: tuple[str, str] | None = None, workers: int = 0, share: str = "worksteal") -> Stage:
-    """`workers`: processes that share the tests, test by test or (`loadfile`) by files whose tests share servers."""
-    spread = ["-p", "xdist.plugin", "-n", str(workers), "--dist", share] if workers else []
+    """`workers`: processes that share the tests, test by test, by files whose tests share
+    servers (`loadfile`), or by what is marked to share something (`loadgroup`)."""
+    spread = ["-p", "xdist.plugin", "-n", str(workers), "--dist", share, "--no-loadscope-reorder"] if workers else []
     options = ["--quiet", "--no-header", "--durations=5", *spread]
     return Stage([[sys.executable, "-m", "pytest", *options, f"tests/{layer}"]], needs)
 
@@ -52,7 +52,7 @@ STAGES: Mapping[str, Stage] = {
     "lint": Stage([[_tool("ruff"), "format", "--check", "."], [_tool("ruff"), "check", "."]]),
     "types": Stage([[_tool("mypy")]]),
     "generated": Stage([[_tool("kafka-health"), "generate", "--check"]]),
-    "laws": _pytest("laws", workers=2),
+    "laws": _pytest("laws", workers=2, share="loadgroup"),
     "unit": _pytest("unit", workers=2),
     "rules": _pytest("rules", needs=("promtool", "prometheus")),
     "spark": _pytest("spark"),
@@ -61,8 +61,8 @@ STAGES: Mapping[str, Stage] = {
 }
 
 
-#: Stages that run at the same time.
-TOGETHER = ("spark", "kafka")
+#: Stages that run at the same time; one group after the other.
+GROUPS = (("lint", "types", "generated", "laws"), ("unit", "rules"), ("spark", "kafka"), ("e2e",))
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ async def run(names: Sequence[str]) -> int:
     print(f"what the stages write grows in {LOGS}", flush=True)
     began = time.monotonic()
     results: list[Result] = []
-    for _, group in groupby(names, key=lambda name: "together" if name in TOGETHER else name):
+    for group in GROUPS:
         async with asyncio.TaskGroup() as tasks:
-            started = [tasks.create_task(_result(name)) for name in group]
+            started = [tasks.create_task(_result(name)) for name in group if name in names]
         results += [result for task in started if (result := task.result())]
     seconds = time.monotonic() - began
     failed = [result.name for result in results if not result.passed]

@@ -18,6 +18,9 @@ from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
 from tests.support.recorded import RECORDINGS, Recorded, clients, folders
 
+#: All read all recordings.
+pytestmark = pytest.mark.xdist_group("recordings")
+
 EVIDENCE = RECORDINGS / "evidence"
 
 #: Recordings whose fault the readings cannot show, by name, with the reason.
