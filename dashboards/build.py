@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from clienthealth.modes import modes
-from clienthealth.settings import Settings
+from clienthealth.settings import LinkSettings, Settings
 from dashboards.page import Page, rendered
 from dashboards.panels import consumers, failure_mode, monitor, overview, producers, review
 
@@ -20,13 +20,13 @@ OUT = "dashboards/out"
 
 
 @cache
-def pages() -> tuple[Page, ...]:
+def pages(links: LinkSettings) -> tuple[Page, ...]:
     """Every dashboard: general first, then one per failure mode, then what watches the watcher."""
     return (
         overview.page(),
         producers.page(),
         consumers.page(),
-        *(failure_mode.page(mode) for mode in modes().values()),
+        *(failure_mode.page(mode, links) for mode in modes().values()),
         review.page(),
         monitor.page(),
     )
@@ -35,7 +35,7 @@ def pages() -> tuple[Page, ...]:
 def boards(settings: Settings | None = None) -> Mapping[str, dict[str, Any]]:
     """Name → dashboard. Without settings: the committed ones."""
     chosen = settings or Settings()
-    return {page.name: rendered(page, chosen) for page in pages()}
+    return {page.name: rendered(page, chosen) for page in pages(chosen.links)}
 
 
 def generate(settings: Settings | None = None) -> dict[str, str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clienthealth.modes import Mode
+from clienthealth.settings import LinkSettings
+from clienthealth.settings.links import runbooks
 from dashboards.page import Page, Section
 from dashboards.panel import Panel, words
 from dashboards.panels import groups, verdicts
@@ -16,14 +18,14 @@ from dashboards.panels import measurements as measured
 from dashboards.scope import CLIENT_VARIABLES, GROUP_VARIABLES
 
 
-def page(mode: Mode) -> Page:
+def page(mode: Mode, links: LinkSettings) -> Page:
     """The dashboard of a mode."""
     producers, consumers = "producer" in mode.kinds, bool(mode.kinds & {"consumer", "legacy-consumer"})
     sections = [
         Section(
             "Verdict",
             (
-                _meaning(mode),
+                _meaning(mode, links),
                 verdicts.confirmed(2, mode, width=8),
                 verdicts.suspected(3, mode, width=8),
                 verdicts.unknown(4, mode, width=8),
@@ -47,11 +49,11 @@ def page(mode: Mode) -> Page:
     )
 
 
-def _meaning(mode: Mode) -> Panel:
+def _meaning(mode: Mode, links: LinkSettings) -> Panel:
     confused = "\n".join(f"- {look_alike}" for look_alike in mode.confused_with)
     text = (
         f"**{mode.summary}** {mode.impact}\n\n**What to do:** {mode.action} "
-        f"[Runbook](${{status_page}}/runbooks/{mode.id})\n\n**What only looks like it:**\n{confused}"
+        f"[Runbook]({runbooks(links, '${status_page}')}/{mode.id})\n\n**What only looks like it:**\n{confused}"
     )
     return words(1, mode.title, "What this failure is, what it costs and what to do.", text, height=8)
 

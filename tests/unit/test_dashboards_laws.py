@@ -168,3 +168,10 @@ def test_nothing_of_one_machine_is_in_the_files() -> None:
         text = file.read_text("utf-8")
         assert not re.search(r"/(work|home|root|tmp|Users)/", text)
         assert Path(file).name == f"{file.stem}.json"
+
+
+def test_a_mode_links_its_runbook_where_the_settings_say_that_it_is() -> None:
+    name = "mode-producer-not-closed"
+    wiki = Settings(links=LinkSettings(runbooks="https://wiki.example/kafka/"))
+    assert "](${status_page}/runbooks/producer-not-closed)" in json.dumps(boards()[name])
+    assert "](https://wiki.example/kafka/producer-not-closed)" in json.dumps(boards(wiki)[name])

@@ -15,6 +15,7 @@ from clienthealth.model.verdicts import Evidence, Verdict
 from clienthealth.modes import modes
 from clienthealth.platform.html_page import foreign
 from clienthealth.settings import Settings
+from clienthealth.settings.links import runbooks
 from clienthealth_exporters.prometheus.limits import LIMITS
 from clienthealth_exporters.prometheus.measurements import Measurement, measurements
 from clienthealth_exporters.prometheus.states import LAG_ALARMS, State
@@ -141,7 +142,7 @@ def _lagging(view: View, state: str) -> str:
 
 def runbook_url(settings: Settings, name: str) -> str:
     """Where the runbook of a mode is: the configured place, else this server."""
-    return f"{settings.links.runbooks.rstrip('/') or '/runbooks'}/{quote(name)}"
+    return f"{runbooks(settings.links, status_page='')}/{quote(name)}"
 
 
 def _evidence(view: View, fact: Evidence) -> str:

@@ -23,6 +23,7 @@ from clienthealth.platform.compressed_pages import Packed, Page
 from clienthealth.platform.stopping import stop_event
 from clienthealth.platform.web import Request, Response, Server
 from clienthealth.settings import Settings
+from clienthealth.settings.links import RUNBOOKS
 from clienthealth_exporters.prometheus import exposition, runbook_pages, services, status_page
 from clienthealth_exporters.prometheus.filters import Facets, Filters
 from clienthealth_exporters.prometheus.health_topic import HealthTopic
@@ -112,8 +113,8 @@ class Exporter:
                 return Response(html_page.script(), "text/javascript; charset=utf-8")
             case "/clients.json":
                 return Response(_json(self._states.live()), "application/json")
-            case path if path.startswith("/runbooks"):
-                return _runbook(path.removeprefix("/runbooks").strip("/"))
+            case path if path.startswith(RUNBOOKS):
+                return _runbook(path.removeprefix(RUNBOOKS).strip("/"))
         return Response("not found\n", "text/plain", HTTPStatus.NOT_FOUND)
 
     def metrics(self) -> Page:

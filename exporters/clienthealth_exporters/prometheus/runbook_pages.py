@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 
 from clienthealth.platform import html_page
+from clienthealth.settings.links import RUNBOOKS
 from clienthealth_exporters.prometheus import markdown
 
 #: In a checkout this is a link to alerts/runbooks; a wheel carries the files.
@@ -25,11 +26,11 @@ def page(name: str) -> str | None:
         return None
     text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
     body = f'<main class="text">{markdown.html(text)}</main>'
-    return html_page.page(f"{name} · runbook", f"{html_page.crumbs(('Runbooks', '/runbooks'))}{body}")
+    return html_page.page(f"{name} · runbook", f"{html_page.crumbs(('Runbooks', RUNBOOKS))}{body}")
 
 
 def index() -> str:
     """The list of all runbooks."""
-    links = "".join(f'<li><a href="/runbooks/{escape(name)}">{escape(name)}</a></li>' for name in names())
+    links = "".join(f'<li><a href="{RUNBOOKS}/{escape(name)}">{escape(name)}</a></li>' for name in names())
     body = f'<main class="text"><h1>Runbooks</h1><ul>{links}</ul></main>'
     return html_page.page("Runbooks", html_page.crumbs() + body)

@@ -9,9 +9,17 @@ UID_PREFIX = "kafka-client-health"
 UID_LENGTH = 40
 
 
-def runbooks(settings: LinkSettings) -> str:
-    """Where the runbooks are, without a trailing slash: on the status page by default."""
-    return settings.runbooks.rstrip("/") or f"{settings.status_page.rstrip('/')}/runbooks"
+#: The runbooks on the status page.
+RUNBOOKS = "/runbooks"
+
+
+def runbooks(settings: LinkSettings, status_page: str | None = None) -> str:
+    """Where the runbooks are, without a trailing slash: on the status page by default.
+
+    `status_page`: the status page as the link's reader addresses it ('' on itself), where not as the settings say.
+    """
+    page = settings.status_page if status_page is None else status_page
+    return settings.runbooks.rstrip("/") or f"{page.rstrip('/')}{RUNBOOKS}"
 
 
 def dashboard_uid(name: str) -> str:
