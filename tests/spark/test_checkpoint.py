@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
+from clienthealth.errors import StateError
 from clienthealth.streaming.checkpoint import Checkpoint, Pending
 
 HEAD = ["v1", '{"batchWatermarkMs":0,"batchTimestampMs":1795208640123,"conf":{}}']
@@ -80,6 +82,13 @@ def test_a_checkpoint_with_one_source_becomes_one_with_two(spark: SparkSession, 
     pending = checkpoint.pending()
     assert pending is not None
     assert pending.sizes == {(0, "metrics", 0): 5, (1, "logs", 0): 4}
+
+
+def test_a_file_that_is_cut_off_is_told_in_a_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    planned(tmp_path, (M, L), committed=0)
+    (tmp_path / "offsets/0").write_text("")
+    with pytest.raises(StateError, match=r"^offsets/0 in the checkpoint is damaged; begin anew"):
+        Checkpoint(spark, str(tmp_path)).split(("metrics",))
 
 
 def test_notes_are_written_whole_and_read_again(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,11 +11,14 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from clienthealth.errors import StateError
 from clienthealth.streaming.files import Files
 
 #: Where each source (position) goes on, by topic and partition (a decimal number, as in JSON).
 Offsets = Sequence[Mapping[str, Mapping[str, int]]]
 Part = tuple[int, str, int]
+#: What Spark keeps of its options with each batch, and holds against those that a new start is given.
+PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Pending:
 
 
 class Checkpoint(Files):
-    """The folder (or URL) of a query's checkpoint."""
+    """The folder (or URL) of a query's checkpoint. What reads it raises StateError where it cannot be read."""
 
     def split(self, first: Collection[str]) -> None:
         """Make two sources of the one that a checkpoint of 0.2 has: these topics, and all others."""
@@ -65,6 +68,16 @@ class Checkpoint(Files):
         pending, newest = self.pending(), self._newest("offsets")
         parts = pending.begin if pending else {} if newest is None else _parts(self._offsets(newest)[1])
         return {(topic, partition): offset for (_, topic, partition), offset in parts.items()}
+
+    @property
+    def begun(self) -> bool:
+        """Has a batch been planned."""
+        return self._newest("offsets") is not None
+
+    def partitions(self) -> int | None:
+        """Over how many partitions the state is spread, None before the first batch."""
+        newest = self._newest("offsets")
+        return None if newest is None else int(json.loads(self._offsets(newest)[0][1])["conf"][PARTITIONS])
 
     def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:
         """Let the pending batch end there, its other parts where they begin. Nothing of it may be written yet."""
@@ -99,8 +112,14 @@ class Checkpoint(Files):
         return max((int(name) for name in names if name.isdigit()), default=None)
 
     def _offsets(self, batch: int) -> tuple[list[str], Offsets]:
-        version, about, *sources = (self.read(f"offsets/{batch}") or "").splitlines()
-        return [version, about], [json.loads(source) if source.startswith("{") else {} for source in sources]
+        try:
+            version, about, *sources = (self.read(f"offsets/{batch}") or "").splitlines()
+            return [version, about], [json.loads(source) if source.startswith("{") else {} for source in sources]
+        except ValueError as error:
+            raise StateError(
+                f"offsets/{batch} in the checkpoint is damaged; begin anew with another folder in [monitor] "
+                "checkpoint: open incidents are taken over from the history"
+            ) from error
 
     def _write_offsets(self, batch: int, head: Sequence[str], ends: Offsets) -> None:
         self.write(f"offsets/{batch}", "\n".join([*head, *map(json.dumps, ends)]))

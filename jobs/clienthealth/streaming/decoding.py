@@ -6,7 +6,7 @@ import base64
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -63,14 +63,17 @@ class Count(msgspec.Struct, array_like=True):
     newest_ms: int
 
 
-def decoder(settings: Settings, literals: tuple[str, ...]) -> ArrowFunction:
-    """The function that decodes in a worker. `literals`: of these a log record holds one, or nothing of Kafka."""
+def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> ArrowFunction:
+    """The function that decodes in a worker. `literals`: of these a log record holds one, or nothing of Kafka.
+
+    `numbers`: of each bucket, as what comes out has it (`spread`); else they are numbered in order.
+    """
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import clienthealth.streaming.worker  # noqa: F401
         from clienthealth.streaming.decoding import _Task
 
-        return _Task(settings, literals).run(batches)
+        return _Task(settings, literals, numbers).run(batches)
 
     return decode
 
@@ -93,7 +96,7 @@ def decompressed(data: bytes | memoryview) -> bytes:
 class _Task:
     """One task of Spark: a range of records of one partition of a topic, usually."""
 
-    def __init__(self, settings: Settings, literals: tuple[str, ...]) -> None:
+    def __init__(self, settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> None:
         import pyarrow as pa
 
         from clienthealth.decode import latest_ms
@@ -101,6 +104,7 @@ class _Task:
         from clienthealth.windows.packer import Packer
 
         self.settings = settings
+        self.numbers = numbers or range(settings.monitor.buckets)
         self.pattern = "|".join(map(_escaped, literals))
         self.now_ms = int(time.time() * 1000)
         self.latest_ms = latest_ms(settings, self.now_ms)
@@ -132,7 +136,7 @@ class _Task:
         if last and self.packer.clock is not None:
             for bucket in range(self.settings.monitor.buckets):
                 chunks.setdefault(bucket, Chunk()).clocks = [self.packer.clock]
-        rows = [(bucket, compressed(encode(chunk))) for bucket, chunk in chunks.items()]
+        rows = [(self.numbers[bucket], compressed(encode(chunk))) for bucket, chunk in chunks.items()]
         if self.rejects:
             rows.append((REJECTS - self.partition, msgspec.msgpack.encode(self.rejects)))
             self.rejects = []

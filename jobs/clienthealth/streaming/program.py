@@ -32,6 +32,7 @@ from clienthealth.streaming.losses import Losses
 from clienthealth.streaming.opened import Opened
 from clienthealth.streaming.poison import Guard
 from clienthealth.streaming.session import missing_driver_options, submitted
+from clienthealth.streaming.spread import numbers_of
 
 log = logging.getLogger(__name__)
 STOP_SECONDS = 60
@@ -39,6 +40,10 @@ STOP_SECONDS = 60
 JVM_SECONDS, OUT_OF_MEMORY = 10, 3
 #: So often is compared what was read with what Kafka still has, where no batch does it.
 LOOK_SECONDS = 10
+FIXED = (
+    "the checkpoint spreads its state over %s partitions and goes on so: [monitor] shuffle_partitions = %s counts with "
+    "a new folder in [monitor] checkpoint"
+)
 
 
 def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> None:
@@ -59,6 +64,10 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
             spark.streams.addListener(listener)
             checkpoint = Checkpoint(spark, query.checkpoint_of(settings))
             checkpoint.split(settings.topics.metrics)
+            spread, wanted = checkpoint.partitions(), settings.monitor.shuffle_partitions
+            if spread not in (None, wanted):
+                log.warning(FIXED, spread, wanted)
+            numbers = numbers_of(checkpoint, settings.monitor)
             guard = Guard(checkpoint)
             guard.begin(heap_ran_out)
             losses = Losses(spark, settings, metrics)
@@ -72,7 +81,7 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
 
             def start() -> StreamingQuery:
                 batch = Batch(settings, metrics, guard, stop, opened, before=lambda: look(0), paced=not guard.limit)
-                return query.start(spark, settings, batch, opened.by_bucket, guard.limit)
+                return query.start(spark, settings, batch, opened.by_bucket, numbers, guard.limit)
 
             while not stop.is_set():
                 _until_more_is_read(start, settings, metrics, guard, stop, look)

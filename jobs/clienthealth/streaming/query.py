@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -37,11 +37,13 @@ def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
     return records.select(*(columns.get(name, F.col(name)).alias(name) for name in RAW))
 
 
-def rows(spark: SparkSession, settings: Settings, opened: Mapping[int, bytes], limit: int = 0) -> DataFrame:
-    """The rows to publish, as a stream. `opened`: open incidents by bucket, see `stepper`."""
-    decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, LITERALS), DECODED)
+def rows(
+    spark: SparkSession, settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int], limit: int = 0
+) -> DataFrame:
+    """The rows to publish, as a stream. `opened`: open incidents by bucket, see `stepper`; `numbers`: see `spread`."""
+    decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, LITERALS, numbers), DECODED)
     return decoded.groupBy("bucket").applyInPandasWithState(
-        stepper(settings, opened),  # type: ignore[arg-type]
+        stepper(settings, opened, numbers),  # type: ignore[arg-type]
         ROWS,
         STATE,
         "update",
@@ -55,11 +57,16 @@ def checkpoint_of(settings: Settings) -> str:
 
 
 def start(
-    spark: SparkSession, settings: Settings, batch: Batch, opened: Mapping[int, bytes], limit: int = 0
+    spark: SparkSession,
+    settings: Settings,
+    batch: Batch,
+    opened: Mapping[int, bytes],
+    numbers: Sequence[int],
+    limit: int = 0,
 ) -> StreamingQuery:
     """Start the query; it goes on where its checkpoint stands. `limit`: so many records of each kind in a batch."""
     return (
-        rows(spark, settings, opened, limit)
+        rows(spark, settings, opened, numbers, limit)
         .writeStream.queryName(QUERY)
         .outputMode("update")
         .option("checkpointLocation", checkpoint_of(settings))

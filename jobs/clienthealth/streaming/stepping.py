@@ -86,18 +86,22 @@ def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, byte
     return {bucket: compressed(_pack(mine)) for bucket, mine in of_bucket.items()}
 
 
-def stepper(settings: Settings, opened: Mapping[int, bytes]) -> Step:
+def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int] = ()) -> Step:
     """The function for `applyInPandasWithState`.
 
+    `numbers`: of each bucket, see `decoder`.
     `opened`: incidents that the history shows as open, by bucket, for buckets that have no state yet: a new checkpoint
     goes on where the history stands.
     """
+
+    buckets = {number: bucket for bucket, number in enumerate(numbers)}
 
     def run(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         import clienthealth.streaming.worker  # noqa: F401
         from clienthealth.streaming import stepping
 
-        yield from stepping.stepped(int(key[0]), frames, state, settings, opened)
+        number = int(key[0])
+        yield from stepping.stepped(buckets.get(number, number), frames, state, settings, opened)
 
     return run
 
