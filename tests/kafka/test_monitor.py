@@ -1,4 +1,7 @@
-"""The streaming job on a real broker: what cannot be read is not lost. What it survives: `test_chaos.py`."""
+"""The streaming job on a real broker, on what the release before left: it goes on, and what cannot be read is not lost.
+
+What it survives: `test_chaos.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +11,35 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
-from pyspark.sql import SparkSession
 
-from clienthealth.streaming import history
 from deploy.demo.stack import QUICK_START
+from tests.chaos.published import History
+from tests.support import left_by_release as left
 
 BUFFER = 4_194_304
+#: So long the producers of the release have been well again.
+RECOVERED_SECONDS = 180
 
 
 class Lab:
     """A monitor with its own topics, checkpoint and history on the shared broker.
 
-    `more`: lines for the section [monitor].
+    `more`: lines for the section [monitor]; `topics`: names of some.
     """
 
-    def __init__(self, servers: str, folder: Path, more: str = "") -> None:
+    def __init__(self, servers: str, folder: Path, more: str = "", topics: Mapping[str, str] | None = None) -> None:
         self.servers, self.folder = servers, folder
         self.topics = {name: f"{folder.name}-{name}" for name in ("metrics", "logs", "health", "rejects")}
+        self.topics |= topics or {}
         create(servers, *self.topics.values())
         self.config = folder / "health.toml"
         self.config.write_text(
@@ -138,15 +146,6 @@ def session_of(pid: int) -> list[int]:
     return pids
 
 
-@pytest.fixture
-def lab(broker: Any, tmp_path: Path) -> Iterator[Lab]:
-    made = Lab(broker.bootstrap_servers, tmp_path)
-    yield made
-    if made.process is not None and made.process.poll() is None:
-        made.kill()
-    made.producer.close()
-
-
 def reading(ts_ms: int, selects: float, available: float, waiting: float = 0.0) -> bytes:
     """A canonical snapshot of a producer of kafka-clients 3.9.1."""
     return json.dumps(
@@ -171,23 +170,77 @@ def healthy(start_ms: int, seconds: int) -> list[bytes]:
     return [reading(start_ms + s * 1000, 5000.0 + 50 * s, float(BUFFER)) for s in range(0, seconds, 5)]
 
 
-def test_what_cannot_be_read_is_sent_on_with_its_reason_and_counted(lab: Lab, spark: SparkSession) -> None:
+BAD = (b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42")
+
+
+@dataclass
+class Continued:
+    """A monitor that went on with what the release before left, until it had seen its stuck producer recover."""
+
+    lab: Lab
+    begin_ms: int
+    rejects: list[Any]
+    history: History
+
+
+@pytest.fixture(scope="module")
+def continued(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Continued]:
+    folder = tmp_path_factory.mktemp("continued")
+    left.unpacked(folder)
+    more = "\n".join(f"{name} = {value}" for name, value in left.FIXED.items())
+    lab = Lab(broker.bootstrap_servers, folder, more, {"metrics": left.METRICS, "logs": left.LOGS})
+    for topic, count in zip((left.METRICS, left.LOGS), left.READ, strict=True):
+        for _ in range(count):
+            lab.producer.send(topic, b"{ this has been read", partition=0)
     now = int(time.time() * 1000)
     # Six readings in time, and two that are older than the watermark allows.
-    good = [*healthy(now - 30_000, 30), *healthy(now - 200_000, 10)]
-    bad = [b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42"]
-    lab.publish("metrics", *good, *bad)
+    lab.publish("metrics", *healthy(now - 30_000, 30), *healthy(now - 200_000, 10), *BAD)
+    # Those came when they were made.
+    for second in range(0, RECOVERED_SECONDS, left.STEP):
+        ts_ms = now + 1000 * (second - RECOVERED_SECONDS)
+        for host in left.HOSTS:
+            lab.producer.send(left.METRICS, left.reading(host, ts_ms, 1000 + second), timestamp_ms=ts_ms)
+    lab.producer.flush()
+    history = History(folder / "history")
     lab.start()
-    lab.await_(lambda: len(lab.records("rejects")) >= len(bad))
-    rejects = lab.records("rejects")
-    assert sorted(r.value or b"" for r in rejects) == sorted(bad)
-    for record in rejects:
+    try:
+        lab.await_(lambda: len(lab.records("rejects")) >= len(BAD))
+        lab.await_(lambda: any(row["change"] == "closed" for row in history.verdicts.look()), 60)
+        rejects = lab.records("rejects")
+        lab.kill(signal.SIGTERM)
+        yield Continued(lab, now, rejects, history)
+    finally:
+        if lab.process is not None and lab.process.poll() is None:
+            lab.kill()
+        lab.producer.close()
+
+
+def test_what_cannot_be_read_is_sent_on_with_its_reason_and_counted(continued: Continued) -> None:
+    assert sorted(r.value or b"" for r in continued.rejects) == sorted(BAD)
+    for record in continued.rejects:
         headers = {name: value.decode() for name, value in record.headers}
         assert headers["reject_reason"]
-        assert headers["source_topic"] == lab.topics["metrics"]
+        assert headers["source_topic"] == left.METRICS
         assert headers["source_partition"] in ("0", "1")
         assert headers["source_offset"].isdigit()
-    lab.kill(signal.SIGTERM)
-    quality = history.read(spark, str(lab.folder / "history"), "quality")
-    (counted,) = quality.groupBy("source_topic").sum("records", "rejected", "late").collect()
-    assert tuple(counted) == (lab.topics["metrics"], 14, 6, 2)
+    counted = [row for row in continued.history.quality.look() if row["minute"] > continued.begin_ms - 600_000]
+    assert {row["source_topic"] for row in counted} == {left.METRICS}
+    recovered = len(left.HOSTS) * RECOVERED_SECONDS // left.STEP
+    totals = tuple(sum(row[name] for row in counted) for name in ("records", "rejected", "late"))
+    assert totals == (8 + len(BAD) + recovered, len(BAD), 2)
+
+
+def test_an_incident_that_was_open_is_closed_and_not_opened_again(continued: Continued) -> None:
+    changes = [(row["host"], row["mode"], row["change"]) for row in continued.history.verdicts.look()]
+    first, *_, last = changes
+    assert {change[:2] for change in changes} == {(left.HOSTS[0], "producer-callback-deadlock")}
+    assert (first[2], last[2]) == ("opened", "closed")
+    assert [change for *_, change in changes].count("opened") == 1
+
+
+def test_readings_in_the_state_make_minutes(continued: Continued) -> None:
+    """The release before had written those alone whose windows were closed."""
+    old = [row for row in continued.history.minutes.look() if row["minute"] < continued.begin_ms - 600_000]
+    assert Counter(row["host"] for row in old) == dict.fromkeys(left.HOSTS, left.SECONDS // 60)
+    assert len({(row["host"], row["minute"]) for row in old}) == len(old)
+    assert {row["samples"] for row in old} == {60 // left.STEP}

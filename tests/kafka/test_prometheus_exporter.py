@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,8 +57,8 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> Settings:
     return Settings(kafka=kafka, topics=TopicSettings(health=name))
 
 
-@pytest.fixture
-def exporter(topic: Settings, tmp_path: Path) -> Iterator[Served]:
+@contextmanager
+def exporting(topic: Settings, log: Path) -> Iterator[Served]:
     """The exporter as a user starts it."""
     environment = {
         **os.environ,
@@ -65,7 +66,6 @@ def exporter(topic: Settings, tmp_path: Path) -> Iterator[Served]:
         "KAFKA_HEALTH_TOPICS_HEALTH": topic.topics.health,
         "KAFKA_HEALTH_PROMETHEUS_PORT": "0",
     }
-    log = tmp_path / "exporter.log"
     with log.open("w") as out:
         process = subprocess.Popen(
             [str(Path(sys.executable).with_name("kafka-health")), "export", "prometheus"],
@@ -80,6 +80,12 @@ def exporter(topic: Settings, tmp_path: Path) -> Iterator[Served]:
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.fixture
+def exporter(topic: Settings, tmp_path: Path) -> Iterator[Served]:
+    with exporting(topic, tmp_path / "exporter.log") as found:
+        yield found
 
 
 def send(settings: Settings, *records: dict[str, object], tombstone: bytes | None = None) -> None:
@@ -111,6 +117,26 @@ def test_follows_the_topic_and_stops_on_sigterm(topic: Settings, exporter: Serve
     eventually(lambda: "orders-api" not in exporter.metrics(), "a tombstone removes the client")
     exporter.process.send_signal(signal.SIGTERM)
     assert exporter.process.wait(10) == 0
+
+
+def test_a_rolling_restart_hides_nobody(topic: Settings, exporter: Served, tmp_path: Path) -> None:
+    send(topic, deadlock(end_ms=now_ms()), *(healthy(n, end_ms=now_ms()) for n in range(200)))
+    eventually(lambda: exporter.metrics().count("\nkafka_client_up{") == 201, "all clients")
+    with exporting(topic, tmp_path / "next.log") as following:
+        pages: list[tuple[int, str]] = []
+
+        def ready() -> bool:
+            pages.append(following.get("/metrics"))
+            return pages[-1][0] == 200
+
+        eventually(ready, "the next one is ready")
+        # Before it knows all it is not ready, and is not asked for its page in vain.
+        assert {status for status, _ in pages} <= {200, 503}
+        exporter.process.send_signal(signal.SIGTERM)
+        assert exporter.process.wait(10) == 0
+        for page in (pages[-1][1], following.metrics()):
+            assert page.count("\nkafka_client_up{") == 201
+            assert 'mode="producer-callback-deadlock",status="confirmed"} 1' in page
 
 
 def test_reads_whatever_a_topic_is_compressed_with(topic: Settings) -> None:

@@ -40,6 +40,24 @@ from clienthealth.streaming.failures import explained
             StateError,
             "another release",
         ),
+        # As Spark 4.0 says them where the query of another release has another key, state or operator.
+        (
+            "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing state key schema.",
+            StateError,
+            "another release",
+        ),
+        (
+            "[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema does not match existing state schema.",
+            StateError,
+            "another release",
+        ),
+        (
+            "[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] Streaming stateful operator name does not match "
+            "with the operator in state metadata.",
+            StateError,
+            "another release",
+        ),
+        ("Failed to read log file file:/c/monitor/offsets/7. Incomplete log file", StateError, "or is damaged"),
         ("[CANNOT_LOAD_STATE_STORE] Caused by: java.io.IOException: No space left on device", ServiceError, "is full"),
         (
             "PythonException: Traceback…\nModuleNotFoundError: No module named 'clienthealth'",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.health_record import SCHEMA, Written, decode, encoded, verdicts_json
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import Evidence, Verdict
+from tests.support import left_by_release as left
 
 CLIENT = Client("orders", "web-7", "web-7:1", "order-producer", "producer", version="3.9.1")
 STUCK = Verdict(
@@ -75,3 +77,10 @@ def test_a_record_without_a_schema_is_one_of_the_first() -> None:
     row = json.loads(written())
     del row["schema"]
     assert decode(json.dumps(row).encode()) == decode(written())
+
+
+def test_states_that_the_release_before_wrote_are_read(tmp_path: Path) -> None:
+    left.unpacked(tmp_path)
+    records = json.loads((tmp_path / left.HEALTH).read_text())
+    worst = {record.client.host: record.worst for record in (decode(json.dumps(r).encode()) for r in records.values())}
+    assert worst == dict(zip(left.HOSTS, ("confirmed", "ok"), strict=True))

@@ -40,8 +40,8 @@ _MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
 _STATE: tuple[tuple[str, str], ...] = (
     (
         r"sources? in the checkpoint offsets|UnsupportedLogVersion|maximum supported log version"
-        r"|Detected newer checkpoint|Log file was malformed|INVALID_CHANGE_TO_STATE"
-        r"|STATE_STORE_\w*MISMATCH|UNSUPPORTED_LOG_VERSION",
+        r"|Detected newer checkpoint|Log file was malformed|Incomplete log file|INVALID_CHANGE_TO_STATE"
+        r"|STATE_STORE_\w*(MISMATCH|NOT_COMPATIBLE)|NOT_MATCH_IN_STATE_METADATA|UNSUPPORTED_LOG_VERSION",
         "the checkpoint in {0} was written by another release, or is damaged; run the release that wrote it, or begin "
         "anew with another folder in [monitor] checkpoint: open incidents are taken over from the history",
     ),
