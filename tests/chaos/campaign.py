@@ -193,10 +193,12 @@ class Campaign:
         part, strays = self._slices[at], self._strays(at)
         self._told_all(run, at)
         begin_ms, end_ms = part.begin_ms - compare.FINAL_MS, part.end_ms - compare.FINAL_MS
-        outcome.differences += compare.minutes(run, calm, begin_ms, end_ms, strays)
-        outcome.differences += compare.verdicts(run, calm, part.begin_ms, end_ms, strays, False)
+        outcome.differences += compare.minutes(run.history, calm.history, begin_ms, end_ms, strays)
+        outcome.differences += compare.verdicts(run.history, calm.history, part.begin_ms, end_ms, strays, False)
         if outcome.hidden:
-            outcome.differences += compare.hidden(run, part.begin_ms + 1000 * BEFORE, part.begin_ms + 1000 * AFTER)
+            outcome.differences += compare.hidden(
+                run.history, part.begin_ms + 1000 * BEFORE, part.begin_ms + 1000 * AFTER
+            )
         outcome.differences += compare.strangers(run, self._slices)
         outcome.differences += compare.accounts(run, self._sent[at], part.begin_ms, part.end_ms)
         self._say(outcome.line)
@@ -205,7 +207,8 @@ class Campaign:
     def _ended(self, run: Run, calm: Run, outcome: Outcome, at: int) -> None:
         """Compare how incidents ended, too; after that, nothing more is known of a fault."""
         part = self._slices[at]
-        differences = compare.verdicts(run, calm, part.begin_ms, part.end_ms, self._strays(at), True)
+        strays = self._strays(at)
+        differences = compare.verdicts(run.history, calm.history, part.begin_ms, part.end_ms, strays, True)
         if new := [difference for difference in differences if difference not in outcome.differences]:
             outcome.differences += new
             self._say(outcome.line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
-from typing import Any
+from typing import Any, Protocol
 
 from tests.chaos.load import SECONDS, Published, Slice
 from tests.chaos.published import Incident, Row, incidents, newest
@@ -19,9 +19,31 @@ NEAR_MS = 90_000
 SHOWN = 4
 
 
-def minutes(run: Run, calm: Run, begin_ms: int, end_ms: int, strays: Set[str]) -> Iterator[str]:
+class Table(Protocol):
+    """A table."""
+
+    def look(self) -> list[Row]:
+        """All rows so far."""
+        ...
+
+
+class Tables(Protocol):
+    """What was told to a history, or would have been."""
+
+    @property
+    def minutes(self) -> Table:
+        """Rows of minutes."""
+        ...
+
+    @property
+    def verdicts(self) -> Table:
+        """Changes of incidents."""
+        ...
+
+
+def minutes(tried: Tables, calm: Tables, begin_ms: int, end_ms: int, strays: Set[str]) -> Iterator[str]:
     """Differences between the minutes of [begin_ms, end_ms), but for those of clients that stray."""
-    mine, theirs = (_minutes(one, begin_ms, end_ms) for one in (run, calm))
+    mine, theirs = (_minutes(one, begin_ms, end_ms) for one in (tried, calm))
     for doubled in (key for key, count in mine.items() if len(count) > 1):
         yield f"minute doubled: {_words(doubled)}"
     expected = {key for key in theirs if key[3] not in strays}
@@ -30,29 +52,29 @@ def minutes(run: Run, calm: Run, begin_ms: int, end_ms: int, strays: Set[str]) -
     yield from _few("minute that should not be", keys - expected)
     for key in sorted(expected & keys, key=repr):
         a, b = mine[key][0], theirs[key][0]
-        other = {name: (a[name], b[name]) for name in a if a[name] != b[name]}
+        other = {name: (a[name], b[name]) for name in b if a[name] != b[name]}
         if other:
             yield f"minute differs: {_words(key)}: " + ", ".join(f"{n} {x!r}, not {y!r}" for n, (x, y) in other.items())
 
 
-def _minutes(run: Run, begin_ms: int, end_ms: int) -> dict[tuple[Any, ...], list[Row]]:
+def _minutes(tables: Tables, begin_ms: int, end_ms: int) -> dict[tuple[Any, ...], list[Row]]:
     by_key: dict[tuple[Any, ...], list[Row]] = {}
-    for row in run.history.minutes.look():
+    for row in tables.minutes.look():
         if begin_ms <= row["minute"] < end_ms:
             by_key.setdefault((row["minute"], *(row[name] for name in CLIENT)), []).append(row)
     return by_key
 
 
-def hidden(run: Run, begin_ms: int, end_ms: int) -> Iterator[str]:
+def hidden(tables: Tables, begin_ms: int, end_ms: int) -> Iterator[str]:
     """Minutes of which nothing was read, and of which something else than that is said."""
-    judged = (key for key, rows in _minutes(run, begin_ms, end_ms).items() if rows[0]["status"] != "unknown")
+    judged = (key for key, rows in _minutes(tables, begin_ms, end_ms).items() if rows[0]["status"] != "unknown")
     yield from _few("minute that was hidden, and is not unknown", judged)
 
 
-def verdicts(run: Run, calm: Run, begin_ms: int, end_ms: int, strays: Set[str], ended: bool) -> Iterator[str]:
+def verdicts(tried: Tables, calm: Tables, begin_ms: int, end_ms: int, strays: Set[str], ended: bool) -> Iterator[str]:
     """Differences between the incidents that began in [begin_ms, end_ms); how they ended where all have (`ended`)."""
     try:
-        mine, theirs = (_incidents(one, begin_ms, end_ms, strays) for one in (run, calm))
+        mine, theirs = (_incidents(one, begin_ms, end_ms, strays) for one in (tried, calm))
     except ValueError as error:
         yield str(error)
         return
@@ -70,9 +92,9 @@ def verdicts(run: Run, calm: Run, begin_ms: int, end_ms: int, strays: Set[str], 
                 yield f"{key[0]} {key[1]}: {(one.changed_ms - other.changed_ms) // 1000} s off"
 
 
-def _incidents(run: Run, begin_ms: int, end_ms: int, strays: Set[str]) -> dict[tuple[str, str], list[Incident]]:
+def _incidents(tables: Tables, begin_ms: int, end_ms: int, strays: Set[str]) -> dict[tuple[str, str], list[Incident]]:
     by_client: dict[tuple[str, str], list[Incident]] = {}
-    for incident in incidents(run.history.verdicts.look()):
+    for incident in incidents(tables.verdicts.look()):
         if begin_ms <= incident.changed_ms < end_ms and incident.client.rpartition("|")[2] not in strays:
             by_client.setdefault((incident.client, incident.mode), []).append(incident)
     return by_client

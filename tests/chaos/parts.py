@@ -57,11 +57,15 @@ class Supervised:
         self.hold()
         self._thread.join()
 
-    def pids(self, chosen: Callable[[str], bool]) -> list[int]:
-        """Its processes whose command line is chosen; a session holds them all, whatever their groups."""
+    def processes(self, chosen: Callable[[str], bool]) -> list[tuple[int, str]]:
+        """Those of its processes whose command line is chosen; a session holds them all, whatever their groups."""
         with self._lock:
             leader = self._process.pid if self._process is not None else None
-        return [] if leader is None else [pid for pid, command in _session(leader) if chosen(command)]
+        return [] if leader is None else [found for found in session(leader) if chosen(found[1])]
+
+    def pids(self, chosen: Callable[[str], bool]) -> list[int]:
+        """The process ids of these."""
+        return [pid for pid, _ in self.processes(chosen)]
 
     def kill(self, chosen: Callable[[str], bool]) -> int:
         """kill -9 of those of its processes; how many there were."""
@@ -89,7 +93,7 @@ class Supervised:
     def _end(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            for pid, _ in _session(process.pid):
+            for pid, _ in session(process.pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             process.kill()
@@ -111,8 +115,8 @@ def workers(command: str) -> bool:
     return "clienthealth.streaming.daemon" in command and not jvm(command)
 
 
-def _session(leader: int) -> list[tuple[int, str]]:
-    """Process ids and command lines of the session that a process leads."""
+def session(leader: int) -> list[tuple[int, str]]:
+    """Process ids and command lines (arguments end with \0) of the session that a process leads."""
     pids = []
     for path in Path("/proc").glob("[0-9]*"):
         try:

@@ -178,6 +178,14 @@ class Run:
         except KafkaException:
             return False
 
+    def pending(self) -> bool:
+        """Is a batch planned that is not committed."""
+        newest = (
+            max((int(path.name) for path in (self.checkpoint / QUERY / kind).glob("[0-9]*")), default=-1)
+            for kind in ("commits", "offsets")
+        )
+        return next(newest) < next(newest)
+
     def shown(self) -> list[Any] | None:
         """The states that the exporter shows, None while it says that they cannot be trusted."""
         try:

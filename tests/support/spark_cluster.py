@@ -19,20 +19,24 @@ from clienthealth.platform.java import java
 from clienthealth.settings import Settings
 from clienthealth.streaming.session import submit_options
 from deploy.demo.processes import Process, free_port
+from tests.chaos.parts import session
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
 START_SECONDS = 90.0
-EXECUTOR = "CoarseGrainedExecutorBackend"
+EXECUTOR, PYTHON = "CoarseGrainedExecutorBackend", "pyspark.daemon"
 #: Masters and workers do nothing but start others.
-FRUGAL = {"SPARK_DAEMON_MEMORY": "128m", "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+FRUGAL = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class SparkCluster:
-    """A master and workers of one core each. `folder`: logs and the folders of workers. Use it as a context manager."""
+    """A master and workers of one core each. Use it as a context manager.
 
-    def __init__(self, folder: Path, memory_mb: int) -> None:
-        self.folder, self._memory_mb = folder, memory_mb
+    `folder`: logs and the folders of workers. `more`: of the environment of all that runs on it.
+    """
+
+    def __init__(self, folder: Path, memory_mb: int, more: Mapping[str, str] | None = None) -> None:
+        self.folder, self._memory_mb, self._more = folder, memory_mb, more or {}
         self._port, self._web = free_port(), free_port()
         self._master: Process | None = None
         self.workers: list[Process] = []
@@ -47,9 +51,12 @@ class SparkCluster:
     def environment(self) -> Mapping[str, str]:
         """What Spark's own scripts need."""
         return {
+            **self._more,
             "SPARK_HOME": str(SPARK_HOME),
             "JAVA_HOME": str(Path(java()).resolve().parent.parent),
             "SPARK_LOCAL_IP": "127.0.0.1",
+            # Else a worker looks for a build of Spark to find it out.
+            "SPARK_SCALA_VERSION": "2.13",
         }
 
     def __enter__(self) -> Self:
@@ -94,20 +101,21 @@ class SparkCluster:
 
     def executors(self) -> Mapping[int, str]:
         """The JVMs of executors: process id → command line."""
-        leaders = {worker.pid for worker in self.workers}
-        by_pid = {}
-        for process in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):
-                session = int((process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[3])
-                command = (process / "cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ")
-                if session in leaders and EXECUTOR in command:
-                    by_pid[int(process.name)] = command
-        return by_pid
+        return {pid: command for worker in self.workers for pid, command in session(worker.pid) if EXECUTOR in command}
+
+    def at_work(self) -> int:
+        """How many workers have run a task: from the first on their executors keep a Python."""
+        return sum(any(PYTHON in command for _, command in session(worker.pid)) for worker in self.workers)
+
+    def errors(self) -> Sequence[str]:
+        """What each executor so far wrote on standard error."""
+        return [path.read_text(encoding="utf-8") for path in self.folder.glob("*/app-*/*/stderr")]
 
     def _start(self, name: str, program: str, port: int, web: int, *options: str) -> Process:
-        command = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{program}"]
+        # As bin/spark-class does, which starts a JVM to find that out.
+        command = [java(), *FRUGAL, "-cp", f"{SPARK_HOME}/jars/*", f"org.apache.spark.deploy.{program}"]
         command += ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web), *options]
-        return Process(name, command, self.folder / f"{name}.log", environment={**self.environment, **FRUGAL})
+        return Process(name, command, self.folder / f"{name}.log", environment=self.environment)
 
 
 def bare_python(folder: Path) -> Path:
@@ -140,14 +148,3 @@ def submission(
     )
     command += ["--py-files", str(archive), str(program), "--config", str(config)]
     return command, {**cluster.environment, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
-
-
-def asked(port: int, what: str) -> Any:
-    """What the driver's own user interface says, None while it does not answer."""
-    base = f"http://127.0.0.1:{port}/api/v1/applications"
-    with suppress(OSError, ValueError, IndexError):
-        with urllib.request.urlopen(base, timeout=5) as answer:
-            (application,) = json.load(answer)
-        with urllib.request.urlopen(f"{base}/{application['id']}/{what}", timeout=5) as answer:
-            return json.load(answer)
-    return None

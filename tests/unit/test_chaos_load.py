@@ -2,80 +2,34 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from clienthealth.incidents import Transition
-from clienthealth.logs.events import LITERALS
 from clienthealth.settings import Settings
-from clienthealth.step import step
-from clienthealth.step.state import BucketState
-from clienthealth.streaming.decoding import RAW, decoder, decompressed
-from clienthealth.windows.packed import Chunk, decode
 from tests.chaos import load
+from tests.chaos.calculated import calculated
 from tests.chaos.compare import CLIENT
 from tests.support import fake_registry
 
 BEGIN_MS = 1_795_208_640_000
 NOW_MS = BEGIN_MS + 86_400_000
-TYPES = (pa.binary(), pa.int32(), pa.binary(), pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64())
-
-
-def chunks(records: Sequence[load.Published], first: int, settings: Settings) -> dict[int, list[Chunk]]:
-    """What a batch of these records decodes to, by bucket: a task for each partition."""
-    tasks: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
-    for offset, record in enumerate(records, first):
-        headers = [{"key": key, "value": base64.b64encode(value).decode()} for key, value in record.headers]
-        topic = f"client-{record.stream}"
-        row = (record.value, None, None, json.dumps(headers) if headers else None, topic)
-        tasks[topic, record.partition(2)].append((*row, record.partition(2), offset, record.ts_ms))
-    by_bucket: dict[int, list[Chunk]] = defaultdict(list)
-    for rows in tasks.values():
-        arrays = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), TYPES, strict=True)]
-        for batch in decoder(settings, LITERALS)([pa.RecordBatch.from_arrays(arrays, names=list(RAW))]):
-            for bucket, data in zip(*(batch.column(name).to_pylist() for name in ("bucket", "data")), strict=True):
-                if bucket >= 0:
-                    by_bucket[bucket].append(decode(decompressed(data)))
-    return by_bucket
 
 
 def stepped(parts: Sequence[load.Slice], cuts: int, settings: Settings) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """Minutes, and incidents by client and mode: the statuses that they reached.
-
-    `cuts`: of each slice, by chance, but of the last, which is read as in real time.
-    """
-    chosen, offset = random.Random(cuts), 0
-    states: dict[int, BucketState] = defaultdict(BucketState)
-    minutes: list[dict[str, Any]] = []
-    changes: list[Transition] = []
-    *parts, last = parts
-    for part in [*parts, *(load.Slice(last.number, last.begin_ms, records) for records in last.portions(0))]:
-        ends = [*sorted(chosen.sample(range(1, len(part.records)), cuts if part in parts else 0)), len(part.records)]
-        for begin, end in zip([0, *ends], ends, strict=False):
-            by_bucket = chunks(part.records[begin:end], offset, settings)
-            offset += end - begin
-            for bucket in range(settings.monitor.buckets):
-                given = by_bucket.get(bucket, [])
-                if not states[bucket].empty or any(chunk.whos or chunk.log_entries or chunk.groups for chunk in given):
-                    published = step(states[bucket], given, settings, NOW_MS)
-                    minutes += published.minutes
-                    changes += published.changes
-    by_minute = {tuple(row[name] for name in ("minute", *CLIENT)): row for row in minutes}
-    assert len(by_minute) == len(minutes)
+    """Minutes, and the statuses that incidents reached, by client and mode."""
+    tables = calculated(parts, cuts, settings, NOW_MS)
+    by_minute = {tuple(row[name] for name in ("minute", *CLIENT)): row for row in tables.minutes.rows}
+    assert len(by_minute) == len(tables.minutes.rows)
     reached: dict[Any, list[str]] = defaultdict(list)
-    for change in changes:
-        of = reached[change.client.key, change.verdict.mode]
-        if change.change == "opened":
-            of.append(change.verdict.status)
-        elif change.change == "escalated":
-            of[-1] = change.verdict.status
+    for change in tables.verdicts.rows:
+        of = reached["|".join(change[name] for name in ("service", "instance", "client_id")), change["mode"]]
+        if change["change"] == "opened":
+            of.append(change["status"])
+        elif change["change"] == "escalated":
+            of[-1] = change["status"]
     return by_minute, dict(reached)
 
 

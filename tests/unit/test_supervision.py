@@ -59,18 +59,22 @@ def test_spark_submit_is_told_heap_stack_logging_and_to_end_without_memory(
     mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "health.toml"
-    config.write_text("[monitor]\nheap_mb = 3000\n")
+    config.write_text('[monitor]\nheap_mb = 3000\n[spark.options]\n"spark.executor.memoryOverhead" = "2g"\n')
     args = parser_for("check-config").parse_args(["check-config", "--config", str(config), "--spark-submit", mode])
     assert check_config.run(args) == 0
     options = dict(line.split(" ", 1) for line in capsys.readouterr().out.splitlines())
     assert options["spark.driver.memory"] == options["spark.executor.memory"] == "3000m"
     for part in ("driver", "executor"):
-        flags = options[f"spark.{part}.extraJavaOptions"]
-        assert "-XX:+ExitOnOutOfMemoryError" in flags and "-Xss16m" in flags
-        (log4j,) = (f for f in flags.split() if f.startswith("-Dlog4j2.configurationFile="))
-        where = log4j.partition("=")[2]
-        file = Path(options["spark.files"]) if mode == "cluster" else Path(where.removeprefix("file://"))
-        assert file.is_file() and (mode == "client" or where == file.name)
+        flags = options[f"spark.{part}.extraJavaOptions"].split()
+        assert {"-XX:+ExitOnOutOfMemoryError", "-Xss16m"} <= {*flags}
+    assert (options["spark.driver.memoryOverhead"], options["spark.executor.memoryOverhead"]) == ("640m", "2g")
+    (log4j,) = (
+        f for f in options["spark.driver.extraJavaOptions"].split() if f.startswith("-Dlog4j2.configurationFile=")
+    )
+    where = log4j.partition("=")[2]
+    file = Path(options["spark.files"]) if mode == "cluster" else Path(where.removeprefix("file://"))
+    assert file.is_file() and (mode == "client" or where == file.name)
+    assert "-Dlog4j2.level=WARN" in options["spark.executor.extraJavaOptions"]
 
 
 def test_a_heap_in_which_spark_does_not_start_is_refused() -> None:

@@ -26,6 +26,9 @@ _STATE = "spark.sql.streaming.stateStore"
 #: memory ends at once, and is started again, instead of lingering. Spark searches the message of a failed foreachBatch
 #: with an expression that recurses for each character: hence the stack.
 _JVM = "-XX:+UseSerialGC -Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=25 -XX:+ExitOnOutOfMemoryError -Xss16m"
+#: What is not heap: threads, code and RocksDB of a JVM, and Python beside it. A cluster that kills what takes more than
+#: was asked for must have been asked for all.
+_BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 
 
 def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
@@ -73,13 +76,15 @@ def driver_options(settings: Settings) -> Mapping[str, str]:
 
 def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
     """What spark-submit must be told so that its JVMs run as ours do. `cluster`: the driver runs on another machine."""
-    there = f"-Dlog4j2.configurationFile={_LOG4J.name if cluster else _LOG4J.as_uri()} {_JVM}"
+    log4j = f"-Dlog4j2.configurationFile={_LOG4J.name if cluster else _LOG4J.as_uri()}"
     options = {
-        f"spark.{part}.{name}": value
-        for part in ("driver", "executor")
-        for name, value in (("memory", f"{settings.monitor.heap_mb}m"), ("extraJavaOptions", there))
+        **{f"spark.{part}.memoryOverhead": size for part, size in _BESIDE_HEAP.items()},
+        **settings.spark.options,
+        **{f"spark.{part}.memory": f"{settings.monitor.heap_mb}m" for part in _BESIDE_HEAP},
+        "spark.driver.extraJavaOptions": f"{log4j} {_JVM}",
+        # An executor starts where our files are not yet: Log4j's own default, but warnings too.
+        "spark.executor.extraJavaOptions": f"-Dlog4j2.level=WARN {_JVM}",
     }
-    options = {**settings.spark.options, **options}
     return {**options, "spark.files": str(_LOG4J)} if cluster else options
 
 

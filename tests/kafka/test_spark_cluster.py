@@ -1,0 +1,195 @@
+"""The monitor on a Spark cluster, submitted as deploy/README.md says, tells what the same code tells without Spark.
+
+The cluster loses an executor, a worker and the driver, grows from two workers to four and shrinks back to two, all with
+the checkpoint that it began with.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from deploy.demo.stack import QUICK_START
+from deploy.supply import dist
+from tests.chaos import compare, load, parts
+from tests.chaos.calculated import Calculated, calculated
+from tests.chaos.load import Slice, slices
+from tests.chaos.published import newest
+from tests.chaos.world import Cluster, Run, SchemaRegistry
+from tests.support.spark_cluster import SparkCluster, submission
+
+HEAP_MB, PARTITIONS = 512, 4
+WAIT_SECONDS, NUDGE_SECONDS = 400.0, 1.0
+DEADLOCK = "producer-callback-deadlock"
+
+
+@dataclass
+class Trial:
+    """The run, what it should tell, and what was seen on the way.
+
+    executors, drivers: their command lines; errors: what executors wrote; most: workers that worked at once
+    """
+
+    slices: Sequence[Slice]
+    run: Run
+    expected: Calculated
+    executors: Sequence[str] = ()
+    drivers: Sequence[str] = ()
+    most: int = 0
+    left: int = 0
+    errors: Sequence[str] = ()
+
+    @property
+    def begin_ms(self) -> int:
+        """When the input begins."""
+        return self.slices[0].begin_ms
+
+    @property
+    def end_ms(self) -> int:
+        """When it ends."""
+        return self.slices[-1].end_ms
+
+
+@pytest.fixture(scope="module")
+def trial(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
+    folder = tmp_path_factory.mktemp("cluster")
+    (package,) = (path for path in dist.build(folder / "dist") if path.suffix == ".whl")
+    now_ms = int(time.time() * 1000)
+    input = slices(7, (0, 1), (now_ms - 2000 * load.SECONDS) // 60_000 * 60_000 - 300_000)
+
+    def launch(run: Run) -> tuple[Sequence[str], Mapping[str, str]]:
+        return submission(cluster, run.settings, run.config, package, spark__ui__enabled="false")
+
+    with (
+        SchemaRegistry() as registry,
+        SparkCluster(folder / "spark", HEAP_MB + 100, QUICK_START) as cluster,
+        Run(
+            Cluster(broker.kafka, broker),
+            registry,
+            "cluster",
+            folder / "run",
+            launch,
+            shuffle_partitions=PARTITIONS,
+            buckets=8,
+            heap_mb=HEAP_MB,
+        ) as run,
+    ):
+        run.monitor.release()
+        cluster.add(2)
+        trial = Trial(input, run, calculated(input, 0, run.settings, now_ms))
+        tried(cluster, trial)
+        yield trial
+
+
+def tried(cluster: SparkCluster, trial: Trial) -> None:
+    run, (backlog, live) = trial.run, trial.slices
+    run.publish(backlog.records)
+    run.wait("no executors", lambda: as_started(run, 1) and len(cluster.executors()) == 2, WAIT_SECONDS)
+    trial.executors = list(cluster.executors().values())
+    trial.drivers = [command for _, command in run.monitor.processes(parts.jvm)]
+    run.wait("nobody works", lambda: cluster.at_work() > 0, WAIT_SECONDS)
+    os.kill(next(iter(cluster.executors())), signal.SIGKILL)
+    at_leisure(run, live.portions(0, 80))
+    run.publish(live.between(80, 120))
+    run.wait("no batch", lambda: run.pending() or worked_off(run), WAIT_SECONDS)
+    cluster.lose(cluster.workers[0])
+    run.monitor.hold()
+    run.config.write_text(run.config.read_text().replace(f"= {PARTITIONS}\n", f"= {PARTITIONS + 2}\n"))
+    run.monitor.release()
+    cluster.add(3)
+    at_leisure(run, [(), *live.portions(120, 200)])
+    run.wait("four do not work", lambda: cluster.at_work() == 4, WAIT_SECONDS)
+    trial.most = cluster.at_work()
+    for worker in list(cluster.workers[:2]):
+        cluster.lose(worker)
+    at_leisure(run, live.portions(200))
+    finish(run, live)
+    trial.left, trial.errors = cluster.alive(), cluster.errors()
+
+
+def at_leisure(run: Run, portions: Sequence[Any]) -> None:
+    for portion in portions:
+        run.publish(portion)
+        run.flushed()
+        run.wait("not worked off", lambda: worked_off(run), WAIT_SECONDS)
+
+
+def worked_off(run: Run) -> bool:
+    return as_started(run, 2) and run.worked_off()
+
+
+def as_started(run: Run, starts: int) -> bool:
+    """Nobody but the test ends the driver."""
+    assert run.monitor.starts <= starts, run.monitor.tail()
+    return True
+
+
+def finish(run: Run, last: Slice) -> None:
+    """What was read is told to the history 20 s later, with a batch."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while compare.counted(run, last.begin_ms, last.end_ms)[0] < len(last.records) and time.monotonic() < deadline:
+        run.nudge()
+        time.sleep(NUDGE_SECONDS)
+    run.monitor.stop()
+
+
+def test_the_history_is_that_of_one_process_without_spark(trial: Trial) -> None:
+    final_ms = trial.end_ms - compare.FINAL_MS
+    history = trial.run.history
+    assert not list(compare.minutes(history, trial.expected, trial.begin_ms, final_ms, set()))
+    assert not list(compare.verdicts(history, trial.expected, trial.begin_ms, trial.end_ms, set(), ended=True))
+    # Nine minutes of those of the fleet that were there in all of them, at least.
+    assert len([row for row in history.minutes.look() if row["minute"] < final_ms]) >= 9 * (load.FLEET - 1)
+
+
+def test_the_client_that_is_stuck_from_the_third_minute_on_is_found(trial: Trial) -> None:
+    (*_, row) = (row for row in trial.run.history.verdicts.look() if row["client_id"] == load.STUCK)
+    assert (row["mode"], row["status"]) == (DEADLOCK, "confirmed")
+    assert abs(row["since"] - (trial.begin_ms + 1000 * load.STUCK_FROM)) <= 10_000
+
+
+def test_every_record_is_accounted_for(trial: Trial) -> None:
+    assert not list(compare.strangers(trial.run, trial.slices))
+    for part in trial.slices:
+        assert not list(compare.accounts(trial.run, part.records, part.begin_ms, part.end_ms))
+
+
+def test_the_newest_states_are_those_of_the_fleet(trial: Trial) -> None:
+    states = {state["client"]["client_id"]: state for state in newest(trial.run.health.look()).values()}
+    fleet = {load.fleet_client(number) for number in range(load.FLEET)}
+    assert fleet <= states.keys()
+    assert {name for name in fleet if any(v["status"] == "confirmed" for v in states[name]["verdicts"])} == {load.STUCK}
+    # The last reading of each is one of the last ten seconds.
+    assert {trial.end_ms - states[name]["window_end"] < 60_000 for name in fleet} == {True}
+
+
+def test_four_workers_share_the_work_and_two_go_on(trial: Trial) -> None:
+    assert (trial.most, trial.left) == (4, 2)
+    assert trial.run.monitor.starts == 2
+
+
+def test_another_number_of_partitions_has_no_effect_and_is_told_so(trial: Trial) -> None:
+    log = trial.run.monitor.log.read_text()
+    assert log.count(f"spreads its state over {PARTITIONS} partitions and goes on so") == 1
+    state = trial.run.checkpoint / "monitor" / "state" / "0"
+    assert {path.name for path in state.iterdir() if path.name.isdigit()} == {*map(str, range(PARTITIONS))}
+
+
+def test_every_jvm_runs_as_the_settings_say(trial: Trial) -> None:
+    assert (len(trial.executors), len(trial.drivers)) == (2, 1)
+    for command in (*trial.executors, *trial.drivers):
+        flags = command.lower().split("\0")
+        assert {f"-xmx{HEAP_MB}m", "-xss16m", "-xx:+exitonoutofmemoryerror"} <= {*flags}
+    assert "spark-submit was not told" not in trial.run.monitor.log.read_text()
+
+
+def test_executors_log_warnings_and_no_more(trial: Trial) -> None:
+    # Two, one for the one that was killed, and four of the second driver.
+    assert len(trial.errors) >= 7
+    assert not [line for text in trial.errors for line in text.splitlines() if " INFO " in line]
