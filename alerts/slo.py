@@ -3,9 +3,9 @@
 Client-minutes and not requests: a service with one client still has 1,440 of them a day. As in the weekly review, a
 client that nothing can be said of (`unknown` in every mode) or that has gone counts in neither sum. The review counts
 suspected minutes as unhealthy; a page is for what is sure, so that the alerts count confirmed ones alone. The counts
-are the exporter's own, which are right whatever series it leaves out. Windows and factors are those of the SRE workbook
-with the fourth of kubernetes-mixin; a rule fires when both its windows burn the budget `factor` times too fast, and
-stops soon after the short one has recovered.
+are the exporter's own, which are right whatever series it leaves out. Windows and factors are those of the SRE
+workbook, with the fourth of kubernetes-mixin. A rule fires when both its windows burn the budget `factor` times too
+fast. It stops soon after the short one has recovered.
 """
 
 from __future__ import annotations

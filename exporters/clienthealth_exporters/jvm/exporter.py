@@ -1,7 +1,7 @@
 """`kafka-health export jvm`: reads the Kafka clients of JVMs through their Jolokia agents.
 
-Each JVM is read by itself: one request for all its MBeans every interval, a snapshot of each client to the topic of
-client metrics, and, when a client looks suspicious, a thread dump to the topic of client logs. A JVM that does not
+Each JVM is read by itself: one request for all its MBeans every interval. A snapshot of each client goes to the topic
+of client metrics, and a thread dump to the topic of client logs when a client looks suspicious. A JVM that does not
 answer delays no other; it is reported and asked again, less and less often.
 
 A target is `[SERVICE=]URL`, with options of its clients behind it where they are known, for JMX does not show them:

@@ -1,7 +1,7 @@
 """When a JVM's clients look as if a thread dump were worth taking. Cheap rules on two readings; they judge nothing.
 
-A reason is *strong* where one of the failure modes would look like this, *weak* where a client that merely has
-nothing to do looks the same: then three dumps are enough until something changes.
+A reason is *strong* where one of the failure modes would look like this. It is *weak* where an idle client looks the
+same: then three dumps are enough until something changes.
 """
 
 from __future__ import annotations

@@ -109,9 +109,8 @@ class States:
     Where no record comes any more, time stands still: a client does not lose its series because the monitor is blind,
     but nobody is `ok` without evidence (`aged`).
 
-    Of a fleet that several exporters share it keeps the clients of its own shard, and of the others only the names of
-    the groups that have records: a group's own record speaks for its lag, wherever that is served. Raises
-    SettingsError.
+    Where several exporters share a fleet, it keeps the clients of its own shard. Of the others it keeps only the names
+    of the groups that have records: a group's own record stands for its lag, whoever serves it. Raises SettingsError.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:

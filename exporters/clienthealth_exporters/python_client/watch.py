@@ -1,7 +1,7 @@
 """Lets the calls of a kafka-python producer or consumer pass through a probe.
 
-The object is given a subclass of its own class: whoever holds it calls through the probe, `isinstance` and identity
-stay as they are, and nothing refers back to the client, so it is closed and freed as before. Arguments, results and
+The object is given a subclass of its own class. Whoever holds it calls through the probe, and `isinstance` and identity
+stay as they are. Nothing refers back to the client, so it is closed and freed as before. Arguments, results and
 exceptions pass through unchanged.
 """
 

@@ -1,7 +1,7 @@
 """Packed files: streams that are unpacked while they are read, and archives that are unpacked into a folder.
 
-What an archive says of itself is not believed: names are made harmless, links are left out, and the unpacked size is
-bounded by a multiple of the packed one, so that a few bytes cannot fill the disk.
+An archive is not trusted. Names are made harmless, and links are left out. The unpacked size is bounded by a multiple
+of the packed one, so that a few bytes cannot fill the disk.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """librdkafka's statistics (STATISTICS.md there), as the application's stats callback produces them.
 
-Traps: `ts` is a monotonic clock, `time` the wall clock in seconds; latencies are µs, ages ms; -1001 is no offset and a
-lag of -1 is unknown; in partition -1 a producer's messages wait that have no partition yet (their topic's metadata is
-missing): a reading of the topic as a whole, and only while there are any.
-`client_id` is "rdkafka" unless the application set it, and the host is missing: identity needs headers or key.
-`committed_offset` has an older, misspelt twin. What the names mean in our terms: naming.LIBRDKAFKA.
+Traps: `ts` is a monotonic clock, `time` the wall clock in seconds. Latencies are µs, ages ms. An offset of -1001 is
+none, and a lag of -1 is unknown. Messages of a producer that have no partition yet (the topic's metadata is missing)
+wait in partition -1: it is read as the topic as a whole, and only while there are any. `client_id` is "rdkafka" unless
+the application set it, and the host is missing: identity needs headers or key. `committed_offset` has an older,
+misspelt twin. What the names mean in our terms: metric_names.LIBRDKAFKA.
 """
 
 from __future__ import annotations

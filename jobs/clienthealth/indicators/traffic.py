@@ -1,7 +1,7 @@
 """What the client's own metrics say of its dealings with the brokers: they make no verdict, but people ask for them.
 
-Counts become rates of the window, so that they mean the same for clients that count from their start and for those
-that count from one reading to the next, and a client that restarts makes no step.
+Counts become rates of the window. So they mean the same for clients that count from their start and for those that
+count from one reading to the next, and a client that restarts makes no step.
 """
 
 from __future__ import annotations

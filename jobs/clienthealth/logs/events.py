@@ -1,7 +1,7 @@
 """Log records → events: lines that carry a signature of a Kafka client, and thread dumps. All else is dropped.
 
-Nearly every line of a log is dropped, so the order of the tests is that of their price: a literal text first, the
-regular expression only where it is found, names of clients and captured groups only for what is kept.
+Nearly every line of a log is dropped, so the cheapest test comes first: a literal text. The regular expression follows
+only where that matches, and names of clients and captured groups only for lines that are kept.
 """
 
 from __future__ import annotations

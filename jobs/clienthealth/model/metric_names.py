@@ -1,9 +1,9 @@
 """One metric, many spellings: the table that maps every dialect's names onto ours, which are the Java client's.
 
-Most dialects spell the Java name by a rule from its MBean group and attribute, so the table holds the attributes per
-group once and the rules beside it; libraries of their own (librdkafka, the old Scala consumer, Metricbeat's renamed
-fields) are listed name by name. Units are ours throughout (metrics.CLIENT_METRICS, TOPIC_METRICS); only librdkafka
-needs conversion, its factors stand beside its names. Spark-free.
+Most dialects spell the Java name by a rule from its MBean group and attribute. So the table holds the attributes per
+group once, and the rules beside it. Other libraries (librdkafka, the old Scala consumer, Metricbeat's renamed fields)
+are listed name by name. Units are ours throughout (metrics.CLIENT_METRICS, TOPIC_METRICS); only librdkafka needs
+conversion, its factors stand beside its names. Spark-free.
 """
 
 from __future__ import annotations

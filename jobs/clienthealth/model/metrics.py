@@ -1,8 +1,8 @@
 """The metrics that are kept of a client, with their units, and the options that a judgement looks at.
 
-Names are those of the Java client's MBean attributes, in their units (ms, ns, bytes); what other libraries call
-otherwise is mapped onto them by the formats, so that a name has one meaning everywhere. A metric that is not known is
-absent from a mapping: never 0, never NaN.
+Names are those of the Java client's MBean attributes, in their units (ms, ns, bytes). The formats map other libraries'
+names onto them, so that a name has one meaning everywhere. A metric that is not known is absent from a mapping: never
+0, never NaN.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 The id is the metric label, the name of the runbook, the argument on the command line. The files of this folder are
 found by themselves: there is no list to keep.
 
-Each condition on metrics is stated once, as a function of arrays of windows: the gate asks it of the windows of all
-clients, and what passes goes to the judge, which asks the same function of one window and finds the words.
+Each condition on metrics is stated once, as a function of arrays of windows. The gate evaluates it for the windows of
+all clients. A window that it suspects goes to the judge, which evaluates the same function for this window and words
+the evidence.
 """
 
 from __future__ import annotations

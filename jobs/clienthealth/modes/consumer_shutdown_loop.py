@@ -257,8 +257,8 @@ def _shutdown_before(window: ClientWindow, event: LogEvent) -> bool:
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
     """The longest row of bursts of a thread's failed look-ups.
 
-    A log that is rate-limited on its way has gaps that the thread did not make: where both sides of a gap are bursts,
-    in which it looked one broker up again and again without a pause, it spun in between.
+    A log that is rate-limited on its way has gaps that the thread did not make. Where both sides of a gap are bursts of
+    lookups of one broker without a pause, the thread spun in between, too.
     """
     lines = [e for e in events(window, *LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]

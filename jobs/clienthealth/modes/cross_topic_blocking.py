@@ -9,10 +9,10 @@ count stands still: an idle topic is still fetched for. A thread dump shows the 
 `LinkedBlockingQueue.put` under `PartitionTopicInfo.enqueue`. A healthy fetcher can be caught there too, and with one
 connector per topic the paused topic's own fetcher parks there for good reason: so victims must share the connector.
 
-Relatives under the same id: librdkafka (the prefetch queue of one topic at its limit, others empty with data waiting;
-or, where all share one queue to the application, that is full of the records of a slow topic, and nothing is fetched)
-and the Java consumer (a slow handler in a single poll loop: it stays away from `poll()`, and falls behind on all of
-its topics). Both show only in metrics, so they stay suspected until the client logs that its poll interval expired.
+Two relatives have the same id. librdkafka: the prefetch queue of one topic is at its limit, and others are empty with
+data waiting. Where all topics share one queue to the application, that queue is full of the records of a slow topic,
+and nothing is fetched. The Java consumer: a slow handler in a single poll loop stays away from `poll()`, and all topics
+fall behind. Both show only in metrics, so they stay suspected until the client logs that its poll interval expired.
 
 Known gaps. `MaxLag` and `ConsumerLag` stand at 0 throughout, as they are set when a response is processed: a frozen
 lag is no healthy lag. The log is silent. With several brokers only the fetcher of one is blocked: the fetch count of

@@ -1,13 +1,14 @@
 """Records wait and nothing is acknowledged, although the producer knows its topic.
 
-Mechanism. Metadata is known, so `send()` returns at once; but the way to the partition's leader is shut: an advertised
-listener out of reach, a broker that died after its metadata was cached, too few in-sync replicas, a network that
-drops. The producer tries again until `delivery.timeout.ms` (2 min by default) has passed, and then gives the record up.
+Mechanism. Metadata is known, so `send()` returns at once. But the partition's leader cannot be reached or refuses: an
+advertised listener out of reach, a broker that died after its metadata was cached, too few in-sync replicas, a network
+that drops packets. The producer tries again until `delivery.timeout.ms` (2 min by default) has passed, and then gives
+the record up.
 
-What proves it. What has been sent and not taken back for another try comes to no new high while work waits, and there
-is a sign of trouble: connections that are lost or fail, requests without an answer, retries, failed records. Once
-records expire (the client logs it, `record-error-total` rises) it is no outage that ends in time any more: confirmed.
-Before that it is suspected, at half of `delivery.timeout.ms` or after 40 s.
+What proves it. The number of records sent, less those that are to be retried, reaches no new high while work waits. And
+there is a sign of trouble: connections that are lost or fail, requests without a response, retries, failed records.
+Once records expire (the client logs it, `record-error-total` rises) it is no outage that ends in time any more:
+confirmed. Before that it is suspected, at half of `delivery.timeout.ms` or after 40 s.
 
 Known gaps. Clients before 1.0 do not count. With acks=0 nothing is ever acknowledged: what counts then is that records
 go out. A stall of one partition among several that go on shows in the log alone. librdkafka counts a record that is

@@ -1,8 +1,8 @@
 """Java archives from Maven Central, fetched once through the Ivy that PySpark ships.
 
-`classpath("spark")` gives the paths of a named set. The first call resolves the set and keeps the jars under
-`.cache/` of the checkout (or $KAFKA_HEALTH_CACHE); Ivy compares each with its SHA-1 and takes up again where an earlier
-call was cut off. Every further call only reads a list. $KAFKA_HEALTH_MAVEN_URL names a mirror.
+`classpath("spark")` gives the paths of a named set. The first call resolves the set and keeps the jars under `.cache/`
+of the checkout (or $KAFKA_HEALTH_CACHE). Ivy compares each with its SHA-1, and goes on where an earlier call was cut
+off. Every further call only reads a list. $KAFKA_HEALTH_MAVEN_URL names a mirror.
 
     python -m clienthealth.platform.jars [SET…]      fetches the named sets, or all of them
 """

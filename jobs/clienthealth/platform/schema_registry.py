@@ -1,8 +1,8 @@
 """A schema registry: what its serializers frame is decoded by the schema that the frame names.
 
 Confluent's REST API (`GET /schemas/ids/{id}`), which Apicurio and Redpanda offer too. Schemas never change, so each is
-asked for once per process. Where the registry does not answer, whoever asks waits and asks again, and at last fails:
-the records stay where they are and are read again, so that a registry that is away delays and loses nothing.
+asked for once per process. Where the registry does not answer, requests are repeated for a while and then fail. The
+records stay on their topic and are read again, so that an unavailable registry delays records but loses none.
 """
 
 from __future__ import annotations

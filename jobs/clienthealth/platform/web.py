@@ -1,7 +1,7 @@
 """The web server of what we serve: TLS, basic authentication, pages as plain functions, and bounds for what others do.
 
-A peer may be slow, silent, or malformed on purpose. So many requests are answered at once, and one more is told to come
-again; a request must be there, and an answer be taken, in a fixed time; large pages are sent in pieces from one copy.
+A peer may be slow, silent, or malformed on purpose. A fixed number of requests is answered at once; one more gets a
+503. A request must arrive, and its response be read, in a fixed time. Large pages are sent in pieces from one copy.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Each function reads only the columns it needs. Ratios are cut to thousandths and lag to whole records before they
 are summed, because sums of integers do not depend on the order in which the partitions arrive.
 
-Minutes are grouped by all strings that are wanted of a client, and the few rows that remain by its key: the highest
-of strings makes Spark sort its input, numbers alone are aggregated by hash (200 million rows: 350 s or 60 s).
+Minutes are grouped by all strings of a client that are needed, and the few rows that remain by its key. Spark sorts its
+input for the maximum of strings, but aggregates numbers by hash (200 million rows: 350 s or 60 s).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Records lost: how many at least and at most, and whether that is more than the objective allows.
 
-What incidents tell is an interval. Its end is open (None) where a client lost records that nobody counted, or counted
-only some of; so the objective is met or missed only where every number of the interval says the same.
+What incidents tell is an interval. Its end is open (None) where a client lost records that were not counted, or not
+all. So the objective is met or missed only where that is true of every number of the interval.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Incidents that the history shows as open, for a new checkpoint: it goes on where the history stands.
 
-They go along with every task until all of them are in the state of their buckets, and a batch later that is noted
-beside the checkpoint: from then on nothing of them is read at a start or carried about.
+They go along with every task until all of them are in the state of their buckets. A batch later that is noted beside
+the checkpoint. From then on they are no longer read at a start, nor sent to tasks.
 """
 
 from __future__ import annotations

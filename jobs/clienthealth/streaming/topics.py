@@ -19,9 +19,9 @@ def connection(settings: Settings) -> Mapping[str, str]:
 def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
     """The topics as a stream, from `start_seconds_back` on where the checkpoint does not say where to go on.
 
-    A topic that is not there is waited for while the others are read; records that retention deleted before they were
-    read are passed over (`losses` counts them): a monitor that stops at a gap is blind. `limit`: records in a batch,
-    where that is less than the settings say.
+    A topic that does not exist yet is waited for while the others are read. Records that retention deleted before they
+    were read are passed over, and `losses` counts them: a monitor that stops at a gap is blind. `limit`: records in a
+    batch, where that is less than the settings say.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
