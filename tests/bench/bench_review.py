@@ -199,9 +199,9 @@ def verdicts(spark: SparkSession, who: DataFrame, start: datetime, days: int = 1
     hours = spark.range(24 * days).select(
         F.timestamp_seconds(F.col("id") * 3600 + int(start.timestamp())).alias("minute")
     )
-    found = who.crossJoin(hours).filter(ill).withColumn("mode", mode)
+    rows = who.crossJoin(hours).filter(ill).withColumn("mode", mode)
     change = F.explode(F.array(F.lit("opened"), F.lit("closed"))).alias("change")
-    changes = found.select("*", change)
+    changes = rows.select("*", change)
     opened = F.col("change") == "opened"
     evidence = '[{"kind": "metric", "ts": 1, "text": "select-total stood at 10213 for 40 s", "source": null}]'
     values = {

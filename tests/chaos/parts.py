@@ -61,7 +61,7 @@ class Supervised:
         """Those of its processes whose command line is chosen; a session holds them all, whatever their groups."""
         with self._lock:
             leader = self._process.pid if self._process is not None else None
-        return [] if leader is None else [found for found in session(leader) if chosen(found[1])]
+        return [] if leader is None else [process for process in session(leader) if chosen(process[1])]
 
     def pids(self, chosen: Callable[[str], bool]) -> list[int]:
         """The process ids of these."""

@@ -84,8 +84,8 @@ def exporting(topic: Settings, log: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def exporter(topic: Settings, tmp_path: Path) -> Iterator[Served]:
-    with exporting(topic, tmp_path / "exporter.log") as found:
-        yield found
+    with exporting(topic, tmp_path / "exporter.log") as served:
+        yield served
 
 
 def send(settings: Settings, *records: dict[str, object], tombstone: bytes | None = None) -> None:

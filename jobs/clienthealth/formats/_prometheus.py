@@ -1,6 +1,6 @@
 """What a series of Prometheus says of a Kafka client, whoever scraped it and whatever brought it here.
 
-Names in three dialects (naming.py): Micrometer, the JMX exporter's default, Confluent's kafka_client.yml.
+Names in three dialects (`model/metric_names.py`): Micrometer, the JMX exporter's default, Confluent's kafka_client.yml.
 """
 
 from __future__ import annotations

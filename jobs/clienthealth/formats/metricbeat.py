@@ -1,7 +1,7 @@
 """Metricbeat: module `kafka` (metricsets producer and consumer) and module `jolokia` with mappings of one's own.
 
-Producer and consumer name their MBean beside renamed fields (naming.METRICBEAT); own mappings are taken to write the
-attribute with underscores. The machine of the event is Metricbeat's own: the client's is in `service.address`.
+Producer and consumer name their MBean beside renamed fields (metric_names.METRICBEAT). Own mappings are taken to write
+the attribute with underscores. The machine of the event is Metricbeat's own: the client's is in `service.address`.
 """
 
 from __future__ import annotations
