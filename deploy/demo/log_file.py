@@ -40,9 +40,9 @@ class LogEvent:
 class LogFile:
     """Follows one log file, also into the file that replaces it.
 
-    Of each logger and level at most `limit` events of a second (by the clock of the log) are given out, the others
-    are counted: a client that writes 100,000 lines a second must not drown what the others say.
-    `behind`: there is more to read at once.
+    Of each logger and level at most `limit` events of a second (by the clock of the log) are yielded; the others are
+    counted. A client that writes 100,000 lines a second must not drown those of the others. `behind`: there is more to
+    read at once.
     """
 
     def __init__(self, path: Path, limit: int) -> None:

@@ -76,8 +76,8 @@ def forget(pid: int) -> None:
 def free_port() -> int:
     """A TCP port on loopback that nobody uses.
 
-    It is none of those that a system gives to connections (from 32768 on): between our look and the start of a server,
-    or while a server is restarted, one of many clients on this machine would get it, even to connect to itself.
+    It is none of those that a system gives to connections (from 32768 on). One of many clients on this machine could
+    get such a port before the server starts, or while it is restarted, even to connect to itself.
     """
     while True:
         port = random.SystemRandom().randrange(*_PORTS)

@@ -5,8 +5,8 @@ They are looked for on the data point (the agent's `client-id`), then on the res
 always): the snapshot's `delta` says so, and the time that they span is the client's interval. One snapshot per client
 and resource, at the time of its newest data point.
 
-The agent keeps only the finest level of a metric, and a KIP-714 subscription may ask for that level only: what a
-client says per topic is then added up (averages and maxima: the largest).
+The agent keeps only the finest level of a metric, and a KIP-714 subscription may ask for that level only. What a client
+reports per topic is then added up; of averages and maxima the largest counts.
 """
 
 from __future__ import annotations

@@ -184,8 +184,8 @@ def _order(line: tuple[int, int, str, Source | None]) -> tuple[int, int, str, tu
 def line_sample(event: LogEvent) -> tuple[str, ...]:
     """Which dump lines of a process count as one: the same text in the same slot of its file in the same half minute.
 
-    A dump of up to SLOTS × SLOT_BYTES is kept whole, a frame that many of its threads have included, while a storm
-    of stack traces keeps at most SLOTS copies of each line per half minute.
+    A dump of up to SLOTS × SLOT_BYTES is kept whole, also where many of its threads have the same frame. Of a storm of
+    stack traces at most SLOTS copies of each line are kept per half minute.
     """
     text = blake2b(event.text.encode(errors="replace"), digest_size=8).hexdigest()
     slot = _offset(event) // SLOT_BYTES % SLOTS

@@ -108,8 +108,9 @@ def body_of(line: LogLine) -> str:
 
 
 def named_client(message: str | None, thread: str | None) -> str | None:
-    """The client that a line of a client library names: by Kafka's prefix, by kafka-python's, by librdkafka's
-    handle, or by the thread that logs (a heartbeat thread is named after its group and says nothing)."""
+    """The client that a line of a client library names: by Kafka's prefix, by kafka-python's, by librdkafka's handle,
+    or by the thread that logs. (A heartbeat thread is named after its group and names no client.)
+    """
     return (_client_in(message[:MAX_BODY]) if message else None) or (_client_of(thread) if thread else None)
 
 

@@ -10,12 +10,12 @@ than that while work waits, is proof. A thread dump proves it from the first mom
 `ProduceRequestResult.await`. It does not where the selector went on afterwards: then the callback waited for
 something that another thread delivered.
 
-Relatives, told apart by `detail.cause`: `get-in-callback`; `flush-in-callback`; `send-in-callback` (the callback's
-own send() waits for metadata or memory on the I/O thread: bounded by `max.block.ms` per record, then it recovers);
-`callback-blocked` (it holds the thread in something else); `flush-refused` (since 4.1 the client throws instead of
-waiting: nothing is stuck, nothing is flushed); `poll-not-called` (librdkafka: delivery reports that the application
-never serves fill its queue). `detail.bounded`: the thread has come back, or will, by itself; `blocked_seconds` how long
-it was held.
+Relatives, told apart by `detail.cause`: `get-in-callback` and `flush-in-callback`. `send-in-callback`: the callback's
+own send() waits for metadata or memory on the I/O thread, at most `max.block.ms` per record, then it recovers.
+`callback-blocked`: the callback holds the thread in something else. `flush-refused`: since 4.1 the client throws
+instead of waiting, so nothing is stuck and nothing is flushed. `poll-not-called`: librdkafka's delivery reports, which
+the application never serves, fill its queue. `detail.bounded`: the thread has come back, or will, by itself;
+`blocked_seconds` how long it was held.
 
 Known gaps. Clients before 1.0 have no `select-total`: their rates fall to 0 only after 30 to 60 s. kafka-python
 counts no selects at all. A client that pushes its metrics itself (KIP-714) falls silent instead.

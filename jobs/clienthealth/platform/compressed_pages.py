@@ -1,6 +1,6 @@
 """Pages that are made once, kept compressed, and sent to many: a page of 137 MB is 14 MB, and no reader has a copy.
 
-A kept page can be followed by a few lines that are made anew each time, in one gzip stream: deflate is flushed where
+A kept page can be followed by a few lines that are made anew each time, in one gzip stream. Deflate is flushed where
 the page ends, and the checksum goes on from there.
 """
 

@@ -1,7 +1,7 @@
 """The history: three Delta tables, partitioned by day, from which the reviews are made. All times are UTC.
 
-`minutes` has one final row per client and minute, `verdicts` one row per change of an incident, `quality` what the
-monitor itself read: a minute without a row of `quality` is a minute in which nobody watched.
+`minutes` has one final row per client and minute, `verdicts` one row per change of an incident. `quality` has what the
+monitor itself read: in a minute without such a row nobody watched.
 
 Appends carry the id of the streaming query and its batch, and Delta skips a batch that a table has already taken in:
 a batch that is repeated after a crash adds nothing. The version of the schema is a property of each table and a
