@@ -14,6 +14,8 @@ from tests.chaos.campaign import Campaign
 from tests.chaos.published import History
 from tests.chaos.world import Cluster
 
+pytestmark = pytest.mark.early
+
 SHORT = ("monitor-lost",)
 
 

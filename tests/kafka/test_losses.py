@@ -18,6 +18,8 @@ from kafka.admin import KafkaAdminClient
 from deploy.demo.processes import free_port
 from tests.kafka.test_monitor import BUFFER, Lab, create, reading, session_of
 
+pytestmark = pytest.mark.early
+
 
 @pytest.fixture
 def lab(broker: Any, tmp_path: Path) -> Iterator[Lab]:

@@ -25,6 +25,8 @@ from deploy.demo.stack import QUICK_START
 from tests.chaos.published import History
 from tests.support import left_by_release as left
 
+pytestmark = pytest.mark.early
+
 BUFFER = 4_194_304
 #: So long the producers of the release have been well again.
 RECOVERED_SECONDS = 180

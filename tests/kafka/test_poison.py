@@ -15,6 +15,8 @@ from kafka import KafkaProducer
 from tests.chaos.published import History
 from tests.kafka.test_monitor import BUFFER, Lab, reading
 
+pytestmark = pytest.mark.early
+
 HEAP_MB, BOMB_MB = 512, 256
 
 

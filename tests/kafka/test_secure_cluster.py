@@ -23,6 +23,8 @@ from clienthealth.settings import Settings
 from deploy.demo.processes import Process, free_port
 from tests.kafka.secure_broker import SecureBroker, authority
 
+pytestmark = pytest.mark.early
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "deploy/README.md").read_text("utf-8")
 USER, PASSWORD = "health", "s3cret-of-the-user"
