@@ -30,8 +30,8 @@ def test_a_review_is_written(
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     written = tmp_path / "reports" / "2026-W46"
     assert {path.name for path in written.iterdir()} == {"review.html", "review.md", "review.json"}
-    assert said.rstrip().endswith("reports/2026-W46/review.html")
-    assert json.loads((written / "review.json").read_text("utf-8"))["headline"][0] == said.splitlines()[0]
+    assert printed.rstrip().endswith("reports/2026-W46/review.html")
+    assert json.loads((written / "review.json").read_text("utf-8"))["headline"][0] == printed.splitlines()[0]
