@@ -1,0 +1,37 @@
+"""An exporter in a process of its own, that tells of one deadlocked producer once it has begun.
+
+python -m tests.support.exporter_process HOST:PORT
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+
+from clienthealth.platform.web import Server
+from clienthealth.settings import PrometheusSettings, Settings
+from clienthealth_exporters.prometheus.exporter import Exporter
+from clienthealth_exporters.prometheus.states import States
+from tests.support.health_records import deadlock, wire
+
+#: For so long an exporter reads its topic, and until then refuses to be scraped.
+READING_SECONDS = 2.0
+
+
+def main(address: str) -> None:
+    """Serve until killed."""
+    host, _, port = address.rpartition(":")
+    settings = replace(Settings(), prometheus=PrometheusSettings(host=host, port=int(port)))
+    states, began = States(settings), time.monotonic()
+    now_ms = int(time.time() * 1000)
+    key, value, _ = wire(deadlock(end_ms=now_ms))
+    states.put(key, value, now_ms)
+    reading = "the topic is being read"
+    exporter = Exporter(settings, states, lambda: reading if time.monotonic() - began < READING_SECONDS else None)
+    with Server(settings.prometheus, exporter, frozenset()) as server:
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
