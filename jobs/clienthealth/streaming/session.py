@@ -130,6 +130,9 @@ def _everywhere(settings: Settings) -> Mapping[str, str]:
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # It differs between two kinds of workers, which then are forked from two daemons instead of one.
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+        # A state moves to an executor that has nothing to do: where the first batch has put most of them on one, they
+        # would stay for ever, as tasks wait three seconds for theirs. It is read from the checkpoint there.
+        "spark.locality.wait": "300ms",
         # Our plans are large; in full they fill log lines and cost seconds for each query.
         "spark.sql.maxPlanStringLength": "4096",
         "spark.sql.ui.explainMode": "simple",
