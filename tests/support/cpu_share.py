@@ -7,8 +7,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
+from tests.support.waiting import eventually
+
 ROOT = Path("/sys/fs/cgroup")
 PERIOD_US = 100_000
+EMPTY_SECONDS = 10.0
 
 
 @contextmanager
@@ -34,8 +37,17 @@ def share(cores: float) -> Iterator[Path | None]:
     try:
         yield group
     finally:
-        with suppress(OSError):
-            group.rmdir()
+        with suppress(TimeoutError):
+            eventually(lambda: _removed(group), "the group is empty", EMPTY_SECONDS)
+
+
+def _removed(group: Path) -> bool:
+    """What was killed a moment ago may still be in it."""
+    try:
+        group.rmdir()
+    except OSError:
+        return False
+    return True
 
 
 def join(group: Path, pid: int) -> None:
