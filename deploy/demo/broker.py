@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
@@ -105,11 +104,11 @@ class Broker:
 
     def pause(self) -> None:
         """Freeze it: connections stay open, nothing is answered."""
-        self._running().signal(signal.SIGSTOP)
+        self._running().pause()
 
     def resume(self) -> None:
         """Let it go on."""
-        self._running().signal(signal.SIGCONT)
+        self._running().resume()
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Create a topic if it is not there."""

@@ -142,11 +142,28 @@ class Process:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
+    def pause(self) -> None:
+        """Freeze it, and wait until it stands still: on a busy machine it does not do so at once.
+
+        Raises ServiceError, with the end of the log, if it ends instead.
+        """
+        self.signal(signal.SIGSTOP)
+        try:
+            stopped = os.WIFSTOPPED(os.waitpid(self.pid, os.WUNTRACED)[1])
+        except ChildProcessError:
+            stopped = False
+        if not stopped:
+            raise ServiceError(f"{self.name} has ended\n{self.tail()}")
+
+    def resume(self) -> None:
+        """Let it go on after `pause`."""
+        self.signal(signal.SIGCONT)
+
     def stop(self, seconds: float = 10.0) -> None:
         """Ask it to end (it alone: it knows how to end its children); kill all if it has not done so in time."""
         if self.alive:
             self._process.terminate()
-            self.signal(signal.SIGCONT)
+            self.resume()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds)
         self.kill()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -53,3 +54,14 @@ def _removed(group: Path) -> bool:
 def join(group: Path, pid: int) -> None:
     """Put a process into a group; what it starts from now on is there too."""
     (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
+
+
+@contextmanager
+def pinned(cores: Collection[int]) -> Iterator[None]:
+    """What this thread starts meanwhile runs on these cores alone, to its end."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

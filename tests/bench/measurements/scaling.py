@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,15 +18,15 @@ from tests.bench.lab import Lab
 from tests.bench.measurements import Scope
 from tests.bench.publish import Filled, fill, readings
 from tests.bench.results import Figure, Result, Table
-from tests.support.cpu_share import join, share
+from tests.support.cpu_share import join, pinned, share
 from tests.support.spark_cluster import SparkCluster, submission
 
 TITLE = "One, two and four executors"
 TOPIC = "client-metrics"
 EXECUTORS = (1, 2, 4)
-#: Of a core for each executor: four of them leave one of two cores to driver, broker and whatever else there is.
-CORES = 0.25
-RECORDS, CLIENTS, BATCH = 960_000, 20_000, 120_000
+#: Of a core for each executor: four of them fit into one of two cores; the other is for driver, broker and all else.
+CORES = 0.22
+RECORDS, CLIENTS, BATCH = 1_200_000, 20_000, 150_000
 #: So that four executors have each their part of both.
 PARTITIONS, STATES = 4, 8
 HEAP_MB = 640
@@ -58,11 +59,15 @@ class Scaled:
 def measure(scope: Scope) -> Result:
     """One after the other, each from nothing, on the same topic."""
     records = scope.backlog(RECORDS)
-    with Lab() as lab:
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        raise ServiceError("one core for the executors and one for all else are needed: here is one")
+    with pinned(cores[1:]), Lab() as lab:
         lab.topics(partitions=PARTITIONS)
         filled = fill(lab.servers, TOPIC, readings(canonical.producer(), records, CLIENTS), CLIENTS)
         (package,) = (path for path in dist.build(lab.folder / "dist") if path.suffix == ".whl")
-        scaled = [_scaled(lab, executors, package, filled, min(BATCH, records // 4)) for executors in EXECUTORS]
+        batch = min(BATCH, records // 4)
+        scaled = [_scaled(lab, executors, cores[:1], package, filled, batch) for executors in EXECUTORS]
     one = scaled[0].rate
     efficiency = {s.executors: s.rate / one / s.executors for s in scaled}
     figures = [
@@ -86,13 +91,14 @@ def measure(scope: Scope) -> Result:
     how = (
         f"{filled.records:,} snapshots of {filled.mean_bytes:,} bytes of {CLIENTS:,} clients on {PARTITIONS} "
         f"partitions, batches of {BATCH:,}, {STATES} state partitions; Spark standalone, one worker for each executor "
-        f"in a control group of {CORES} core, driver and broker beside them; the second half of the batches. JVMs "
-        "compile quickly and not well, so that no warming up is measured. Shuffle and commit: of the time of all tasks."
+        f"in a control group of {CORES} core, all of these groups on one core, so that none gets faster or slower by "
+        "what the others do; driver and broker have the other core. The second half of the batches. JVMs compile "
+        "quickly and not well, so that no warming up is measured. Shuffle and commit: of the time of all tasks."
     )
     return Result(figures, how, [Table(head, rows)], [])
 
 
-def _scaled(lab: Lab, executors: int, package: Path, filled: Filled, batch: int) -> Scaled:
+def _scaled(lab: Lab, executors: int, cores: Sequence[int], package: Path, filled: Filled, batch: int) -> Scaled:
     name = f"executors-{executors}"
     log = lab.folder / f"{name}-events"
     log.mkdir()
@@ -100,7 +106,9 @@ def _scaled(lab: Lab, executors: int, package: Path, filled: Filled, batch: int)
         # With the quick compiler alone: the other costs each JVM minutes of its share, however many there are.
         cluster = stack.enter_context(SparkCluster(lab.folder / f"{name}-spark", HEAP_MB + 400, QUICK_START))
         groups = [stack.enter_context(share(CORES)) for _ in range(executors)]
-        for group, worker in zip(groups, cluster.add(executors), strict=True):
+        with pinned(cores):
+            workers = cluster.add(executors)
+        for group, worker in zip(groups, workers, strict=True):
             if group is None:
                 raise ServiceError("no control groups of the CPU may be made here: be root, or delegate the controller")
             join(group, worker.pid)
