@@ -22,30 +22,40 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.demo.processes import give_way
+
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "test"
 LIMIT_SECONDS = 2400
 TAIL_LINES = 60
+#: Beside the demo, which mostly waits, and whose clients are to fail in time.
+GIVES_WAY = 10
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Commands that run one after the other; `needs`: a program without which the stage is skipped, and its package."""
+    """Commands that run one after the other; `needs`: a program without which the stage is skipped, and its package.
+
+    `nice`: how much it gives way to those that run at the same time.
+    """
 
     commands: Sequence[Sequence[str]]
     needs: tuple[str, str] | None = None
+    nice: int = 0
 
 
 def _tool(name: str) -> str:
     return str(Path(sys.executable).with_name(name))
 
 
-def _pytest(layer: str, needs: tuple[str, str] | None = None, workers: int = 0, share: str = "worksteal") -> Stage:
+def _pytest(
+    layer: str, needs: tuple[str, str] | None = None, workers: int = 0, share: str = "worksteal", nice: int = 0
+) -> Stage:
     """`workers`: processes that share the tests, test by test, by files whose tests share
     servers (`loadfile`), or by what is marked to share something (`loadgroup`)."""
     spread = ["-p", "xdist.plugin", "-n", str(workers), "--dist", share, "--no-loadscope-reorder"] if workers else []
     options = ["--quiet", "--no-header", "--durations=5", *spread]
-    return Stage([[sys.executable, "-m", "pytest", *options, f"tests/{layer}"]], needs)
+    return Stage([[sys.executable, "-m", "pytest", *options, f"tests/{layer}"]], needs, nice)
 
 
 STAGES: Mapping[str, Stage] = {
@@ -53,8 +63,8 @@ STAGES: Mapping[str, Stage] = {
     "types": Stage([[_tool("mypy")]]),
     "generated": Stage([[_tool("kafka-health"), "generate", "--check"]]),
     "laws": _pytest("laws", workers=2, share="loadgroup"),
-    "unit": _pytest("unit", workers=2),
-    "rules": _pytest("rules", needs=("promtool", "prometheus")),
+    "unit": _pytest("unit", workers=2, nice=GIVES_WAY),
+    "rules": _pytest("rules", needs=("promtool", "prometheus"), nice=GIVES_WAY),
     "spark": _pytest("spark"),
     "kafka": _pytest("kafka", workers=2, share="loadfile"),
     "e2e": _pytest("e2e", workers=2, share="loadfile"),
@@ -62,7 +72,7 @@ STAGES: Mapping[str, Stage] = {
 
 
 #: Stages that run at the same time; one group after the other.
-GROUPS = (("lint", "types", "generated", "laws"), ("unit", "rules"), ("spark", "kafka"), ("e2e",))
+GROUPS = (("lint", "types", "generated", "laws"), ("unit", "rules", "e2e"), ("spark", "kafka"))
 
 
 @dataclass(frozen=True)
@@ -138,6 +148,9 @@ async def _passes(stage: Stage, log: Path) -> bool:
                 stderr=output,
                 start_new_session=True,
             )
+            if stage.nice:
+                os.setpriority(os.PRIO_PGRP, process.pid, stage.nice)
+                give_way(process.pid, stage.nice)
             try:
                 code = await asyncio.wait_for(process.wait(), max(1.0, deadline - time.monotonic()))
             except TimeoutError:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from clienthealth.errors import HealthError
+from clienthealth.settings import Settings
 from tests.chaos import compare
 from tests.chaos.application import Application
+from tests.chaos.calculated import Calculated, calculated
+from tests.chaos.compare import Tables
 from tests.chaos.faults import AFTER, BEFORE, Fault, Scene, strayed
 from tests.chaos.load import SECONDS, Published, fleet_client, slices
 from tests.chaos.outcomes import Outcome
@@ -36,7 +39,7 @@ class Campaign:
     """Faults in their order over an input; `say` is told each outcome in one line, `keep` whenever one is known better.
 
     What was told of a slice is compared when the fault of the next one is over: by then it is in the history.
-    `hurried`: both runs take place at the same time, which is quicker for few faults, of those that spare the broker.
+    `calculate`: it is compared with what the same code tells without Spark and Kafka, and there is no other run.
     """
 
     def __init__(
@@ -47,7 +50,7 @@ class Campaign:
         seed: int,
         say: Callable[[str], None],
         keep: Callable[[Outcome], None] = lambda _: None,
-        hurried: bool = False,
+        calculate: bool = False,
     ) -> None:
         self._cluster, self._folder, self._faults, self._seed = cluster, folder, faults, seed
         self._say, self._keep = say, keep
@@ -55,7 +58,7 @@ class Campaign:
         numbers = [*(fault.number for fault in faults), faults[-1].number + 1]
         length = 1000 * SECONDS * len(numbers)
         self._slices = slices(seed, numbers, (int(time.time() * 1000) - length) // 60_000 * 60_000 - 300_000)
-        self._hurried = hurried
+        self._calculate = calculate
         self._sent = [self._kept(at) for at in range(len(self._slices))]
 
     @property
@@ -65,21 +68,22 @@ class Campaign:
 
     def run(self) -> list[Outcome]:
         """All of it. Raises HealthError where the undisturbed run already fails."""
-        with (
-            SchemaRegistry() as registry,
-            Run(self._cluster, registry, "calm", self._folder / "calm") as calm,
-            Run(self._cluster, registry, "tried", self._folder / "tried") as tried,
-            ThreadPoolExecutor(1) as beside,
-        ):
-            undisturbed = Future[Run]()
-            if self._hurried:
-                undisturbed = beside.submit(self._undisturbed, calm)
+        with SchemaRegistry() as registry, ExitStack() as runs:
+            tried = runs.enter_context(Run(self._cluster, registry, "tried", self._folder / "tried"))
+            calm: Tables
+            if self._calculate:
+                calm = self._calculated(tried.settings)
             else:
-                undisturbed.set_result(self._undisturbed(calm))
+                run = runs.enter_context(Run(self._cluster, registry, "calm", self._folder / "calm"))
+                calm = self._undisturbed(run).history
             tried.monitor.release()
             tried.exporter.release()
             with Application(tried.settings, self._folder) as application:
-                return self._tried(tried, undisturbed, application)
+                return self._tried(tried, calm, application)
+
+    def _calculated(self, settings: Settings) -> Calculated:
+        parts = [replace(part, records=tuple(sent)) for part, sent in zip(self._slices, self._sent, strict=True)]
+        return calculated(parts, 0, settings, int(time.time() * 1000))
 
     def _kept(self, at: int) -> list[Published]:
         """What is read of a slice, whatever happens to it."""
@@ -113,20 +117,20 @@ class Campaign:
         for sent, part in zip(self._sent, self._slices, strict=True):
             yield from compare.accounts(calm, sent, part.begin_ms, part.end_ms)
 
-    def _tried(self, run: Run, undisturbed: Future[Run], application: Application) -> list[Outcome]:
+    def _tried(self, run: Run, calm: Tables, application: Application) -> list[Outcome]:
         outcomes: list[Outcome] = []
         for at, fault in enumerate(self._faults):
             outcome = self._one(run, application, at, fault)
             if outcomes:
-                self._check(run, undisturbed.result(), outcomes[-1], at - 1)
+                self._check(run, calm, outcomes[-1], at - 1)
             outcomes.append(outcome)
             if at >= ENDED:
-                self._ended(run, undisturbed.result(), outcomes[at - ENDED], at - ENDED)
+                self._ended(run, calm, outcomes[at - ENDED], at - ENDED)
         self._at_leisure(run, self._slices[-1].portions(0, END))
-        self._check(run, undisturbed.result(), outcomes[-1], len(outcomes) - 1)
+        self._check(run, calm, outcomes[-1], len(outcomes) - 1)
         outcomes[-1].differences += application.end()
         for at in range(max(0, len(outcomes) - ENDED), len(outcomes)):
-            self._ended(run, undisturbed.result(), outcomes[at], at)
+            self._ended(run, calm, outcomes[at], at)
         return outcomes
 
     def _strays(self, at: int) -> set[str]:
@@ -189,12 +193,12 @@ class Campaign:
             run.nudge()
             time.sleep(NUDGE_SECONDS)
 
-    def _check(self, run: Run, calm: Run, outcome: Outcome, at: int) -> None:
+    def _check(self, run: Run, calm: Tables, outcome: Outcome, at: int) -> None:
         part, strays = self._slices[at], self._strays(at)
         self._told_all(run, at)
         begin_ms, end_ms = part.begin_ms - compare.FINAL_MS, part.end_ms - compare.FINAL_MS
-        outcome.differences += compare.minutes(run.history, calm.history, begin_ms, end_ms, strays)
-        outcome.differences += compare.verdicts(run.history, calm.history, part.begin_ms, end_ms, strays, False)
+        outcome.differences += compare.minutes(run.history, calm, begin_ms, end_ms, strays)
+        outcome.differences += compare.verdicts(run.history, calm, part.begin_ms, end_ms, strays, False)
         if outcome.hidden:
             outcome.differences += compare.hidden(
                 run.history, part.begin_ms + 1000 * BEFORE, part.begin_ms + 1000 * AFTER
@@ -204,11 +208,11 @@ class Campaign:
         self._say(outcome.line)
         self._keep(outcome)
 
-    def _ended(self, run: Run, calm: Run, outcome: Outcome, at: int) -> None:
+    def _ended(self, run: Run, calm: Tables, outcome: Outcome, at: int) -> None:
         """Compare how incidents ended, too; after that, nothing more is known of a fault."""
         part = self._slices[at]
         strays = self._strays(at)
-        differences = compare.verdicts(run.history, calm.history, part.begin_ms, part.end_ms, strays, True)
+        differences = compare.verdicts(run.history, calm, part.begin_ms, part.end_ms, strays, True)
         if new := [difference for difference in differences if difference not in outcome.differences]:
             outcome.differences += new
             self._say(outcome.line)
@@ -231,6 +235,6 @@ def _skewed(records: Sequence[Published], skew_ms: int) -> Iterator[Published]:
         if skew_ms and record.who == STRAY:
             document = json.loads(record.value)
             document["ts"] += skew_ms
-            yield dataclasses.replace(record, value=json.dumps(document).encode())
+            yield replace(record, value=json.dumps(document).encode())
         else:
             yield record

@@ -1,4 +1,4 @@
-"""The short form of `make chaos`: kill -9 in the midst of work leaves what an undisturbed run leaves."""
+"""The short form of `make chaos`: kill -9 in the midst of work leaves what the same code tells without Spark."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.early
 SHORT = ("monitor-lost",)
 
 
-def test_faults_leave_what_an_undisturbed_run_leaves(broker: Any, tmp_path: Path) -> None:
+def test_a_fault_leaves_what_is_calculated_without_spark(broker: Any, tmp_path: Path) -> None:
     lines: list[str] = []
     chosen = [faults.Fault(number, faults.KINDS[name]) for number, name in enumerate(SHORT)]
-    campaign = Campaign(Cluster(broker.kafka, broker), tmp_path, chosen, 1, lines.append, hurried=True)
+    campaign = Campaign(Cluster(broker.kafka, broker), tmp_path, chosen, 1, lines.append, calculate=True)
     outcomes = campaign.run()
     assert all(outcome.passed for outcome in outcomes), "\n".join(lines)
     assert [outcome.kind for outcome in outcomes] == list(SHORT)

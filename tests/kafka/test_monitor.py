@@ -1,199 +1,61 @@
-"""The streaming job on a real broker, on what the release before left: it goes on, and what cannot be read is not lost.
+"""One monitor on a real broker: it goes on with what the release before left, and meets what it is to survive.
 
-What it survives: `test_chaos.py`.
+Kafka deletes input under it, and a record ends its JVM. kill -9 in the midst of work: `test_chaos.py`.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient, NewTopic
+from kafka import KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
 
-from deploy.demo.stack import QUICK_START
 from tests.chaos.published import History
 from tests.support import left_by_release as left
+from tests.support.monitor_lab import BUFFER, Lab, create, reading
 
 pytestmark = pytest.mark.early
 
-BUFFER = 4_194_304
 #: So long the producers of the release have been well again.
 RECOVERED_SECONDS = 180
-
-
-class Lab:
-    """A monitor with its own topics, checkpoint and history on the shared broker.
-
-    `more`: lines for the section [monitor]; `topics`: names of some.
-    """
-
-    def __init__(self, servers: str, folder: Path, more: str = "", topics: Mapping[str, str] | None = None) -> None:
-        self.servers, self.folder = servers, folder
-        self.topics = {name: f"{folder.name}-{name}" for name in ("metrics", "logs", "health", "rejects")}
-        self.topics |= topics or {}
-        create(servers, *self.topics.values())
-        self.config = folder / "health.toml"
-        self.config.write_text(
-            f"""
-            [kafka]
-            bootstrap_servers = "{servers}"
-            [topics]
-            metrics = ["{self.topics["metrics"]}"]
-            logs = ["{self.topics["logs"]}"]
-            health = "{self.topics["health"]}"
-            rejects = "{self.topics["rejects"]}"
-            [monitor]
-            checkpoint = "{folder}/checkpoints"
-            history = "{folder}/history"
-            trigger_seconds = 1
-            metrics_port = 0
-            {more}
-            """
-        )
-        self.producer = KafkaProducer(bootstrap_servers=servers)
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with (self.folder / "monitor.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "clienthealth.cli", "monitor", "--config", str(self.config)],
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **QUICK_START},
-                start_new_session=True,
-            )
-
-    def kill(self, number: int = signal.SIGKILL) -> None:
-        """The signal to the driver; SIGKILL to all its processes (JVM, Python workers), as a lost machine would."""
-        assert self.process is not None
-        if number == signal.SIGKILL:
-            for pid in session_of(self.process.pid):
-                try:
-                    os.kill(pid, number)
-                except ProcessLookupError:
-                    continue
-        else:
-            self.process.send_signal(number)
-        self.process.wait(180)
-
-    def publish(self, topic: str, *values: bytes) -> None:
-        for value in values:
-            self.producer.send(self.topics[topic], value)
-        self.producer.flush()
-
-    def records(self, topic: str) -> list[Any]:
-        """All records of a topic so far."""
-        consumer = KafkaConsumer(bootstrap_servers=self.servers, auto_offset_reset="earliest")
-        partitions = [TopicPartition(self.topics[topic], p) for p in (0, 1)]
-        consumer.assign(partitions)
-        consumer.seek_to_beginning(*partitions)
-        ends = consumer.end_offsets(partitions)
-        records = []
-        while any(consumer.position(p) < ends[p] for p in partitions):
-            for batch in consumer.poll(1000).values():
-                records += batch
-        consumer.close()
-        return records
-
-    def worked_off(self, records: int) -> bool:
-        """Has it finished the batches of so many records. Not while the checkpoint is set back."""
-        root = self.folder / "checkpoints/monitor"
-        done = [int(path.name) for path in (root / "commits").glob("[0-9]*")]
-        if not done:
-            return False
-        newest = root / "offsets" / str(max(done))
-        if not newest.exists():
-            return False
-        offsets = map(json.loads, newest.read_text().splitlines()[2:])
-        return sum(sum(of.values()) for source in offsets for of in source.values()) >= records
-
-    def await_(self, what: Callable[[], bool], seconds: float = 300) -> None:
-        deadline = time.monotonic() + seconds
-        while not what():
-            assert self.process is None or self.process.poll() is None, (self.folder / "monitor.log").read_text()[
-                -3000:
-            ]
-            assert time.monotonic() < deadline, (self.folder / "monitor.log").read_text()[-3000:]
-            time.sleep(0.5)
-
-
-def create(servers: str, *topics: str) -> None:
-    """Topics of two partitions."""
-    admin = KafkaAdminClient(bootstrap_servers=servers)
-    admin.create_topics([NewTopic(topic, 2, 1) for topic in topics])
-    admin.close()
-
-
-def session_of(pid: int) -> list[int]:
-    """The processes of the session that the process leads; Python's workers are in a process group of their own."""
-    pids = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == pid:
-            pids.append(int(path.parent.name))
-    return pids
-
-
-def reading(ts_ms: int, selects: float, available: float, waiting: float = 0.0) -> bytes:
-    """A canonical snapshot of a producer of kafka-clients 3.9.1."""
-    return json.dumps(
-        {
-            "ts": ts_ms,
-            "client": {
-                "service": "orders-api", "host": "web-7", "instance": "web-7:31337", "client_id": "order-producer",
-                "kind": "producer", "library": "java", "version": "3.9.1", "group": None,
-            },
-            "metrics": {
-                "select-total": selects, "buffer-total-bytes": BUFFER, "buffer-available-bytes": available,
-                "waiting-threads": waiting, "record-send-total": selects, "requests-in-flight": 1.0,
-                "io-time-ns-total": selects * 1e6, "io-wait-time-ns-total": selects * 9e6, "metadata-age": 5.0,
-            },
-            "topics": [],
-            "config": {"buffer.memory": str(BUFFER), "request.timeout.ms": "5000"},
-        }
-    ).encode()  # fmt: skip
+RECOVERED = len(left.HOSTS) * RECOVERED_SECONDS // left.STEP
+BAD = (b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42")
+HEAP_MB, BOMB_MB = 512, 256
 
 
 def healthy(start_ms: int, seconds: int) -> list[bytes]:
     return [reading(start_ms + s * 1000, 5000.0 + 50 * s, float(BUFFER)) for s in range(0, seconds, 5)]
 
 
-BAD = (b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42")
-
-
 @dataclass
 class Continued:
-    """A monitor that went on with what the release before left, until it had seen its stuck producer recover."""
+    """A monitor that went on with what the release before left, until it had seen its stuck producer recover.
+
+    It runs. What it had told until then: `rejects`, and rows of the history by table.
+    """
 
     lab: Lab
     begin_ms: int
     rejects: list[Any]
-    history: History
+    minutes: list[Any]
+    verdicts: list[Any]
+    quality: list[Any]
 
 
 @pytest.fixture(scope="module")
 def continued(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Continued]:
     folder = tmp_path_factory.mktemp("continued")
     left.unpacked(folder)
-    more = "\n".join(f"{name} = {value}" for name, value in left.FIXED.items())
+    more = "\n".join(f"{name} = {value}" for name, value in {**left.FIXED, "heap_mb": HEAP_MB}.items())
     lab = Lab(broker.bootstrap_servers, folder, more, {"metrics": left.METRICS, "logs": left.LOGS})
-    for topic, count in zip((left.METRICS, left.LOGS), left.READ, strict=True):
-        for _ in range(count):
-            lab.producer.send(topic, b"{ this has been read", partition=0)
+    for topic, count in zip(("metrics", "logs"), left.READ, strict=True):
+        lab.publish(topic, *[b"{ this has been read"] * count)
     now = int(time.time() * 1000)
     # Six readings in time, and two that are older than the watermark allows.
     lab.publish("metrics", *healthy(now - 30_000, 30), *healthy(now - 200_000, 10), *BAD)
@@ -201,20 +63,25 @@ def continued(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     for second in range(0, RECOVERED_SECONDS, left.STEP):
         ts_ms = now + 1000 * (second - RECOVERED_SECONDS)
         for host in left.HOSTS:
-            lab.producer.send(left.METRICS, left.reading(host, ts_ms, 1000 + second), timestamp_ms=ts_ms)
+            value = left.reading(host, ts_ms, 1000 + second)
+            lab.producer.send(left.METRICS, value, partition=0, timestamp_ms=ts_ms)
     lab.producer.flush()
     history = History(folder / "history")
+
+    def quality() -> list[Any]:
+        return [row for row in history.quality.look() if row["minute"] > now - 600_000]
+
     lab.start()
     try:
-        lab.await_(lambda: len(lab.records("rejects")) >= len(BAD))
-        lab.await_(lambda: any(row["change"] == "closed" for row in history.verdicts.look()), 60)
-        rejects = lab.records("rejects")
-        lab.kill(signal.SIGTERM)
-        yield Continued(lab, now, rejects, history)
+        lab.wait(lambda: len(lab.records("rejects")) >= len(BAD))
+        lab.wait(lambda: any(row["change"] == "closed" for row in history.verdicts.look()), 60)
+        lab.wait(lambda: sum(row["records"] for row in quality()) >= 8 + len(BAD) + RECOVERED, 60)
+        # Counted after the batch, of which the history is a part.
+        lab.wait(lambda: lab.metric("records_read_total") == 8 + len(BAD) + RECOVERED, 60)
+        minutes, verdicts = history.minutes.look(), history.verdicts.look()
+        yield Continued(lab, now, lab.records("rejects"), [*minutes], [*verdicts], quality())
     finally:
-        if lab.process is not None and lab.process.poll() is None:
-            lab.kill()
-        lab.producer.close()
+        lab.close()
 
 
 def test_what_cannot_be_read_is_sent_on_with_its_reason_and_counted(continued: Continued) -> None:
@@ -222,18 +89,15 @@ def test_what_cannot_be_read_is_sent_on_with_its_reason_and_counted(continued: C
     for record in continued.rejects:
         headers = {name: value.decode() for name, value in record.headers}
         assert headers["reject_reason"]
-        assert headers["source_topic"] == left.METRICS
-        assert headers["source_partition"] in ("0", "1")
+        assert (headers["source_topic"], headers["source_partition"]) == (left.METRICS, "0")
         assert headers["source_offset"].isdigit()
-    counted = [row for row in continued.history.quality.look() if row["minute"] > continued.begin_ms - 600_000]
-    assert {row["source_topic"] for row in counted} == {left.METRICS}
-    recovered = len(left.HOSTS) * RECOVERED_SECONDS // left.STEP
-    totals = tuple(sum(row[name] for row in counted) for name in ("records", "rejected", "late"))
-    assert totals == (8 + len(BAD) + recovered, len(BAD), 2)
+    assert {row["source_topic"] for row in continued.quality} == {left.METRICS}
+    totals = tuple(sum(row[name] for row in continued.quality) for name in ("records", "rejected", "late"))
+    assert totals == (8 + len(BAD) + RECOVERED, len(BAD), 2)
 
 
 def test_an_incident_that_was_open_is_closed_and_not_opened_again(continued: Continued) -> None:
-    changes = [(row["host"], row["mode"], row["change"]) for row in continued.history.verdicts.look()]
+    changes = [(row["host"], row["mode"], row["change"]) for row in continued.verdicts]
     first, *_, last = changes
     assert {change[:2] for change in changes} == {(left.HOSTS[0], "producer-callback-deadlock")}
     assert (first[2], last[2]) == ("opened", "closed")
@@ -242,7 +106,81 @@ def test_an_incident_that_was_open_is_closed_and_not_opened_again(continued: Con
 
 def test_readings_in_the_state_make_minutes(continued: Continued) -> None:
     """The release before had written those alone whose windows were closed."""
-    old = [row for row in continued.history.minutes.look() if row["minute"] < continued.begin_ms - 600_000]
+    old = [row for row in continued.minutes if row["minute"] < continued.begin_ms - 600_000]
     assert Counter(row["host"] for row in old) == dict.fromkeys(left.HOSTS, left.SECONDS // 60)
     assert len({(row["host"], row["minute"]) for row in old}) == len(old)
     assert {row["samples"] for row in old} == {60 // left.STEP}
+
+
+def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_it(continued: Continued) -> None:
+    """What Kafka deletes under it is counted, and it goes on with what is there."""
+    lab, topic = continued.lab, left.METRICS
+    written = len(lab.log.read_text())
+    now = int(time.time() * 1000)
+    admin = KafkaAdminClient(bootstrap_servers=lab.servers)
+    read, lost = lab.metric("records_read_total"), lab.metric("lost_records_total")
+    end = sum(lab.ends("metrics").values())
+
+    def send(begin_ms: int, count: int) -> None:
+        lab.publish("metrics", *(reading(begin_ms + 1000 * n, 100.0 * n, float(BUFFER)) for n in range(count)))
+
+    # While it stands still, 20 records come and 15 of them go.
+    with lab.standing():
+        send(now - 50_000, 20)
+        admin.delete_records({TopicPartition(topic, 0): end + 15})
+    lab.wait(lambda: lab.metric("records_read_total") == read + 5)
+    assert lab.metric("lost_records_total") == lost + 15
+    admin.delete_topics([topic])
+    lab.wait(lambda: lab.metric("input_topic_present") == 0)
+    create(lab.servers, topic)
+    send(now - 30_000, 4)
+    lab.wait(lambda: lab.metric("recreated_partitions_total") == 1)
+    lab.wait(lambda: lab.metric("input_topic_present") == 1)
+    send(now - 20_000, 6)
+    # Of the first that were written to the new topic some are passed over and counted; all that follow are read.
+    lab.wait(lambda: lab.metric("records_read_total") + lab.metric("lost_records_total") == read + lost + 20 + 4 + 6)
+    assert lab.metric("lost_records_total") <= lost + 15 + 4
+    admin.create_partitions({topic: 3})
+    before = lab.metric("records_read_total")
+    fresh = KafkaProducer(bootstrap_servers=lab.servers)
+    lab.wait(lambda: 2 in fresh.partitions_for(topic), 60)
+    fresh.send(topic, reading(now, 1.0, float(BUFFER)), partition=2).get(60)
+    fresh.close()
+    lab.wait(lambda: lab.metric("records_read_total") == before + 1)
+    admin.close()
+    assert "failed" not in lab.log.read_text()[written:]
+
+
+def test_a_record_bomb_between_good_records_costs_nobody_else_anything(continued: Continued) -> None:
+    """A record that ends the JVM whenever it is read: found, left out and told of, and all others judged."""
+    lab = continued.lab
+    now = int(time.time() * 1000) - 30_000
+    bomber = KafkaProducer(
+        bootstrap_servers=lab.servers, compression_type="gzip", max_request_size=BOMB_MB << 21, max_block_ms=120_000
+    )
+    # While it stands still, so that one batch has them all.
+    with lab.standing():
+        for second in range(0, 30, 5):
+            if second == 5:
+                bomb = bomber.send(left.METRICS, bytes(BOMB_MB << 20), partition=0).get(120)
+            lab.publish("metrics", reading(now + second * 1000, 9000.0 + 50 * second, float(BUFFER)))
+        bomber.close()
+    lab.wait(lambda: any(headers(r)["reject_reason"].startswith("fatal: ") for r in lab.records("rejects")), 600)
+    lab.wait(lambda: any(json.loads(r.value)["last_seen"] == now + 25_000 for r in lab.records("health")), 60)
+    # As a batch of one it has ended a process again: what it was read with before is not to blame.
+    assert "it is read in steps of 1 records now" in lab.log.read_text()
+    rejects = [headers(record) for record in lab.records("rejects")]
+    (reject,) = (each for each in rejects if each.pop("reject_reason").startswith("fatal: "))
+    assert len(rejects) == len(BAD) + 1
+    assert reject == {"source_topic": left.METRICS, "source_partition": "0", "source_offset": str(bomb.offset)}
+    # What was read goes to the history every 20 s, the reject at once.
+    counted = History(lab.folder / "history").quality.look()
+    assert sum(row["rejected"] for row in counted if row["minute"] > continued.begin_ms - 600_000) == len(BAD) + 1
+
+
+def headers(record: Any) -> dict[str, str]:
+    return {name: value.decode() for name, value in record.headers}
+
+
+def test_it_ends_in_order_when_told_to(continued: Continued) -> None:
+    assert continued.lab.stop() == 0

@@ -1,13 +1,22 @@
-"""The history of known weeks, written once for all tests of this process."""
+"""The history of known weeks, and reviews of it, made once for all tests of this process."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from clienthealth.review.model import Review
+from clienthealth.review.period import Period
+from clienthealth.review.queries import build
+from clienthealth.settings import LinkSettings, Settings
 from tests.spark import known_weeks
+
+Reviewed = Callable[[Period], Review]
 
 
 @pytest.fixture(scope="session")
@@ -16,3 +25,12 @@ def known_history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory)
     root: Path = tmp_path_factory.mktemp("known") / "history"
     known_weeks.write(spark, str(root))
     return str(root)
+
+
+@pytest.fixture(scope="session")
+def reviewed(spark: SparkSession, known_history: str, tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
+    """The review of a period of that history."""
+    actions = tmp_path_factory.mktemp("actions") / "actions.toml"
+    actions.write_text(known_weeks.ACTIONS)
+    settings = dataclasses.replace(Settings(), links=LinkSettings(dashboards=known_weeks.DASHBOARDS))
+    return cache(lambda period: build(spark, settings, period, actions, known_history))

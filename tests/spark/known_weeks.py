@@ -106,6 +106,19 @@ FAULTS = (
     Fault(ORDERS, DEADLOCK, at(3, "12:00"), at(3, "12:20"), None),
     Fault(ORDERS, DEADLOCK, at(3, "12:00") - 2 * WEEK, at(3, "12:50") - 2 * WEEK, at(3, "12:00") - 2 * WEEK),
 )
+#: What was to be done about it.
+ACTIONS = """
+[[action]]
+title = "Move the confirmation mail out of the producer callback"
+owner = "orders team"
+due = 2026-11-11
+link = "https://tracker.example/ORD-1312"
+[[action]]
+title = "Give billing its own metadata timeout"
+owner = "billing team"
+due = 2026-11-20
+"""
+DASHBOARDS = "https://grafana.example"
 #: Those that left no minutes: their clients had gone.
 GONE = (NOT_CLOSED,)
 GAP = (at(12, "02:00"), at(12, "04:10"))

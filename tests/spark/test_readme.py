@@ -10,14 +10,24 @@ import pytest
 from pyspark.sql import SparkSession
 
 from clienthealth.cli import main
+from clienthealth.review.render import write
 from tests.laws.pages import commands, pages
+from tests.spark import known_weeks
+from tests.spark.conftest import Reviewed
 
 
-def test_a_review_is_written(
-    known_history: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_review_is_written_the_same_each_time(
+    known_history: str,
+    reviewed: Reviewed,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    config = tmp_path / "health.toml"
-    config.write_text(f'[monitor]\nhistory = "{known_history}"\n', "utf-8")
+    config, reports = tmp_path / "health.toml", tmp_path / "reports"
+    links = f'[links]\ndashboards = "{known_weeks.DASHBOARDS}"\n'
+    config.write_text(f'[monitor]\nhistory = "{known_history}"\n{links}', "utf-8")
+    reports.mkdir()
+    (reports / "actions.toml").write_text(known_weeks.ACTIONS, "utf-8")
     (command,) = (c for c in commands(pages()["jobs/clienthealth/review/README.md"]) if "--week" in c)
     command = command.replace("health.toml", str(config)).replace(
         " --prometheus http://prometheus.example.org:9090", ""
@@ -31,7 +41,9 @@ def test_a_review_is_written(
         main(arguments)
     assert ended.value.code == 0
     printed = capsys.readouterr().out
-    written = tmp_path / "reports" / "2026-W46"
-    assert {path.name for path in written.iterdir()} == {"review.html", "review.md", "review.json"}
+    written = reports / "2026-W46"
+    first = {file.name: file.read_bytes() for file in write(reviewed(known_weeks.W46), tmp_path / "first")}
+    assert {*first} == {"review.html", "review.md", "review.json"}
+    assert {path.name: path.read_bytes() for path in written.iterdir()} == first
     assert printed.rstrip().endswith("reports/2026-W46/review.html")
     assert json.loads((written / "review.json").read_text("utf-8"))["headline"][0] == printed.splitlines()[0]

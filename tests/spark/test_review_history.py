@@ -98,9 +98,9 @@ def test_maintenance_deletes_old_days_joins_small_files_and_then_has_nothing_to_
 ) -> None:
     today = date(2026, 11, 21)
     midnight = datetime(2026, 11, 21, tzinfo=UTC)
-    for batch, days in enumerate([12, 11, 10, 10, 10, 0, 0]):
-        day = midnight - timedelta(days=days)
-        history.append_quality(spark, root, [Quality(int(day.timestamp() * 1000), "a", 1)], "q", batch)
+    for batch, ago in enumerate([(12, 11, 10, 0), (10, 0), (10,)]):
+        days = [midnight - timedelta(days=days) for days in ago]
+        history.append_quality(spark, root, [Quality(int(d.timestamp() * 1000), "a", 1) for d in days], "q", batch)
     done = {d.table: d for d in maintain(spark, root, 10, today)}
     assert list(done) == ["minutes", "verdicts", "quality"]
     quality = done["quality"]

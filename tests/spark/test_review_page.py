@@ -5,30 +5,15 @@ With KAFKA_HEALTH_SCREENSHOTS set to a folder, the pictures for the documentatio
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from clienthealth.review.queries import build
 from clienthealth.review.render import write
-from clienthealth.settings import LinkSettings, Settings
-from tests.spark import known_weeks as known_weeks
+from tests.spark import known_weeks
+from tests.spark.conftest import Reviewed
 from tests.support.browser import check, node_modules
-
-ACTIONS = """
-[[action]]
-title = "Move the confirmation mail out of the producer callback"
-owner = "orders team"
-due = 2026-11-11
-link = "https://tracker.example/ORD-1312"
-[[action]]
-title = "Give billing its own metadata timeout"
-owner = "billing team"
-due = 2026-11-20
-"""
 
 
 @pytest.fixture(scope="module")
@@ -37,16 +22,11 @@ def modules() -> Path:
 
 
 @pytest.fixture(scope="module")
-def pages(spark: SparkSession, known_history: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def pages(reviewed: Reviewed, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A week with everything, and a week without any history."""
     root = tmp_path_factory.mktemp("pages")
-    (root / "actions.toml").write_text(ACTIONS)
-    settings = dataclasses.replace(Settings(), links=LinkSettings(dashboards="https://grafana.example"))
-    weeks = {"full": known_weeks.W46, "empty": known_weeks.W46.before(-2)}
-    return {
-        name: write(build(spark, settings, week, root / "actions.toml", known_history), root / name)[0]
-        for name, week in weeks.items()
-    }
+    weeks = {"full": known_weeks.W46, "empty": known_weeks.W46.before(-1)}
+    return {name: write(reviewed(week), root / name)[0] for name, week in weeks.items()}
 
 
 @pytest.mark.parametrize(("device", "width"), [("desktop", 1180), ("phone", 390)])

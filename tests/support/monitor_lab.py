@@ -1,0 +1,158 @@
+"""A monitor on a broker of others, with topics, checkpoint and history of its own, and readings for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from deploy.demo.processes import Process, free_port
+from deploy.demo.stack import QUICK_START
+from tests.chaos.parts import session
+
+BUFFER = 4_194_304
+STOP_SECONDS = 180.0
+PARTITIONS = 2
+
+
+class Lab:
+    """A monitor that is started and stopped. `more`: lines for the section [monitor]; `topics`: names of some."""
+
+    def __init__(self, servers: str, folder: Path, more: str = "", topics: Mapping[str, str] | None = None) -> None:
+        self.servers, self.folder, self._port = servers, folder, free_port()
+        self.topics = {name: f"{folder.name}-{name}" for name in ("metrics", "logs", "health", "rejects")}
+        self.topics |= topics or {}
+        create(servers, *self.topics.values())
+        self.config = folder / "health.toml"
+        self.config.write_text(
+            f"""
+            [kafka]
+            bootstrap_servers = "{servers}"
+            [topics]
+            metrics = ["{self.topics["metrics"]}"]
+            logs = ["{self.topics["logs"]}"]
+            health = "{self.topics["health"]}"
+            rejects = "{self.topics["rejects"]}"
+            [monitor]
+            checkpoint = "{folder}/checkpoints"
+            history = "{folder}/history"
+            trigger_seconds = 1
+            metrics_port = {self._port}
+            {more}
+            """
+        )
+        self.log = folder / "monitor.log"
+        self.producer = KafkaProducer(bootstrap_servers=servers)
+        self.process: Process | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "clienthealth.cli", "monitor", "--config", str(self.config)]
+        self.process = Process("monitor", command, self.log, environment=QUICK_START)
+
+    def stop(self) -> int | None:
+        """Ask it to end; its exit code."""
+        assert self.process is not None
+        self.process.stop(STOP_SECONDS)
+        return self.process.exit_code
+
+    def close(self) -> None:
+        """End all of it, workers too, which are in a process group of their own."""
+        if self.process is not None:
+            for pid in self._pids():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.process.kill()
+        self.producer.close()
+
+    def publish(self, topic: str, *values: bytes) -> None:
+        """Into the first partition."""
+        for value in values:
+            self.producer.send(self.topics[topic], value, partition=0)
+        self.producer.flush()
+
+    def metric(self, name: str) -> float:
+        """What the monitor says of its topic of metrics; 0 where it says nothing, -1 where it does not answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as page:
+                lines = page.read().decode().splitlines()
+        except OSError:
+            return -1.0
+        label = f'source_topic="{self.topics["metrics"]}"'
+        matching = [line for line in lines if line.startswith(f"kafka_client_health_{name}{{") and label in line]
+        return float(matching[0].rpartition(" ")[2]) if matching else 0.0
+
+    @contextmanager
+    def standing(self) -> Iterator[None]:
+        """It does not move meanwhile."""
+        for pid in self._pids():
+            os.kill(pid, signal.SIGSTOP)
+        yield
+        for pid in self._pids():
+            os.kill(pid, signal.SIGCONT)
+
+    def ends(self, topic: str) -> dict[TopicPartition, int]:
+        """Where its partitions end."""
+        with closing(KafkaConsumer(bootstrap_servers=self.servers)) as consumer:
+            ends: dict[TopicPartition, int] = consumer.end_offsets(self._partitions(topic))
+        return ends
+
+    def records(self, topic: str) -> list[Any]:
+        """All records of a topic so far."""
+        records: list[Any] = []
+        with closing(KafkaConsumer(bootstrap_servers=self.servers, auto_offset_reset="earliest")) as consumer:
+            partitions = self._partitions(topic)
+            consumer.assign(partitions)
+            consumer.seek_to_beginning(*partitions)
+            ends = consumer.end_offsets(partitions)
+            while any(consumer.position(p) < ends[p] for p in partitions):
+                for batch in consumer.poll(1000).values():
+                    records += batch
+        return records
+
+    def wait(self, ready: Callable[[], bool], seconds: float = 300) -> None:
+        """Wait for a condition while the monitor runs. Raises ServiceError with the end of its log."""
+        assert self.process is not None
+        self.process.wait_until(ready, seconds)
+
+    def _partitions(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(self.topics[topic], number) for number in range(PARTITIONS)]
+
+    def _pids(self) -> list[int]:
+        assert self.process is not None
+        return [pid for pid, _ in session(self.process.pid)]
+
+
+def create(servers: str, *topics: str) -> None:
+    """Topics of so many partitions."""
+    admin = KafkaAdminClient(bootstrap_servers=servers)
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in topics])
+    admin.close()
+
+
+def reading(ts_ms: int, selects: float, available: float, waiting: float = 0.0) -> bytes:
+    """A canonical snapshot of a producer of kafka-clients 3.9.1."""
+    return json.dumps(
+        {
+            "ts": ts_ms,
+            "client": {
+                "service": "orders-api", "host": "web-7", "instance": "web-7:31337", "client_id": "order-producer",
+                "kind": "producer", "library": "java", "version": "3.9.1", "group": None,
+            },
+            "metrics": {
+                "select-total": selects, "buffer-total-bytes": BUFFER, "buffer-available-bytes": available,
+                "waiting-threads": waiting, "record-send-total": selects, "requests-in-flight": 1.0,
+                "io-time-ns-total": selects * 1e6, "io-wait-time-ns-total": selects * 9e6, "metadata-age": 5.0,
+            },
+            "topics": [],
+            "config": {"buffer.memory": str(BUFFER), "request.timeout.ms": "5000"},
+        }
+    ).encode()  # fmt: skip
