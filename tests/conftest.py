@@ -23,16 +23,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session of production, with our jars, on two cores; compiled quickly, as it lives for minutes."""
-    from clienthealth.settings import ReviewSettings, Settings
+    """The session of production, with our jars, on two cores; quick to start, as it lives for minutes."""
+    from clienthealth.settings import MonitorSettings, ReviewSettings, Settings, SparkSettings
     from clienthealth.streaming.session import session
     from deploy.demo.stack import QUICK_START
 
+    # With the jars for object stores as well. Each query is new and its rows are few: to compile it would take longer
+    # than to interpret it.
+    settings = Settings(
+        monitor=MonitorSettings(shuffle_partitions=2),
+        review=ReviewSettings(out="s3a://reports"),
+        spark=SparkSettings({"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}),
+    )
     with pytest.MonkeyPatch.context() as environment:
         for name, value in QUICK_START.items():
             environment.setenv(name, value)
-        # With the jars for object stores as well.
-        started = session("tests", Settings(review=ReviewSettings(out="s3a://reports")), batch=True)
+        started = session("tests", settings, batch=True)
     yield started
     started.stop()
 

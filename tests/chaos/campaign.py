@@ -32,7 +32,7 @@ ENDED = 6
 #: So many seconds of the last slice are read: in them the minutes of the one before become final.
 END = compare.FINAL_MS // 1000 + 60
 #: What has been read is written to the history every 20 s, with a batch.
-NUDGE_SECONDS = 2.0
+NUDGE_SECONDS = 5.0
 
 
 class Campaign:

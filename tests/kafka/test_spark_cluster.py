@@ -25,7 +25,7 @@ from tests.chaos.world import Cluster, Run, SchemaRegistry
 from tests.support.spark_cluster import SparkCluster, submission
 
 HEAP_MB, PARTITIONS = 512, 4
-WAIT_SECONDS, NUDGE_SECONDS = 400.0, 1.0
+WAIT_SECONDS, NUDGE_SECONDS = 400.0, 5.0
 DEADLOCK = "producer-callback-deadlock"
 
 

@@ -14,6 +14,7 @@ from clienthealth.review.model import Review
 from clienthealth.review.period import Period
 from clienthealth.review.queries import build
 from clienthealth.settings import LinkSettings, Settings
+from clienthealth.streaming.session import configured
 from tests.spark import known_weeks
 
 Reviewed = Callable[[Period], Review]
@@ -23,7 +24,9 @@ Reviewed = Callable[[Period], Review]
 def known_history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Where the history of `known_weeks` is; to be read only."""
     root: Path = tmp_path_factory.mktemp("known") / "history"
-    known_weeks.write(spark, str(root))
+    # The only query here with rows enough to compile it.
+    with configured(spark, {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}):
+        known_weeks.write(spark, str(root))
     return str(root)
 
 
