@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "test"
 LIMIT_SECONDS = 2400
 TAIL_LINES = 60
-#: Beside the demo, which mostly waits, and whose clients are to fail in time.
+#: Beside the demo, which mostly waits, and whose clients are to fail in time, and a Spark cluster.
 GIVES_WAY = 10
 
 
