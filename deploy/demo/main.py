@@ -93,7 +93,7 @@ def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, boar
     board.say(f"Kafka          {stack.bootstrap_servers}")
     for part, log in stack.logs().items():
         board.say(f"log of {part:<14} {log}")
-    begun = _minute()
+    begun = _now()
     stack.start_clients(clients)
     board.say("all runs; failures begin within a minute; Ctrl-C ends everything")
     courses = [Course(client, stack.running[client.name]) for client in clients]
@@ -106,7 +106,7 @@ def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, boar
     (stack.run_folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     for line in account(courses):
         board.say(line)
-    board.say(f"review: kafka-health review --config {stack.settings_file} --from {begun} --to {_minute()}")
+    board.say(f"review: kafka-health review --config {stack.settings_file} --from {begun} --to {_now()}")
     pages = stack.webhook.pages
     for line in lasting.report(courses, pages):
         board.say(line)
@@ -245,6 +245,6 @@ def _remove_bulky(folder: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _minute() -> str:
-    """Now, as `kafka-health review` takes it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ")
+def _now() -> str:
+    """Now, as `kafka-health review` takes it: of a minute that has begun it takes the whole."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

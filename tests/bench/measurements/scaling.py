@@ -26,7 +26,7 @@ TOPIC = "client-metrics"
 EXECUTORS = (1, 2, 4)
 #: Of a core for each executor: four of them fit into one of two cores; the other is for driver, broker and all else.
 CORES = 0.22
-RECORDS, CLIENTS, BATCH = 1_200_000, 20_000, 150_000
+RECORDS, CLIENTS, BATCH = 1_200_000, 20_000, 300_000
 #: So that four executors have each their part of both.
 PARTITIONS, STATES = 4, 8
 HEAP_MB = 640
@@ -49,6 +49,11 @@ class Scaled:
     def share(self, name: str) -> float:
         """What part of the tasks' time that was, in percent."""
         return float(100 * sum(getattr(b, name) for b in self.times) / sum(b.tasks for b in self.times))
+
+    @property
+    def filled(self) -> float:
+        """What part of the executors' time tasks took while stages ran, in percent: else they waited for others."""
+        return float(100 * sum(b.tasks for b in self.times) / sum(b.busy for b in self.times) / self.executors)
 
     @property
     def driver(self) -> float:
@@ -75,7 +80,7 @@ def measure(scope: Scope) -> Result:
         Figure("the same of two", efficiency[2], "×"),
         Figure("what one core of executors works off", one / CORES, "/s"),
     ]
-    head = ["executors", "records/s", "of linear", "batch s", "of it driver s", "shuffle", "commit of state"]
+    head = ["executors", "records/s", "of linear", "batch s", "of it driver s", "at work", "shuffle", "commit of state"]
     rows = [
         [
             f"{s.executors} × {CORES} core",
@@ -83,6 +88,7 @@ def measure(scope: Scope) -> Result:
             f"{efficiency[s.executors]:.2f}",
             f"{sum(b.seconds for b in s.times) / len(s.times):.1f}",
             f"{s.driver:.1f}",
+            f"{s.filled:.0f} %",
             f"{s.share('shuffle'):.1f} %",
             f"{s.share('state'):.1f} %",
         ]
@@ -93,7 +99,8 @@ def measure(scope: Scope) -> Result:
         f"partitions, batches of {BATCH:,}, {STATES} state partitions; Spark standalone, one worker for each executor "
         f"in a control group of {CORES} core, all of these groups on one core, so that none gets faster or slower by "
         "what the others do; driver and broker have the other core. The second half of the batches. JVMs compile "
-        "quickly and not well, so that no warming up is measured. Shuffle and commit: of the time of all tasks."
+        "quickly and not well, so that no warming up is measured. At work: of the executors' time while stages ran, "
+        "the part that tasks took. Shuffle and commit: of the time of all tasks."
     )
     return Result(figures, how, [Table(head, rows)], [])
 
