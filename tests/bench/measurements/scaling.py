@@ -26,7 +26,7 @@ TOPIC = "client-metrics"
 EXECUTORS = (1, 2, 4)
 #: Of a core for each executor: four of them fit into one of two cores; the other is for driver, broker and all else.
 CORES = 0.22
-RECORDS, CLIENTS, BATCH = 1_200_000, 20_000, 300_000
+RECORDS, CLIENTS, BATCH = 1_200_000, 20_000, 150_000
 #: So that four executors have each their part of both.
 PARTITIONS, STATES = 4, 8
 HEAP_MB = 640
