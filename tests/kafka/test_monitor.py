@@ -74,10 +74,10 @@ def continued(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     lab.start()
     try:
         lab.wait(lambda: len(lab.records("rejects")) >= len(BAD))
-        lab.wait(lambda: any(row["change"] == "closed" for row in history.verdicts.look()), 60)
-        lab.wait(lambda: sum(row["records"] for row in quality()) >= 8 + len(BAD) + RECOVERED, 60)
+        lab.wait(lambda: any(row["change"] == "closed" for row in history.verdicts.look()))
+        lab.wait(lambda: sum(row["records"] for row in quality()) >= 8 + len(BAD) + RECOVERED)
         # Counted after the batch, of which the history is a part.
-        lab.wait(lambda: lab.metric("records_read_total") == 8 + len(BAD) + RECOVERED, 60)
+        lab.wait(lambda: lab.metric("records_read_total") == 8 + len(BAD) + RECOVERED)
         minutes, verdicts = history.minutes.look(), history.verdicts.look()
         yield Continued(lab, now, lab.records("rejects"), [*minutes], [*verdicts], quality())
     finally:
@@ -166,7 +166,7 @@ def test_a_record_bomb_between_good_records_costs_nobody_else_anything(continued
             lab.publish("metrics", reading(now + second * 1000, 9000.0 + 50 * second, float(BUFFER)))
         bomber.close()
     lab.wait(lambda: any(headers(r)["reject_reason"].startswith("fatal: ") for r in lab.records("rejects")), 600)
-    lab.wait(lambda: any(json.loads(r.value)["last_seen"] == now + 25_000 for r in lab.records("health")), 60)
+    lab.wait(lambda: any(json.loads(r.value)["last_seen"] == now + 25_000 for r in lab.records("health")))
     # As a batch of one it has ended a process again: what it was read with before is not to blame.
     assert "it is read in steps of 1 records now" in lab.log.read_text()
     rejects = [headers(record) for record in lab.records("rejects")]
