@@ -23,8 +23,8 @@ from tests.chaos.world import Cluster, Run, SchemaRegistry
 
 #: Whose clock jumps.
 STRAY = fleet_client(15)
-START_SECONDS, RECOVERY_SECONDS, TOLD_SECONDS = 400.0, 400.0, 120.0
-SOON_SECONDS = 30.0
+START_SECONDS, RECOVERY_SECONDS, TOLD_SECONDS = 400.0, 400.0, 300.0
+SOON_SECONDS = 120.0
 #: So many slices are an undisturbed batch.
 TOGETHER = 4
 #: An incident has ended so many slices after the one that it began in, if it ends: a loop is one for half an hour.

@@ -28,7 +28,7 @@ from tests.support.waiting import eventually
 
 PROMETHEUS = shutil.which("prometheus")
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
-PATIENCE_SECONDS = 40.0
+PATIENCE_SECONDS = 120.0
 MONITOR_RUNS = 'kafka_client_health_query_up{query="monitor"} 1\n'
 
 pytestmark = pytest.mark.skipif(

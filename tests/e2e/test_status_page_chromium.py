@@ -135,7 +135,7 @@ def test_a_fleet_on_a_desktop_and_on_a_phone(clients: int, monkeypatch: pytest.M
         first_bytes = min(_first_byte(f"{server.url}{paths[0]}") for _ in range(5))
         script = str(browser.SCRIPT.with_name("status_page_check.mjs"))
         command = [str(browser.NODE), script, str(modules / "node_modules"), str(CHROMIUM), server.url, *paths]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         server.shutdown()
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
@@ -174,4 +174,4 @@ def chromium(folder: Path, url: str, *options: str, width: int, height: int = 90
     assert CHROMIUM
     command = [CHROMIUM, *FLAGS, f"--user-data-dir={folder}/profile", f"--window-size={width},{height}"]
     command += ["--virtual-time-budget=4000", *options, url]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout

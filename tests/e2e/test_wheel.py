@@ -57,7 +57,7 @@ def test_a_jstack_is_diagnosed(installed: Path) -> None:
         env={"PATH": "/nonexistent"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (done.returncode, done.stderr) == (1, "")
@@ -66,7 +66,7 @@ def test_a_jstack_is_diagnosed(installed: Path) -> None:
 
 def test_a_command_that_needs_more_says_what_to_install(installed: Path) -> None:
     done = subprocess.run(
-        [installed / "kafka-health", "monitor"], capture_output=True, text=True, timeout=60, check=False
+        [installed / "kafka-health", "monitor"], capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1].endswith("pip install 'kafka-client-health[spark]'")

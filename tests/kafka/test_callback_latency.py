@@ -26,6 +26,7 @@ from deploy.demo.broker import Broker
 from deploy.demo.clients import CLIENTS
 from deploy.demo.running import Running
 from tests.support.demo_world import World
+from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.early
 
@@ -35,7 +36,7 @@ SECONDS = 40.0
 
 def settled(running: Running) -> dict[str, int]:
     """The client's own counters once its first second (class loading, metadata) is over."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + WAIT_SECONDS
     while running.counters.get("acknowledged", 0) < 20:
         assert running.alive and time.monotonic() < deadline, running.output.read_text()
         running.wait(0.2)

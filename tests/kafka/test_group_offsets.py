@@ -23,9 +23,10 @@ from clienthealth.settings import GroupSettings, KafkaSettings, LagSettings, Set
 from clienthealth_exporters.groups import exporter
 from clienthealth_exporters.groups.reader import GroupReader
 from tests.support.group_histories import lag_of
+from tests.support.subscribing import subscribe
 from tests.support.waiting import eventually
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 300.0
 
 
 class Broker(Protocol):
@@ -77,9 +78,7 @@ class Lab:
             auto_offset_reset="earliest",
         )
         self.consumers.append(consumer)
-        # The leader assigns by the metadata that it has: a topic that it does not know yet would go to nobody.
-        eventually(lambda: bool(consumer.partitions_for_topic(self.topic)))
-        consumer.subscribe([self.topic])
+        subscribe(consumer, self.topic)
 
         def assigned() -> bool:
             consumer.poll(50)

@@ -28,7 +28,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 def init(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*PROGRAM, *options], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+        [*PROGRAM, *options], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False
     )
 
 
@@ -72,7 +72,7 @@ def test_a_person_is_asked(fresh: Broker, tmp_path: Path) -> None:
         text=True,
     ) as running:
         os.write(ours, f"{fresh.bootstrap_servers}\nno such protocol\n\nn\n".encode())
-        output, _ = running.communicate(timeout=120)
+        output, _ = running.communicate(timeout=300)
     os.close(ours)
     os.close(theirs)
     assert running.returncode == 1

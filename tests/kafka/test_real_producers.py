@@ -29,13 +29,13 @@ from clienthealth.settings import Settings
 from deploy.demo.client import PROGRAMS
 from deploy.demo.processes import free_port
 from tests.support.raw_records import Raw
-from tests.support.waiting import eventually
+from tests.support.subscribing import subscribe
+from tests.support.waiting import WAIT_SECONDS, eventually
 
 if TYPE_CHECKING:
     from deploy.demo.broker import Broker
 
 Row = dict[str, Any]
-PATIENCE_SECONDS = 90.0
 TOPIC = "real.orders"
 SENT = 100
 JARS = {
@@ -74,16 +74,18 @@ def librdkafka(servers: str) -> dict[str, bytes]:
     for _ in range(SENT):
         producer.produce(TOPIC, b"x" * 100)
     producer.flush(30)
-    eventually(
-        lambda: producer.poll(0.1) is not None and newest.get("producer", {}).get("txmsgs") == SENT,
-        seconds=PATIENCE_SECONDS,
-    )
+
+    def all_counted() -> bool:
+        producer.poll(0.1)
+        return bool(newest.get("producer", {}).get("txmsgs") == SENT)
+
+    eventually(all_counted, "statistics of all that was sent")
     group = {"group.id": "rd-group", "client.id": "rd-consumer", "auto.offset.reset": "earliest"}
     consumer = Consumer({**options, **keep, **group})
     consumer.subscribe([TOPIC])
     eventually(
         lambda: consumer.consume(SENT, 0.5) and consumer.position(consumer.assignment())[0].offset == SENT,
-        seconds=PATIENCE_SECONDS,
+        "all is consumed",
     )
     consumer.commit(asynchronous=False)
 
@@ -92,7 +94,7 @@ def librdkafka(servers: str) -> dict[str, bytes]:
         partitions = newest.get("consumer", {}).get("topics", {}).get(TOPIC, {}).get("partitions", {})
         return bool(partitions.get("0", {}).get("committed_offset") == SENT)
 
-    eventually(committed, seconds=PATIENCE_SECONDS)
+    eventually(committed, "statistics of what was committed")
     consumer.close()
     return {f"librdkafka {kind}": json.dumps(newest[kind]).encode() for kind in ("producer", "consumer")}
 
@@ -102,8 +104,9 @@ def kafka_python(servers: str) -> dict[str, bytes]:
     producer = KafkaProducer(bootstrap_servers=servers, client_id="kp-producer", linger_ms=200)
     for sent in [producer.send(TOPIC, b"x" * 100) for _ in range(SENT)]:
         sent.get(30)
-    consumer = KafkaConsumer(TOPIC, bootstrap_servers=servers, group_id="kp", auto_offset_reset="earliest")
-    eventually(lambda: consumer.poll(200), seconds=PATIENCE_SECONDS)
+    consumer = KafkaConsumer(bootstrap_servers=servers, group_id="kp", auto_offset_reset="earliest")
+    subscribe(consumer, TOPIC)
+    eventually(lambda: consumer.poll(200), "kafka-python consumes")
     values = {
         "kafka-python producer": json.dumps(producer.metrics()).encode(),
         "kafka-python consumer": json.dumps(consumer.metrics()).encode(),
@@ -178,10 +181,11 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
             return newest
 
         # The first exports tell of a client that has not sent yet.
-        otlp = eventually(exported("resourceMetrics", has_sent), seconds=PATIENCE_SECONDS)
+        otlp = eventually(exported("resourceMetrics", has_sent), "metrics of the OpenTelemetry agent")
         logs = [
             eventually(
-                exported("resourceLogs", lambda line: b"clientId=jvm-producer" in line), seconds=PATIENCE_SECONDS
+                exported("resourceLogs", lambda line: b"clientId=jvm-producer" in line),
+                "logs of the OpenTelemetry agent",
             )
         ]
         request = json.dumps([{"type": "read", "mbean": mbean} for mbean in READS]).encode()
@@ -205,7 +209,7 @@ def log4j2(folder: Path, servers: str) -> dict[str, list[bytes]]:
     )
     options = ("-Dlog4j2.configurationFile=log4j2.xml", "-Dp.max.request.size=200", "-Dseconds=1", "-Drate=5")
     with jvm("test-log4j2", folder, servers, *options) as running:
-        assert running.wait(PATIENCE_SECONDS) == 0
+        assert running.wait(WAIT_SECONDS) == 0
     return {layout: (folder / f"{layout}.json").read_bytes().splitlines() for layout in LAYOUTS}
 
 

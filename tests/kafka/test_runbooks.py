@@ -89,7 +89,7 @@ class World:
                 env=environment,
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=300,
                 check=False,
             )
         finally:
@@ -117,7 +117,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         writer = producer(settings, acks="all")
         for topic in ("orders", "orders", "orders", "client-metrics", "client-metrics", "client-metrics"):
             writer.send(topic, b"{}", key=b"k")
-        writer.flush(timeout=20)
+        writer.flush(timeout=60)
         writer.close()
         reader = consumer(settings, "orders", group_id="billing", auto_offset_reset="earliest", max_poll_records=1)
         while not reader.poll(timeout_ms=1000):

@@ -49,7 +49,7 @@ def send(settings: Settings, topic: str, *records: bytes) -> None:
     writer = producer(settings, acks="all")
     for record in records:
         writer.send(topic, record)
-    writer.flush(timeout=20)
+    writer.flush(timeout=60)
     writer.close()
 
 

@@ -75,7 +75,7 @@ def review(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     (root / "samples.om").write_text("\n".join([*sorted(lines, key=series_and_time), "# EOF\n"]))
     (root / "prometheus.yml").write_text("{}\n")
     create = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "samples.om", "tsdb"]
-    subprocess.run(create, cwd=root, check=True, capture_output=True, timeout=60)
+    subprocess.run(create, cwd=root, check=True, capture_output=True, timeout=300)
     address = free_address()
     command = ["prometheus", f"--config.file={root}/prometheus.yml", f"--storage.tsdb.path={root}/tsdb"]
     command += [f"--web.listen-address={address}", "--storage.tsdb.retention.time=100y"]
@@ -107,7 +107,7 @@ def asked(prometheus: str, query: str) -> dict[str, float]:
     query = query.replace("[$__range:1m]", f"[{PERIOD.minutes}m:1m]").replace("$slo_target", "0.995")
     # Half a minute before the end: the steps of the range are then exactly the minutes of the period.
     form = urllib.parse.urlencode({"query": query, "time": PERIOD.end.timestamp() - 30})
-    with urllib.request.urlopen(f"http://{prometheus}/api/v1/query?{form}", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://{prometheus}/api/v1/query?{form}", timeout=60) as answer:
         result = json.load(answer)["data"]["result"]
     return {one["metric"].get("service", ""): float(one["value"][1]) for one in result}
 

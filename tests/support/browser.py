@@ -49,7 +49,7 @@ def check(modules: Path, page: Path, width: int, scheme: str, picture: Sequence[
 def _look(modules: Path, page: Path, width: int, scheme: str, picture: Sequence[str]) -> dict[str, Any]:
     assert NODE and CHROMIUM
     command = [NODE, str(SCRIPT), str(modules / "node_modules"), CHROMIUM, page.as_uri(), str(width)]
-    done = subprocess.run([*command, scheme, *picture], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*command, scheme, *picture], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer

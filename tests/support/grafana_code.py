@@ -62,7 +62,7 @@ def schema(package: str) -> dict[str, Any]:
     with _alone(folder):
         if not made.is_file() or made.stat().st_mtime < (folder / "installed-lock.json").stat().st_mtime:
             command = [str(NODE), str(HERE / "schema.mjs"), str(modules()), package]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
             assert done.returncode == 0, done.stderr[-2000:]
             made.write_text(done.stdout, "utf-8")
         rendered: dict[str, Any] = json.loads(made.read_text("utf-8"))

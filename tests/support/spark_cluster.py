@@ -23,7 +23,7 @@ from tests.chaos.parts import session
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
-START_SECONDS = 90.0
+START_SECONDS = 300.0
 EXECUTOR, PYTHON = "CoarseGrainedExecutorBackend", "pyspark.daemon"
 #: Masters and workers do nothing but start others.
 FRUGAL = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

@@ -63,7 +63,7 @@ pytestmark = pytest.mark.skipif(helm.installed() is None, reason=helm.MISSING)
 def run(*arguments: str, values: Mapping[str, Any] = DEFAULT) -> subprocess.CompletedProcess[str]:
     """One call of Helm. Values come on standard input."""
     command = [str(helm.installed()), *arguments, *(["--values", "-"] if values else [])]
-    return subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False, timeout=300)
 
 
 def rendered(values: Mapping[str, Any] = DEFAULT, chart: Path = CHART) -> list[Resource]:

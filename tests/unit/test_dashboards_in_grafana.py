@@ -44,7 +44,7 @@ def transformed() -> dict[str, list[dict[str, list[Any]]]]:
         frames = [frame(ref, len(refs) == 1, 2 if ref == "B" else 3) for ref in refs]
         asked.append({"frames": frames, "transformations": panel["transformations"]})
     command = [str(NODE), str(HERE / "transform.mjs"), str(modules())]
-    done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return dict(zip((name for name, _ in tables()), json.loads(done.stdout), strict=True))
 
