@@ -1,6 +1,6 @@
 """`make test`: all layers in order, from the fastest to the slowest, each with its time.
 
-Some run at the same time (`GROUPS`): each by itself leaves half of two cores idle.
+Some run at the same time: each by itself leaves half of two cores idle. What is not begun waits for others (`after`).
 
     python -m tests.stages [STAGE…]
 
@@ -28,18 +28,20 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "test"
 LIMIT_SECONDS = 2400
 TAIL_LINES = 60
-#: Beside the demo, which mostly waits, and whose clients are to fail in time, and a Spark cluster.
+#: What needs no servers fills what others leave idle, and does not keep clients from failing in time.
 GIVES_WAY = 10
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Commands that run one after the other; `needs`: a program without which the stage is skipped, and its package.
+    """Commands that run one after the other, once the stages `after` have ended.
 
-    `nice`: how much it gives way to those that run at the same time.
+    `needs`: a program without which the stage is skipped, and its package; `nice`: how much it gives way to those that
+    run at the same time.
     """
 
     commands: Sequence[Sequence[str]]
+    after: Sequence[str] = ()
     needs: tuple[str, str] | None = None
     nice: int = 0
 
@@ -49,30 +51,34 @@ def _tool(name: str) -> str:
 
 
 def _pytest(
-    layer: str, needs: tuple[str, str] | None = None, workers: int = 0, share: str = "worksteal", nice: int = 0
+    layer: str,
+    after: Sequence[str] = (),
+    needs: tuple[str, str] | None = None,
+    workers: int = 0,
+    share: str = "worksteal",
+    nice: int = 0,
 ) -> Stage:
     """`workers`: processes that share the tests, test by test, by files whose tests share
     servers (`loadfile`), or by what is marked to share something (`loadgroup`)."""
     spread = ["-p", "xdist.plugin", "-n", str(workers), "--dist", share, "--no-loadscope-reorder"] if workers else []
     options = ["--quiet", "--no-header", "--durations=5", *spread]
-    return Stage([[sys.executable, "-m", "pytest", *options, f"tests/{layer}"]], needs, nice)
+    return Stage([[sys.executable, "-m", "pytest", *options, f"tests/{layer}"]], after, needs, nice)
 
 
+_FIRST = ("lint", "types", "generated", "laws")
+#: Without servers first; then the heaviest beside what gives way; the demo, which waits, beside what computes.
 STAGES: Mapping[str, Stage] = {
     "lint": Stage([[_tool("ruff"), "format", "--check", "."], [_tool("ruff"), "check", "."]]),
     "types": Stage([[_tool("mypy")]]),
     "generated": Stage([[_tool("kafka-health"), "generate", "--check"]]),
     "laws": _pytest("laws", workers=2, share="loadgroup"),
-    "unit": _pytest("unit", workers=2, nice=GIVES_WAY),
-    "rules": _pytest("rules", needs=("promtool", "prometheus"), nice=GIVES_WAY),
-    "spark": _pytest("spark"),
-    "kafka": _pytest("kafka", workers=2, share="loadfile"),
-    "e2e": _pytest("e2e", workers=2, share="loadfile"),
+    "unit": _pytest("unit", _FIRST, workers=2, nice=GIVES_WAY),
+    "rules": _pytest("rules", _FIRST, needs=("promtool", "prometheus"), nice=GIVES_WAY),
+    "cluster": _pytest("cluster", _FIRST),
+    "e2e": _pytest("e2e", ("cluster",), workers=2, share="loadfile"),
+    "kafka": _pytest("kafka", ("cluster",), workers=2, share="loadfile"),
+    "spark": _pytest("spark", ("e2e",)),
 }
-
-
-#: Stages that run at the same time; one group after the other.
-GROUPS = (("lint", "types", "generated", "laws"), ("unit", "rules", "e2e"), ("spark", "kafka"))
 
 
 @dataclass(frozen=True)
@@ -96,11 +102,12 @@ async def run(names: Sequence[str]) -> int:
     LOGS.mkdir(parents=True, exist_ok=True)
     print(f"what the stages write grows in {LOGS}", flush=True)
     began = time.monotonic()
-    results: list[Result] = []
-    for group in GROUPS:
-        async with asyncio.TaskGroup() as tasks:
-            started = [tasks.create_task(_result(name)) for name in group if name in names]
-        results += [result for task in started if (result := task.result())]
+    started: dict[str, asyncio.Task[Result | None]] = {}
+    async with asyncio.TaskGroup() as tasks:
+        for name in (name for name in STAGES if name in names):
+            before = [started[other] for other in STAGES[name].after if other in started]
+            started[name] = tasks.create_task(_result(name, before))
+    results = [result for task in started.values() if (result := task.result())]
     seconds = time.monotonic() - began
     failed = [result.name for result in results if not result.passed]
     print(f"{'total':<10} {'FAILED' if failed else 'passed'}  {seconds:6.1f} s  {' '.join(failed)}".rstrip())
@@ -111,8 +118,10 @@ async def run(names: Sequence[str]) -> int:
     return len(failed)
 
 
-async def _result(name: str) -> Result | None:
-    """Run a stage and tell its end; None where it was skipped."""
+async def _result(name: str, before: Sequence[asyncio.Task[Result | None]]) -> Result | None:
+    """Run a stage once those before it have ended, and tell its end; None where it was skipped."""
+    for task in before:
+        await task
     stage, log = STAGES[name], LOGS / f"{name}.log"
     if stage.needs and shutil.which(stage.needs[0]) is None:
         print(f"{name:<10} skipped: {stage.needs[0]} is missing (apt-get install {stage.needs[1]})", flush=True)

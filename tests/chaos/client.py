@@ -18,6 +18,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
 from clienthealth_exporters.python_client import report
+from tests.support.subscribing import subscribe
 
 RATE_SECONDS = 0.2
 REPORT_SECONDS = 5.0
@@ -29,12 +30,12 @@ def main(servers: str, topic: str, metrics: str, file: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     producer = KafkaProducer(bootstrap_servers=servers, client_id="order-producer", delivery_timeout_ms=300_000)
     consumer = KafkaConsumer(
-        topic,
         bootstrap_servers=servers,
         client_id="order-consumer",
         group_id="chaos-billing",
         auto_offset_reset="earliest",
     )
+    subscribe(consumer, topic)
     reporter = report(producer, consumer, service="order-service", topic=metrics, interval_seconds=REPORT_SECONDS)
     counts = {"sent": 0, "refused": 0, "acknowledged": 0, "failed": 0}
     got: set[bytes] = set()

@@ -23,6 +23,7 @@ from clienthealth.configuration import load
 from clienthealth.settings import Settings
 from deploy.demo import alerting
 from deploy.demo.clients import CLIENTS
+from deploy.demo.stack import QUICK_START
 
 #: From the blocked I/O thread to a confirmed verdict.
 CONFIRMED_SECONDS = 150
@@ -109,7 +110,10 @@ class Demo:
         """What the review says that the demo offered at its end."""
         (offer,) = (line for line in self.printed.splitlines() if "review: kafka-health review" in line)
         command = shlex.split(offer.partition("kafka-health ")[2])
-        subprocess.run([sys.executable, "-m", "clienthealth.cli", *command, "--out", str(out)], check=True)
+        environment = {**os.environ, **QUICK_START}
+        subprocess.run(
+            [sys.executable, "-m", "clienthealth.cli", *command, "--out", str(out)], env=environment, check=True
+        )
         return json.loads(next(out.rglob("review.json")).read_text(encoding="utf-8"))
 
     def wait_until_these_run(self, programs: Sequence[str], seconds: float) -> None:

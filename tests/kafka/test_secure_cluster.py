@@ -21,7 +21,10 @@ from clienthealth.doctor.brokers import kafka_works
 from clienthealth.platform.kafka import consumer, producer
 from clienthealth.settings import Settings
 from deploy.demo.processes import Process, free_port
+from deploy.demo.stack import QUICK_START
 from tests.kafka.secure_broker import SecureBroker, authority
+from tests.support.subscribing import subscribe
+from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.early
 
@@ -73,7 +76,8 @@ class Started:
 
     def start(self, *command: str) -> Process:
         log = self.folder / f"{'-'.join(command)}.log"
-        process = Process(" ".join(command), [KAFKA_HEALTH, *command, "--config", str(self.config)], log)
+        whole = [KAFKA_HEALTH, *command, "--config", str(self.config)]
+        process = Process(" ".join(command), whole, log, environment=QUICK_START)
         self.running.append(process)
         return process
 
@@ -88,9 +92,9 @@ def started(tmp_path: Path, config: Path) -> Iterator[Started]:
         assert PASSWORD not in process.log.read_text("utf-8", "replace")
 
 
-def until(condition: Callable[[], bool], process: Process, seconds: float) -> None:
+def until(condition: Callable[[], bool], process: Process) -> None:
     """Wait for what a process does; its log tells why where it does not."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
         assert process.alive and time.monotonic() < deadline, process.log.read_text("utf-8", "replace")[-3000:]
         time.sleep(0.2)
@@ -98,7 +102,7 @@ def until(condition: Callable[[], bool], process: Process, seconds: float) -> No
 
 def test_the_doctor_finds_nothing_to_mend(started: Started) -> None:
     doctor = started.start("doctor")
-    until(lambda: not doctor.alive, doctor, 120) if doctor.alive else None
+    until(lambda: not doctor.alive, doctor) if doctor.alive else None
     output = doctor.log.read_text("utf-8")
     assert (doctor.exit_code, output.splitlines()[-1]) == (0, "Nothing failed."), output
 
@@ -139,7 +143,7 @@ def test_init_without_the_right_to_create_says_what_an_administrator_runs(
 ) -> None:
     monkeypatch.setenv("KAFKA_HEALTH_TOPICS_LOGS", "logs-to-be")
     init = started.start("init", "--yes")
-    until(lambda: not init.alive, init, 120) if init.alive else None
+    until(lambda: not init.alive, init) if init.alive else None
     output = init.log.read_text("utf-8")
     assert init.exit_code == 2, output
     assert "this user may not create the topic logs-to-be" in output
@@ -197,12 +201,12 @@ def test_from_a_client_to_prometheus(started: Started, settings: Settings) -> No
         served = pages("/metrics")
         return 'kafka_client_producer_buffer_used_ratio{service="orders"' in served and "group_lag{" in served
 
-    reader.subscribe(["client-metrics"])
     writer.send("client-metrics", b"{}")
     writer.flush()
-    until(lambda: bool(reader.poll(timeout_ms=500)), groups, 60)
+    subscribe(reader, "client-metrics")
+    until(lambda: bool(reader.poll(timeout_ms=500)), groups)
     reader.commit()
-    until(reported, monitor, 180)
+    until(reported, monitor)
     assert groups.alive and exporter.alive
     reader.close()
     writer.close()

@@ -60,7 +60,7 @@ PROVEN = {
     "helm upgrade": "not run: needs a Kubernetes; the chart is rendered by tests/unit/test_chart.py",
     "kafka-health dashboards push": "tests/unit/test_dashboards_push.py",
     "export GRAFANA_TOKEN": "tests/unit/test_dashboards_push.py",
-    "spark-submit": "tests/e2e/test_spark_cluster.py",
+    "spark-submit": "tests/cluster/test_spark_cluster.py",
 }
 QUICK = (
     ".venv/bin/kafka-health modes",

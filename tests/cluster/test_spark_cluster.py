@@ -24,8 +24,6 @@ from tests.chaos.published import newest
 from tests.chaos.world import Cluster, Run, SchemaRegistry
 from tests.support.spark_cluster import SparkCluster, submission
 
-pytestmark = pytest.mark.early
-
 HEAP_MB, PARTITIONS = 512, 4
 WAIT_SECONDS, NUDGE_SECONDS = 400.0, 5.0
 DEADLOCK = "producer-callback-deadlock"
