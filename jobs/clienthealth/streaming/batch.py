@@ -8,11 +8,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.util import inheritable_thread_target
 
 from clienthealth.model.readings import Source
 from clienthealth.settings import Settings
@@ -69,6 +71,8 @@ class Batch:
     ) -> None:
         self._settings, self._metrics, self._guard, self._stop = settings, metrics, guard, stop
         self._opened, self._before, self._paced = opened, before, paced
+        # Kept: a thread has a connection to the JVM, which outlives it.
+        self._writers = ThreadPoolExecutor(thread_name_prefix="write")
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         begun = time.monotonic()
@@ -101,22 +105,36 @@ class Batch:
             if skipped is not None:
                 counts.append(self._skipped(spark, skipped))
                 quality.append(Quality(counts[-1].minute_ms, skipped.topic, records=1, rejected=1))
-            if here[HEALTH] or here[REJECT]:
-                write(self._published(rows), self._settings)
-            query = query_id(spark)
-            if here[MINUTE]:
-                history.append(_minutes(rows), root, "minutes", query, batch_id)
             now = time.time()
+            query = query_id(spark)
+            writes: list[Callable[[], None]] = []
+            if here[HEALTH] or here[REJECT]:
+                writes.append(lambda: write(self._published(rows), self._settings))
+            if here[MINUTE]:
+                writes.append(lambda: history.append(_minutes(rows), root, "minutes", query, batch_id))
             if here[CHANGE]:
                 changes = history.verdicts(rows.filter(F.col("kind") == CHANGE), int(now * 1000))
-                history.append(changes, root, "verdicts", query, batch_id)
-            history.append_quality(spark, root, quality, query, batch_id)
+                writes.append(lambda: history.append(changes, root, "verdicts", query, batch_id))
+            writes.append(lambda: history.append_quality(spark, root, quality, query, batch_id))
+            self._together(spark, writes)
             self._metrics.counted(counts)
             self._metrics.stepped(summaries, now)
             self._opened.stepped(summary.bucket for summary in summaries)
             return sum(count.records for count in counts)
         finally:
             rows.unpersist()
+
+    def _together(self, spark: SparkSession, writes: Sequence[Callable[[], None]]) -> None:
+        """All at the same time: executors would wait while the driver commits one after the other.
+
+        Raises what the first that failed raised, once all have ended; the batch is repeated then.
+        """
+        # The jobs are the query's, and end with it.
+        of_the_query = inheritable_thread_target(spark)
+        jobs = [self._writers.submit(of_the_query(job)) for job in writes]
+        wait(jobs)
+        for job in jobs:
+            job.result()
 
     def _skipped(self, spark: SparkSession, record: Source) -> Count:
         """Tell of the record that is left out because reading it ended the monitor."""
