@@ -8,13 +8,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.util import inheritable_thread_target
 
 from clienthealth.model.readings import Source
 from clienthealth.settings import Settings
@@ -37,6 +35,7 @@ from clienthealth.streaming.stepping import (
     quality_of,
     summary_of,
 )
+from clienthealth.streaming.together import Together
 from clienthealth.streaming.topics import write
 
 if TYPE_CHECKING:
@@ -71,8 +70,7 @@ class Batch:
     ) -> None:
         self._settings, self._metrics, self._guard, self._stop = settings, metrics, guard, stop
         self._opened, self._before, self._paced = opened, before, paced
-        # Kept: a thread has a connection to the JVM, which outlives it.
-        self._writers = ThreadPoolExecutor(thread_name_prefix="write")
+        self._together = Together()
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         begun = time.monotonic()
@@ -123,18 +121,6 @@ class Batch:
             return sum(count.records for count in counts)
         finally:
             rows.unpersist()
-
-    def _together(self, spark: SparkSession, writes: Sequence[Callable[[], None]]) -> None:
-        """All at the same time: executors would wait while the driver commits one after the other.
-
-        Raises what the first that failed raised, once all have ended; the batch is repeated then.
-        """
-        # The jobs are the query's, and end with it.
-        of_the_query = inheritable_thread_target(spark)
-        jobs = [self._writers.submit(of_the_query(job)) for job in writes]
-        wait(jobs)
-        for job in jobs:
-            job.result()
 
     def _skipped(self, spark: SparkSession, record: Source) -> Count:
         """Tell of the record that is left out because reading it ended the monitor."""

@@ -26,12 +26,12 @@ TOPIC = "client-metrics"
 EXECUTORS = (1, 2, 4)
 #: Of a core for each executor: four of them fit into one of two cores; the other is for driver, broker and all else.
 CORES = 0.22
-RECORDS, CLIENTS, BATCH = 1_200_000, 20_000, 150_000
+RECORDS, CLIENTS, BATCH = 1_500_000, 20_000, 300_000
 #: So that four executors have each their part of both.
 PARTITIONS, STATES = 4, 8
 HEAP_MB = 640
 EFFICIENCY = 0.8
-LIMIT_SECONDS = 600.0
+LIMIT_SECONDS = 900.0
 
 
 @dataclass(frozen=True)
