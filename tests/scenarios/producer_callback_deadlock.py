@@ -196,6 +196,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     suspects("flush-refused", window(readings=producer(rising()), logs=[refusal(s) for s in range(10, 40)])),
     near_miss("flush-refused-once", window(readings=producer(rising()), logs=[refusal(10)])),
+    suspects(
+        "two-dumps-at-once-are-one-look",
+        window(dumps=[dump(5, network(GET), OTHER), dump(6, network(GET), OTHER)]),
+    ),
     suspects("the-result-may-be-another-producers", window(dumps=[dump(5, network(GET), OTHER)])),
     fires(
         "its-result-does-not-come-either", window(dumps=[dump(5, network(GET), OTHER), dump(50, network(GET), OTHER)])

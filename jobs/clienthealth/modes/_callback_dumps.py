@@ -14,6 +14,8 @@ from clienthealth.modes._io_thread import (
 )
 
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
+#: Dumps nearer to each other are one look: of a hand that was quick, or of two exporters while one takes over.
+APART_MS = 5000
 
 
 def in_dumps(
@@ -35,8 +37,9 @@ def in_dumps(
             earlier.pop(thread.name, None)
             continue
         first, before = earlier.setdefault(thread.name, (dump, thread))
-        stays = _held(window, first, before, dump, thread, still_cpu_share)
-        if not stays:
+        apart = dump.ts_ms - first.ts_ms >= APART_MS
+        stays = apart and _held(window, first, before, dump, thread, still_cpu_share)
+        if apart and not stays:
             earlier[thread.name] = dump, thread
         where = f"the I/O thread '{thread.name}' is {thread.state or 'found'}"
         fact: Fact | None = None
@@ -94,7 +97,7 @@ def _held(
     window: ClientWindow, first: ThreadDump, before: Thread, last: ThreadDump, after: Thread, still_cpu_share: float
 ) -> bool:
     """Is the thread at the same place as in an earlier dump, and has it been there all the time, as far as is known?"""
-    if first is last or before.frames != after.frames:
+    if before.frames != after.frames:
         return False
     selects = [r.get("select-total") for r in window.readings if r.ts_ms >= first.ts_ms]
     counts = [value for value in selects if value is not None]
