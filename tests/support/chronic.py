@@ -48,13 +48,15 @@ class Failure:
         """Its readings, the failure beginning `begin` seconds after START and going on for `seconds`.
 
         `every`: seconds between two readings of one client, as the stream has them; recordings have one a second.
+        Of a client that does not fail, the recording's begin is then.
         """
         recording = _read(self.recording)
+        onset_ms = recording.onset_ms or min(s.ts_ms for s in recording.snapshots if s.ts_ms)
         until = START + 1000 * (begin + seconds)
         for number, client_id in enumerate(sorted({s.client.client_id or "" for s in recording.snapshots})):
             mine = [s for s in recording.snapshots if s.client.client_id == client_id]
             last = float("-inf")
-            for offset_ms, moved in self._continued(mine, recording.onset_ms):
+            for offset_ms, moved in self._continued(mine, onset_ms):
                 ts_ms = round(START + 1000 * begin + offset_ms)
                 if ts_ms >= until:
                     break

@@ -1,0 +1,54 @@
+"""A rolling restart of the programs that read clients: for a while two of them read, or none does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from clienthealth.incidents import Transition
+from clienthealth.model.telemetry import Snapshot
+from tests.support.chronic import FAILURES, Failure
+from tests.support.stepped import START, Stepped, snapshot
+
+BEGIN, LENGTH, EVERY = 60, 900, 10
+#: When the one that goes reads for the last time, and the next one, which is a few seconds off, for the first time.
+ROLLS = {"both for half a minute": (430, 400), "none for half a minute": (400, 430)}
+BY_METRICS = [f for f in FAILURES if f.mode not in ("consumer-shutdown-loop", "producer-not-closed")]
+WELL = [Failure(name, "", "", 10) for name in ("healthy-4.1", "slow-callback-4.1", "slow-consumer-4.1")]
+
+
+def rolled(client: Failure, goes: float, comes: float) -> Iterator[Snapshot]:
+    """Its readings as the two exporters take them."""
+    for reading in client.snapshots(BEGIN, LENGTH, every=1):
+        second = round(((reading.ts_ms or 0) - START) / 1000)
+        by_first, by_next = second % EVERY == 0 and second < goes, second % EVERY == 4 and second >= comes
+        if by_first or by_next:
+            yield msgspec.structs.replace(reading, interval_ms=1000 * EVERY)
+
+
+def told(client: Failure, roll: str) -> list[Transition]:
+    """What is said of it."""
+    others = (
+        snapshot(second, {"select-total": second + 1000}, "other", instance="o:1", host="o", every=EVERY)
+        for second in range(-120, BEGIN + LENGTH + 300, EVERY)
+    )
+    monitor = Stepped()
+    monitor.batches([*rolled(client, *ROLLS[roll]), *others], EVERY)
+    return [change for published in monitor.published for change in published.changes]
+
+
+@pytest.mark.parametrize("roll", ROLLS)
+@pytest.mark.parametrize("failure", BY_METRICS, ids=lambda failure: failure.mode)
+def test_a_failure_stays_one_incident(failure: Failure, roll: str) -> None:
+    changes = [change for change in told(failure, roll) if change.verdict.mode == failure.mode]
+    assert [c.change for c in changes] in (["opened", "closed"], ["opened", "escalated", "closed"])
+    assert (changes[-1].ts_ms - START) / 1000 > BEGIN + LENGTH - 61
+
+
+@pytest.mark.parametrize("roll", ROLLS)
+@pytest.mark.parametrize("client", WELL, ids=lambda client: client.recording)
+def test_nobody_who_is_well_is_accused(client: Failure, roll: str) -> None:
+    assert list(rolled(client, *ROLLS[roll]))
+    assert told(client, roll) == []
