@@ -66,7 +66,8 @@ def _pytest(
 
 
 _FIRST = ("lint", "types", "generated", "laws")
-#: Without servers first; then the heaviest beside what gives way; the demo, which waits, beside what computes.
+#: Without servers first; then the heaviest beside what gives way; then the demo, whose clients are to fail in time,
+#: beside one that computes; at last those that wait most.
 STAGES: Mapping[str, Stage] = {
     "lint": Stage([[_tool("ruff"), "format", "--check", "."], [_tool("ruff"), "check", "."]]),
     "types": Stage([[_tool("mypy")]]),
@@ -76,8 +77,8 @@ STAGES: Mapping[str, Stage] = {
     "rules": _pytest("rules", _FIRST, needs=("promtool", "prometheus"), nice=GIVES_WAY),
     "cluster": _pytest("cluster", _FIRST),
     "e2e": _pytest("e2e", ("cluster",), workers=2, share="loadfile"),
-    "kafka": _pytest("kafka", ("cluster",), workers=2, share="loadfile"),
-    "spark": _pytest("spark", ("e2e",)),
+    "spark": _pytest("spark", ("cluster",)),
+    "kafka": _pytest("kafka", ("e2e",), workers=3, share="loadfile"),
 }
 
 

@@ -53,6 +53,7 @@ class LegacyBroker:
             advertised_host_name="127.0.0.1",
             log_dirs=str(self.folder / "data"),
             zookeeper_connect=self.zookeeper_connect,
+            zookeeper_session_timeout_ms="30000",
             num_partitions="1",
             num_network_threads="2",
             num_io_threads="2",

@@ -1,4 +1,5 @@
 import java.lang.reflect.Field;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
@@ -78,8 +79,10 @@ public class LegacyShutdown {
         }
         if (end.equals("loop")) {
             // A shutdown that begins before the first commit has failed makes it retry, which an interrupt ends.
-            LOOKING.await(60, TimeUnit.SECONDS);
-            TimeUnit.SECONDS.sleep(1);
+            LOOKING.await();
+            while (!looksForCoordinator(worker)) {
+                TimeUnit.MILLISECONDS.sleep(10);
+            }
         } else {
             worker.join();
         }
@@ -115,6 +118,10 @@ public class LegacyShutdown {
         }
     }
 
+    private static boolean looksForCoordinator(Thread worker) {
+        return Arrays.stream(worker.getStackTrace()).anyMatch(f -> f.getMethodName().equals("channelToOffsetManager"));
+    }
+
     private static void lookUpBrokersInMemory(ConsumerConnector connector) throws ReflectiveOperationException {
         Field underlying = connector.getClass().getDeclaredField("underlying");
         underlying.setAccessible(true);
@@ -130,7 +137,7 @@ public class LegacyShutdown {
         private final List<String> ids;
 
         BrokersFromMemory(String servers) {
-            super(servers, 10000, 10000, ZKStringSerializer$.MODULE$);
+            super(servers, 30000, 30000, ZKStringSerializer$.MODULE$);
             ids = super.getChildren(ZkUtils.BrokerIdsPath());
             for (String id : ids) {
                 String path = ZkUtils.BrokerIdsPath() + "/" + id;
