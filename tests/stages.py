@@ -78,7 +78,7 @@ STAGES: Mapping[str, Stage] = {
     "cluster": _pytest("cluster", _FIRST),
     "e2e": _pytest("e2e", ("cluster",), workers=2, share="loadfile"),
     "spark": _pytest("spark", ("cluster",)),
-    "kafka": _pytest("kafka", ("e2e",), workers=3, share="loadfile"),
+    "kafka": _pytest("kafka", ("spark",), workers=3, share="loadfile"),
 }
 
 
