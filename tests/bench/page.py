@@ -20,9 +20,11 @@ _OWN = ("date", "commit", "load before", "took")
 
 
 def update(titles: Mapping[str, str], quick: bool) -> Path:
-    """Write the page anew: what it held, and what has been measured since. Its path."""
+    """Write the page anew: of each measurement the newest, from the page or from this checkout. Its path."""
     page = folder(quick) / "RESULTS.md" if quick else PAGE
-    results = _on_page(page) | _measured(quick)
+    results: dict[str, Kept] = {}
+    for kept in sorted((*_on_page(page), *_measured(quick)), key=lambda kept: kept.conditions["date"]):
+        results[kept.name] = kept
     page.write_text(_text(titles, [results[name] for name in titles if name in results], quick), encoding="utf-8")
     return page
 
@@ -36,15 +38,14 @@ def lines(kept: Kept) -> Iterator[str]:
         yield f"{figure.what:<52} {value:>14}  {target:<24} {met:<7} {figure.note}".rstrip()
 
 
-def _on_page(page: Path) -> dict[str, Kept]:
+def _on_page(page: Path) -> list[Kept]:
     text = page.read_text(encoding="utf-8") if page.exists() else ""
-    on_page = [Kept.read(json.loads(data.replace("- ->", "-->"))) for data in _DATA.findall(text)]
-    return {kept.name: kept for kept in on_page}
+    return [Kept.read(json.loads(data.replace("- ->", "-->"))) for data in _DATA.findall(text)]
 
 
-def _measured(quick: bool) -> dict[str, Kept]:
-    paths = sorted((FOLDER / "quick" if quick else FOLDER).glob("*.json"))
-    return {path.stem: Kept.read(json.loads(path.read_text(encoding="utf-8"))) for path in paths}
+def _measured(quick: bool) -> list[Kept]:
+    paths = (FOLDER / "quick" if quick else FOLDER).glob("*.json")
+    return [Kept.read(json.loads(path.read_text(encoding="utf-8"))) for path in paths]
 
 
 def _text(titles: Mapping[str, str], kept: Sequence[Kept], quick: bool) -> str:

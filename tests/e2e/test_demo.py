@@ -151,7 +151,7 @@ class Demo:
         ]
         return series + [words for words in ("% used", "% full", " records") if words not in page]
 
-    def wait_until_nothing_is_left(self, seconds: float = 20.0) -> None:
+    def wait_until_nothing_is_left(self, seconds: float = 60.0) -> None:
         """Wait until all processes are gone."""
         deadline = time.monotonic() + seconds
         while left := self.left():
