@@ -65,7 +65,6 @@ def _pytest(
     return Stage([[sys.executable, "-m", "pytest", *options, f"tests/{layer}"]], after, needs, nice)
 
 
-_FIRST = ("lint", "types", "generated", "laws")
 #: Without servers first; then the heaviest beside what gives way; then the demo, whose clients are to fail in time,
 #: beside one that computes; at last those that wait most.
 STAGES: Mapping[str, Stage] = {
@@ -73,9 +72,9 @@ STAGES: Mapping[str, Stage] = {
     "types": Stage([[_tool("mypy")]]),
     "generated": Stage([[_tool("kafka-health"), "generate", "--check"]]),
     "laws": _pytest("laws", workers=2, share="loadgroup"),
-    "unit": _pytest("unit", _FIRST, workers=2, nice=GIVES_WAY),
-    "rules": _pytest("rules", _FIRST, needs=("promtool", "prometheus"), nice=GIVES_WAY),
-    "cluster": _pytest("cluster", _FIRST),
+    "unit": _pytest("unit", ("laws",), workers=2, nice=GIVES_WAY),
+    "rules": _pytest("rules", ("laws",), needs=("promtool", "prometheus"), nice=GIVES_WAY),
+    "cluster": _pytest("cluster", ("lint", "types", "generated")),
     "e2e": _pytest("e2e", ("cluster",), workers=2, share="loadfile"),
     "spark": _pytest("spark", ("cluster",)),
     "kafka": _pytest("kafka", ("spark",), workers=3, share="loadfile"),
