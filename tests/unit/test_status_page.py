@@ -376,6 +376,14 @@ def test_groups_show_their_lag() -> None:
     assert "commits the same offset again and again while records wait" in page
     assert "240 records STALL, oldest 4 s, 2 partitions" in page
     assert "orders-1 STALL 120 4 s worker-1" in page
+    alone = text(get(group(status="STALL", partitions=1)))
+    assert "1 partition " in alone and "1 partitions" not in alone
+
+
+def test_whole_numbers_of_a_verdict_are_shown_whole() -> None:
+    detail = {"partitions": 1.0, "seconds_since_poll": 236.0, "share": 0.25, "offset": 4711}
+    page = text(get(record(verdict("consumer-stalled", "confirmed", detail=detail), worst="confirmed")))
+    assert "partitions: 1 · seconds_since_poll: 236 · share: 0.25 · offset: 4711" in page
 
 
 def test_unknown_is_never_zero() -> None:

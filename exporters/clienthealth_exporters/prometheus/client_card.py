@@ -159,6 +159,8 @@ def _plain(value: Any) -> str:
         return value
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
     return json.dumps(value)
 
 
@@ -201,7 +203,8 @@ def _partitions(record: HealthRecord) -> str:
     body = "".join(_partition(row) for row in rows[:MAX_PARTITIONS])
     left = f'<p class="small muted">and {len(rows) - MAX_PARTITIONS} more</p>' if len(rows) > MAX_PARTITIONS else ""
     return (
-        f'<details><summary class="small">{len(rows)} partitions</summary><div class="scroll"><table><thead><tr>'
+        f'<details><summary class="small">{wording.count_of(len(rows), "partition")}</summary>'
+        '<div class="scroll"><table><thead><tr>'
         "<th>partition</th><th>state</th><th>lag</th><th>age</th><th>member</th></tr></thead>"
         f"<tbody>{body}</tbody></table></div>{left}</details>"
     )

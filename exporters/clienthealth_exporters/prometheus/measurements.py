@@ -94,7 +94,7 @@ def _lag(name: str, record: HealthRecord) -> Measurement:
     notes = (
         record.text("group", "status") or "",
         f"oldest {wording.duration(max(ages))}" if ages else "",
-        f"{len(of_partitions)} partitions",
+        wording.count_of(len(of_partitions), "partition"),
     )
     return Measurement(name, f"{wording.count(sum(of_partitions) if total is None else total)} records", _joined(notes))
 
