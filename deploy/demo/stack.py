@@ -9,6 +9,7 @@ import json
 import sys
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -107,7 +108,6 @@ class Stack:
         for client in clients:
             self._say(f"starting {client.name}: {client.help}")
             running = client.start(self)
-            self._open.callback(running.stop)
             self.running[client.name] = running
             with self._jvms.open("a", encoding="utf-8") as targets:
                 targets.writelines(f"{url}\n" for url in running.jolokia_urls)
@@ -156,7 +156,15 @@ class Stack:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._open.close()
+        with self._open:
+            self._stop_clients()
+
+    def _stop_clients(self) -> None:
+        """All at the same time: one that fails does not end by itself, and is waited for for seconds."""
+        if self.running:
+            with ThreadPoolExecutor(len(self.running), "stop") as pool:
+                for _ in pool.map(Running.stop, self.running.values()):
+                    pass
 
     def _prepare(self, clients: Sequence[DemoClient]) -> None:
         """Start what clients will ask for while Spark starts."""
