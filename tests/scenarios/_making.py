@@ -99,6 +99,7 @@ def window(
     dumps: Sequence[ThreadDump] = (),
     config: Mapping[str, str] | None = None,
     departed: float | None = None,
+    earlier: Sequence[ThreadDump] = (),
 ) -> ClientWindow:
     """A window of 60 s that begins at T0."""
     return ClientWindow(
@@ -110,6 +111,7 @@ def window(
         tuple(dumps),
         config or {},
         None if departed is None else at(departed),
+        tuple(earlier),
     )
 
 

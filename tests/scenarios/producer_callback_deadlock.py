@@ -35,6 +35,20 @@ FLUSH = (
     "org.apache.kafka.clients.producer.KafkaProducer.flush",
     *CALLBACK,
 )
+LOGGER = (
+    "org.apache.log4j.Category.callAppenders",
+    "org.slf4j.impl.Reload4jLoggerAdapter.warn",
+    "org.apache.kafka.clients.NetworkClient.processDisconnection",
+    "org.apache.kafka.clients.producer.internals.Sender.run",
+    "java.lang.Thread.run",
+)
+SELECTOR = (
+    "sun.nio.ch.EPoll.wait",
+    "org.apache.kafka.common.network.Selector.select",
+    "org.apache.kafka.clients.NetworkClient.poll",
+    "org.apache.kafka.clients.producer.internals.Sender.run",
+    "java.lang.Thread.run",
+)
 OTHER = Thread("kafka-producer-network-thread | audit", "RUNNABLE", ("sun.nio.ch.EPoll.wait",), 50.0)
 #: A callback holds the I/O thread from 20 to 42 s, then everything is delivered.
 HELD = producer(
@@ -103,6 +117,45 @@ SCENARIOS: tuple[Scenario, ...] = (
         "the-same-on-jvm-8-without-cpu",
         window(dumps=[dump(5, network(CALLBACK, "BLOCKED", None)), dump(50, network(CALLBACK, "BLOCKED", None))]),
     ),
+    fires(
+        "blocked-at-the-same-place-four-minutes-before",
+        window(
+            dumps=[dump(20, network(CALLBACK, "BLOCKED", 901.4))],
+            earlier=[dump(-220, network(CALLBACK, "BLOCKED", 900.0))],
+        ),
+    ),
+    suspects(
+        "the-same-four-hours-before-on-jvm-8",
+        window(
+            dumps=[dump(20, network(CALLBACK, "BLOCKED", None))],
+            earlier=[dump(-14_400, network(CALLBACK, "BLOCKED", None))],
+        ),
+    ),
+    suspects(
+        "a-callback-burns-cpu-at-one-place",
+        window(
+            dumps=[dump(5, network(CALLBACK, "RUNNABLE", 3_600.0)), dump(21, network(CALLBACK, "RUNNABLE", 17_700))]
+        ),
+    ),
+    unknown(
+        "a-callback-of-80-ms-that-two-dumps-find",
+        window(dumps=[dump(5, network(CALLBACK, "RUNNABLE", 900.0)), dump(25, network(CALLBACK, "RUNNABLE", 930.0))]),
+    ),
+    suspects("blocked-in-a-logger-in-one-dump", window(dumps=[dump(20, network(LOGGER, "BLOCKED"))])),
+    fires(
+        "blocked-in-a-logger-in-two-dumps",
+        window(dumps=[dump(5, network(LOGGER, "BLOCKED", 900.0)), dump(50, network(LOGGER, "BLOCKED", 900.1))]),
+    ),
+    suspects(
+        "blocked-in-foreign-code-with-a-truncated-stack",
+        window(dumps=[dump(20, network(("com.example.audit.Trail.add",), "BLOCKED"))]),
+    ),
+    near_miss(
+        "blocked-in-a-logger-while-the-selector-goes-on",
+        window(readings=producer(rising()), dumps=[dump(20, network(LOGGER, "BLOCKED"))]),
+    ),
+    near_miss("at-its-selector", window(dumps=[dump(20, network(SELECTOR, "RUNNABLE"))])),
+    unknown("blocked-in-its-own-code-in-one-dump", window(dumps=[dump(20, network(SELECTOR[1:], "BLOCKED"))])),
     suspects("waits-for-a-queue-in-one-dump", window(dumps=[dump(20, network((*PARK, *CALLBACK)))])),
     suspects(
         "callback-holds-the-thread",

@@ -19,7 +19,7 @@ from clienthealth.model.verdicts import Verdict
 from clienthealth.recordings import read
 from clienthealth.settings import Settings
 from clienthealth.step import departures, process_log, readings
-from clienthealth.step.bucket import Bucket, client_of
+from clienthealth.step.bucket import NO_LOG, Bucket, client_of
 from clienthealth.step.faults import Faults
 from clienthealth.windows.packed import TS, WHO, Chunk
 from clienthealth.windows.packer import Packer
@@ -62,7 +62,7 @@ class Recorded:
         lo, hi = self.bucket.span(np.full(len(start), self.number), start, start + length)
         windows = []
         for begin, first, end in zip(start.tolist(), lo.tolist(), hi.tolist(), strict=True):
-            log = heard.within(begin, begin + length).about(who) if heard else ((), ())
+            log = heard.within(begin, begin + length).about(who) if heard else NO_LOG
             if end > first or any(log):
                 windows.append(self.bucket.window(who, self.number, begin, begin + length, first, end, log))
         return tuple(windows)

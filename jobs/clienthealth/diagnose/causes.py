@@ -20,6 +20,9 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
         "A callback held the producer's only I/O thread for {blocked_seconds} s, and then it returned.",
         "A callback holds the producer's only I/O thread in something that does not return.",
     ),
+    "io-thread-blocked": (
+        "Code that is not the client's (an interceptor, a logger, a metrics reporter) holds the producer's I/O thread.",
+    ),
     "flush-refused": (
         "A callback calls flush(), which the client refuses there: nothing is stuck, but nothing is flushed either.",
     ),

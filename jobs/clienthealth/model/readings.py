@@ -86,8 +86,10 @@ class ClientWindow:
     """All that is known of one client in one window of event time [start_ms, end_ms).
 
     Readings, events and dumps are in order of time. Events and dumps of the client's process that name no client
-    are in the window of each of its clients. `departed_ms` is set for a client that stopped reporting: the time of
-    its last reading; such a window covers the last readings of its session and the log lines after them.
+    are in the window of each of its clients. `earlier_dumps`: the newest of those before the window, to tell which
+    thread still stands where it stood, however long ago that was. `departed_ms` is set for a client that stopped
+    reporting: the time of its last reading; such a window covers the last readings of its session and the log lines
+    after them.
     """
 
     client: Client
@@ -98,3 +100,4 @@ class ClientWindow:
     dumps: tuple[ThreadDump, ...] = ()
     config: Mapping[str, str] = field(default_factory=dict)
     departed_ms: int | None = None
+    earlier_dumps: tuple[ThreadDump, ...] = ()

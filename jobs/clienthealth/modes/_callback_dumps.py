@@ -1,4 +1,4 @@
-"""What thread dumps show of a producer's I/O thread inside a callback: where it waits, and whether it comes back."""
+"""What thread dumps show of a producer's I/O thread in code that is not the client's: does it come back?"""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from clienthealth.modes import MIN_READINGS
 from clienthealth.modes._evidence import Fact, duration, has_frame, innermost, values
 from clienthealth.modes._io_thread import (
     in_callback,
+    in_foreign_code,
     is_network_thread,
     network_threads,
     sleeps,
@@ -16,49 +17,55 @@ from clienthealth.modes._io_thread import (
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
 #: Dumps nearer to each other are one look: of a hand that was quick, or of two exporters while one takes over.
 APART_MS = 5000
+#: Causes of a thread that something else than its own results holds.
+HELD = ("callback-blocked", "io-thread-blocked")
 
 
 def in_dumps(
-    window: ClientWindow, still_cpu_share: float, overdue_seconds: float
+    window: ClientWindow, still_cpu_share: float, busy_cpu_share: float, overdue_seconds: float
 ) -> tuple[list[tuple[Fact, str]], list[Fact]]:
-    """What dumps show of the I/O thread inside a callback, each with the cause that its frames tell.
+    """What dumps show of the I/O thread in foreign code, each with the cause that its frames tell.
 
-    `still_cpu_share`: of a CPU, that a thread at one place uses at most; `overdue_seconds`: so long there is no wait
-    that ends.
+    A thread that an earlier dump found at the same place counts, however long before. `still_cpu_share`: of a CPU,
+    that a thread at one place uses at most; `busy_cpu_share`: that one uses at least which goes round in circles;
+    `overdue_seconds`: so long there is no wait that ends.
 
     Second: what is no proof, but no health either.
     """
     facts: list[tuple[Fact, str]] = []
     doubts: list[Fact] = []
     earlier: dict[str, tuple[ThreadDump, Thread]] = {}
-    for dump, thread in network_threads(window):
+    for dump, thread in network_threads(window, earlier=True):
         cause = _cause_of(thread)
         if cause is None or (cause != "send-in-callback" and _came_back(window, dump)):
             earlier.pop(thread.name, None)
             continue
         first, before = earlier.setdefault(thread.name, (dump, thread))
         apart = dump.ts_ms - first.ts_ms >= APART_MS
-        stays = apart and _held(window, first, before, dump, thread, still_cpu_share)
-        if apart and not stays:
+        held = _held(window, first, before, dump, thread, still_cpu_share, busy_cpu_share) if apart else None
+        if apart and held is None:
             earlier[thread.name] = dump, thread
+        if all(dump is not other for other in window.dumps):
+            continue
         where = f"the I/O thread '{thread.name}' is {thread.state or 'found'}"
         fact: Fact | None = None
         if cause == "send-in-callback":
             why = "the callback's own send() waits for what only this thread can fetch"
             fact = _seen(dump, f"{where} in {_wait_frame(thread)}: {why}", direct=not _came_back(window, dump))
-        elif cause != "callback-blocked":
+        elif cause not in HELD:
             why = "inside a callback: it waits for a result that only it could deliver"
             # The result may be another producer's: then it comes.
             alone = sum(map(is_network_thread, dump.threads)) == 1
-            proves = thread.state == "WAITING" and (alone or stays)
+            proves = thread.state == "WAITING" and (alone or held is not None)
             if proves or _unmoved(window, dump):
                 fact = _seen(dump, f"{where} in {_wait_frame(thread)}, {why}", proves)
-        elif stays and not sleeps(thread):
-            fact = _held_fact(first, dump, thread, overdue_seconds)
+        elif held is not None and not sleeps(thread):
+            sure = bool(held) or first in window.dumps
+            fact = _held_fact(first, dump, thread, held, sure, overdue_seconds)
         elif waits(thread) and _unmoved(window, dump):
-            fact = _seen(dump, f"{where} inside a callback, in {innermost(thread)}")
+            fact = _seen(dump, f"{where} {_inside(thread)}, in {innermost(thread)}")
         if fact is None:
-            text = f"{where} inside a callback, in {innermost(thread)}: nothing tells whether it comes back"
+            text = f"{where} {_inside(thread)}, in {innermost(thread)}: nothing tells whether it comes back"
             doubts.append(_seen(dump, text))
         else:
             facts.append((fact, cause))
@@ -69,12 +76,16 @@ def _seen(dump: ThreadDump, text: str, direct: bool = False) -> Fact:
     return Fact("thread-dump", dump.ts_ms, dump.ts_ms, text, direct, dump.source)
 
 
+def _inside(thread: Thread) -> str:
+    return "inside a callback" if in_callback(thread) else "in code that is not the client's"
+
+
 def _cause_of(thread: Thread) -> str | None:
-    """What holds the I/O thread inside a callback, as its frames tell; None where it is not in one."""
+    """What holds the I/O thread in foreign code, as its frames tell; None where it is not in any."""
     if has_frame(thread, "ProduceRequestResult.await"):
         return "flush-in-callback" if has_frame(thread, "KafkaProducer.flush") else "get-in-callback"
     if not in_callback(thread):
-        return None
+        return "io-thread-blocked" if in_foreign_code(thread) and waits(thread) else None
     return "send-in-callback" if any(has_frame(thread, wait) for wait in WAITS) else "callback-blocked"
 
 
@@ -94,30 +105,47 @@ def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
 
 
 def _held(
-    window: ClientWindow, first: ThreadDump, before: Thread, last: ThreadDump, after: Thread, still_cpu_share: float
-) -> bool:
-    """Is the thread at the same place as in an earlier dump, and has it been there all the time, as far as is known?"""
+    window: ClientWindow,
+    first: ThreadDump,
+    before: Thread,
+    last: ThreadDump,
+    after: Thread,
+    still_cpu_share: float,
+    busy_cpu_share: float,
+) -> str | None:
+    """Is the thread where an earlier dump found it, and was it there all the time, as far as is known?
+
+    What it did meanwhile, in words that follow "at the same place"; None where it was elsewhere.
+    """
     if before.frames != after.frames:
-        return False
+        return None
     selects = [r.get("select-total") for r in window.readings if r.ts_ms >= first.ts_ms]
     counts = [value for value in selects if value is not None]
     if counts and counts[-1] > counts[0]:
-        return False
+        return None
     if before.cpu_ms is None or after.cpu_ms is None:  # JVM 8 does not tell
-        return True
-    return after.cpu_ms - before.cpu_ms <= still_cpu_share * (last.ts_ms - first.ts_ms)
+        return ""
+    used, elapsed = after.cpu_ms - before.cpu_ms, last.ts_ms - first.ts_ms
+    if 0 <= used <= still_cpu_share * elapsed:
+        return " and used no CPU in between"
+    return f" and used {duration(used / 1000)} of CPU in between" if used >= busy_cpu_share * elapsed else None
 
 
-def _held_fact(first: ThreadDump, last: ThreadDump, thread: Thread, overdue_seconds: float) -> Fact:
-    """Held by a lock or a queue; beyond `overdue_seconds`, without a time limit, it does not end by itself."""
+def _held_fact(
+    first: ThreadDump, last: ThreadDump, thread: Thread, held: str, sure: bool, overdue_seconds: float
+) -> Fact:
+    """Held by a lock, a queue, a loop; beyond `overdue_seconds`, without a time limit, it does not end by itself.
+
+    `sure`: false where only frames say so, in dumps of different windows: a place can be returned to.
+    """
     apart = (last.ts_ms - first.ts_ms) / 1000
     return Fact(
         "thread-dump",
         first.ts_ms,
         last.ts_ms,
-        f"the I/O thread '{thread.name}' is {thread.state or 'found'} inside a callback at the same place as "
-        f"{duration(apart)} before and used no CPU in between, in {innermost(thread)}",
-        direct=apart > overdue_seconds and thread.state != "TIMED_WAITING",
+        f"the I/O thread '{thread.name}' is {thread.state or 'found'} {_inside(thread)} at the same place as "
+        f"{duration(apart)} before{held}, in {innermost(thread)}",
+        direct=apart > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure,
         source=last.source,
     )
 

@@ -36,9 +36,12 @@ def on_io_thread(event: LogEvent) -> bool:
     return bool(separator) and f"{NETWORK_THREAD} ".endswith(before)
 
 
-def network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]]:
-    """The client's I/O thread in each dump; any producer's where one of the two has no name."""
-    for dump in window.dumps:
+def network_threads(window: ClientWindow, earlier: bool = False) -> Iterator[tuple[ThreadDump, Thread]]:
+    """The client's I/O thread in each dump; any producer's where one of the two has no name.
+
+    `earlier`: also in the dumps before the window.
+    """
+    for dump in (*window.earlier_dumps, *window.dumps) if earlier else window.dumps:
         for thread in filter(is_network_thread, dump.threads):
             owner = thread.name.partition(" | ")[2]
             if owner == window.client.client_id or not (owner and window.client.client_id):
@@ -48,6 +51,18 @@ def network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]]
 def in_callback(thread: Thread) -> bool:
     """Is it inside a callback?"""
     return any(part in frame for frame in thread.frames for part in CALLBACK_FRAMES)
+
+
+def in_foreign_code(thread: Thread) -> bool:
+    """Is it inside code that is neither the client's nor the JVM's: a callback, an interceptor, a logger?"""
+    own = next((frame for frame in thread.frames if not frame.startswith(JVM_FRAMES)), "")
+    return bool(own) and not own.startswith("kafka.") and ".kafka." not in own
+
+
+def at_work(thread: Thread) -> bool:
+    """Is it at its selector or elsewhere in the client's own code, and held up by nobody?"""
+    own = next((frame for frame in thread.frames if not frame.startswith(JVM_FRAMES)), "")
+    return ".kafka." in own and not in_callback(thread) and thread.state != "BLOCKED"
 
 
 def sleeps(thread: Thread) -> bool:

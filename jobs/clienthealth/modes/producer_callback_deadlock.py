@@ -12,7 +12,8 @@ something that another thread delivered.
 
 Relatives, told apart by `detail.cause`: `get-in-callback` and `flush-in-callback`. `send-in-callback`: the callback's
 own send() waits for metadata or memory on the I/O thread, at most `max.block.ms` per record, then it recovers.
-`callback-blocked`: the callback holds the thread in something else. `flush-refused`: since 4.1 the client throws
+`callback-blocked`: the callback holds the thread in something else. `io-thread-blocked`: other code that is not the
+client's holds it: an interceptor, a logger, a reporter of metrics. `flush-refused`: since 4.1 the client throws
 instead of waiting, so nothing is stuck and nothing is flushed. `poll-not-called`: librdkafka's delivery reports, which
 the application never serves, fill its queue. `detail.bounded`: the thread has come back, or will, by itself;
 `blocked_seconds` how long it was held.
@@ -49,7 +50,7 @@ from clienthealth.modes._evidence import (
     run,
     values,
 )
-from clienthealth.modes._io_thread import in_callback, network_threads, on_io_thread
+from clienthealth.modes._io_thread import at_work, in_callback, network_threads, on_io_thread
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Runs, Windows
@@ -97,6 +98,12 @@ class Thresholds(Checked):
         at_least=0,
         at_most=1,
     )
+    busy_cpu_share: float = threshold(
+        0.5,
+        "share of a CPU used between two dumps at the same place: a callback that goes round in circles",
+        at_least=0,
+        at_most=1,
+    )
     zero_rate_seconds: float = threshold(
         10.0, "select-rate 0 for so long besides the 30 s that the rate looks back: 40 s without a select", at_least=0
     )
@@ -111,7 +118,7 @@ class Thresholds(Checked):
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules."""
     w = Windows.of(window)
-    dumped, doubts = in_dumps(window, thresholds.still_cpu_share, _overdue_after(window, thresholds))
+    dumped, doubts = _dumped(window, thresholds)
     refused = _refused(window, thresholds)
     measured = _measured(window, w, thresholds)
     facts = [fact for fact, _ in dumped] + measured
@@ -135,6 +142,10 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "buffer_used_ratio": number_or_none(w.max(used_ratios(w))[0]),
     }
     return conclude(DEADLOCK, facts, detail, _blindness(window, w, thresholds), doubts=doubts)
+
+
+def _dumped(window: ClientWindow, limits: Thresholds) -> tuple[list[tuple[Fact, str]], list[Fact]]:
+    return in_dumps(window, limits.still_cpu_share, limits.busy_cpu_share, _overdue_after(window, limits))
 
 
 def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
@@ -398,7 +409,7 @@ def _sentence(text: str) -> str:
 
 def _blindness(window: ClientWindow, w: Windows, limits: Thresholds) -> str | None:
     reason = GATE.reason(w, limits)
-    return None if reason != BLIND_BUFFER and any(network_threads(window)) else reason
+    return None if reason != BLIND_BUFFER and any(at_work(thread) for _, thread in network_threads(window)) else reason
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:

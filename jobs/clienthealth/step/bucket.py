@@ -35,8 +35,9 @@ from clienthealth.windows.packed import (
 )
 from clienthealth.windows.view import Parts, Windows
 
-#: The log events that concern a client in a window, and the thread dumps of its process.
-WindowLog = tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]
+#: The log events that concern a client in a window, the thread dumps of its process, and those before the window.
+WindowLog = tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...]]
+NO_LOG: WindowLog = ((), (), ())
 
 
 class Card:
@@ -163,11 +164,14 @@ class Bucket:
         self, who: Who, number: int | None, start: int, end: int, lo: int, hi: int, log: WindowLog
     ) -> ClientWindow:
         """A window of a client as the judges see it. `number`: its number, None where it does not report."""
+        events, dumps, earlier = log
         return ClientWindow(
             client_of(who),
             start,
             end,
             tuple(map(self.reading, range(lo, hi))),
-            *log,
+            events,
+            dumps,
+            earlier_dumps=earlier,
             config=logged_options(self.state, who, self.alone(who)) if number is None else self.config(number),
         )

@@ -26,7 +26,7 @@ from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import LiveMode, Mode
 from clienthealth.step import process_log, recovery, skew
-from clienthealth.step.bucket import Bucket, Card, WindowLog, card, client_of
+from clienthealth.step.bucket import NO_LOG, Bucket, Card, WindowLog, card, client_of
 from clienthealth.step.readings import SHIFT, Ints
 from clienthealth.step.state import HEARD, LAST
 from clienthealth.windows.packed import (
@@ -199,13 +199,14 @@ class _Judgement:
             try:
                 if key not in inside:
                     inside[key] = logs[who.process].within(begin, until)
-                events, dumps = inside[key].about(who)
+                log = inside[key].about(who)
             except Exception as mistake:  # noqa: BLE001 - its log is of no use; its clients are judged without
                 self.bucket.faults.of_process(logs[who.process].entries, mistake)
                 faulty.add(who.process)
                 continue
+            events, dumps, _ = log
             if events or dumps:
-                window_logs[position] = events, dumps
+                window_logs[position] = log
         return {at: log for at, log in window_logs.items() if self.state.whos[int(client[at])].process not in faulty}
 
     def _kind(self, kind: str, touched: Touched) -> None:
@@ -306,7 +307,7 @@ class _Judgement:
                 if at in touched.logs or suspected[at]:
                     if window is None:
                         lo, hi = int(touched.lo[at]), int(touched.hi[at])
-                        window = self.bucket.window(who, number, start, end, lo, hi, touched.logs.get(at, ((), ())))
+                        window = self.bucket.window(who, number, start, end, lo, hi, touched.logs.get(at, NO_LOG))
                     verdicts.append(verdict(mode, window))
                 elif reasons[at]:
                     verdicts.append(Verdict(mode.id, "unknown", reason=reasons[at]))
@@ -318,7 +319,7 @@ class _Judgement:
         def window_at(step: int) -> ClientWindow:
             at = gated.begin[position] + step
             start, end, lo, hi = (int(column[at]) for column in (touched.start, touched.end, touched.lo, touched.hi))
-            return self.bucket.window(who, number, start, end, lo, hi, touched.logs.get(at, ((), ())))
+            return self.bucket.window(who, number, start, end, lo, hi, touched.logs.get(at, NO_LOG))
 
         return self._entered(client_of(who), judged, seen, offset, window_at)
 

@@ -24,6 +24,8 @@ Process = tuple[str, str]
 
 #: Lines that speak of a client's beginning and end are kept while its process is heard of, and so long after them.
 LIFECYCLE_MS = 900_000
+#: Dumps of a process that are kept when no window holds them any more: a thread may still stand where they found it.
+EARLIER_DUMPS = 4
 
 
 @cache
@@ -110,12 +112,18 @@ def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> None
     by_process: dict[Process, list[LogEntry]] = defaultdict(list)
     for entry in state.log_entries:
         by_process[entry.process].append(entry)
-    kept = []
-    for entries in by_process.values():
+    reporting = {who.process for who in state.whos}
+    living, kept = set(reporting), []
+    for process, entries in by_process.items():
         closed = _passed(state, entries, settings)
-        kept += [entry for entry in entries if entry.ts_ms + length_ms > closed]
+        needed = [entry for entry in entries if entry.ts_ms + length_ms > closed]
+        kept += needed
+        if needed:
+            living.add(process)
+        if process in living or state.time_ms - entries[-1].ts_ms <= LIFECYCLE_MS:
+            passed = [entry for entry in entries if entry.ts_ms + length_ms <= closed]
+            kept += [entry for entry in _with_whole_dumps(passed) if entry.dump is not None][-EARLIER_DUMPS:]
     state.log_entries = sorted(kept, key=lambda entry: entry.ts_ms)
-    living = {who.process for who in state.whos} | {entry.process for entry in kept}
     for key, events in list(state.lifecycle.items()):
         if key[:2] not in living and state.time_ms - events[-1].ts_ms > LIFECYCLE_MS:
             del state.lifecycle[key]
@@ -163,6 +171,7 @@ class ProcessLog:
     former     its clients with an open incident that report no more
     named      names of its clients, by kind, in all its lines and dumps, also of those that do not report
     topics     by topic, the names of the clients in the lines about it
+    earlier    its dumps before the window that `entries` are of, the newest EARLIER_DUMPS
     """
 
     process: Process
@@ -171,29 +180,27 @@ class ProcessLog:
     former: Sequence[Who] = ()
     named: Mapping[str, Set[str]] = field(default_factory=dict)
     topics: Mapping[str, Set[str]] = field(default_factory=dict)
+    earlier: Sequence[LogEntry] = ()
 
     def within(self, start_ms: int, end_ms: int) -> ProcessLog:
-        """Its entries in a window [start, end); dumps that came line by line are joined again."""
+        """Its entries in a window [start, end)."""
         inside = [entry for entry in self.entries if start_ms <= entry.ts_ms < end_ms]
-        lines = [entry.event for entry in inside if entry.event is not None and entry.event.signature == DUMP_LINE]
-        if lines:
-            first = next(entry for entry in inside if entry.event is lines[0])
-            inside = [entry for entry in inside if entry.event is None or entry.event.signature != DUMP_LINE]
-            inside += [LogEntry(*self.process, first.instance, dump=dump) for dump in rejoin(lines)]
-        return replace(self, entries=sorted(inside, key=lambda entry: entry.ts_ms))
+        earlier = [entry for entry in self.entries if entry.ts_ms < start_ms and entry.dump is not None]
+        return replace(self, entries=inside, earlier=earlier[-EARLIER_DUMPS:])
 
-    def about(self, who: Who) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
-        """The events that concern a client, by its name or without one, and the dumps of its process."""
-        instances = {client.instance for client in self.reporting}
+    def about(self, who: Who) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...]]:
+        """The events that concern a client, by its name or without one, the dumps of its process, and those before."""
+        instances = {client.instance for client in self.reporting} - {who.instance}
         events, dumps = [], []
         for entry in self.entries:
-            if entry.instance is not None and entry.instance != who.instance and entry.instance in instances:
+            if entry.instance in instances:
                 continue  # it is of another process at the same place
             if entry.dump is not None:
                 dumps.append(entry.dump)
             elif entry.event is not None and self._concerns(entry.event, who):
                 events.append(entry.event if entry.repeats == 1 else replace(entry.event, repeats=entry.repeats))
-        return tuple(events), tuple(dumps)
+        earlier = [entry.dump for entry in self.earlier if entry.dump is not None and entry.instance not in instances]
+        return tuple(events), tuple(dumps), tuple(earlier)
 
     def unreporting_clients(self) -> list[Who]:
         """Clients that are logged about but do not report; the process itself stands for one without a name."""
@@ -284,7 +291,8 @@ def process_logs(state: BucketState) -> dict[Process, ProcessLog]:
     for who in state.former:
         former[who.process].append(who)
     logs = {}
-    for process, mine in entries.items():
+    for process, whole in entries.items():
+        mine = _with_whole_dumps(whole)
         topics: dict[str, set[str]] = defaultdict(set)
         for event in (entry.event for entry in mine):
             if event is not None and event.client_id and "topic" in event.captures:
@@ -292,6 +300,17 @@ def process_logs(state: BucketState) -> dict[Process, ProcessLog]:
         of_process = ProcessLog(process, mine, reporting[process], former[process])
         logs[process] = replace(of_process, named=_names(of_process, remembered[process]), topics=topics)
     return logs
+
+
+def _with_whole_dumps(entries: Sequence[LogEntry]) -> Sequence[LogEntry]:
+    """Entries of a process, in order of time; dumps that came line by line are joined again."""
+    lines = [entry for entry in entries if entry.event is not None and entry.event.signature == DUMP_LINE]
+    if not lines:
+        return entries
+    joined = rejoin(entry.event for entry in lines if entry.event is not None)
+    whole = [LogEntry(*lines[0].process, lines[0].instance, dump=dump) for dump in joined]
+    others = [entry for entry in entries if entry.event is None or entry.event.signature != DUMP_LINE]
+    return sorted([*others, *whole], key=lambda entry: entry.ts_ms)
 
 
 def _names(log: ProcessLog, remembered: Iterable[tuple[str, LogEvent]]) -> dict[str, set[str]]:
