@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from clienthealth.incidents import change_row
-from clienthealth.logs.events import LITERALS
+from clienthealth.logs.events import literals
+from clienthealth.modes import catalogue
 from clienthealth.settings import Settings
 from clienthealth.step import step
 from clienthealth.step.state import BucketState
@@ -77,7 +78,7 @@ def _chunks(records: Sequence[load.Published], first: int, settings: Settings) -
     by_bucket: dict[int, list[Chunk]] = defaultdict(list)
     for rows in tasks.values():
         arrays = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), TYPES, strict=True)]
-        for batch in decoder(settings, LITERALS)([pa.RecordBatch.from_arrays(arrays, names=list(RAW))]):
+        for batch in decoder(settings, literals(catalogue()))([pa.RecordBatch.from_arrays(arrays, names=list(RAW))]):
             for bucket, data in zip(*(batch.column(name).to_pylist() for name in ("bucket", "data")), strict=True):
                 if bucket >= 0:
                     by_bucket[bucket].append(decode(decompressed(data)))

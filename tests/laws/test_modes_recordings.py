@@ -12,10 +12,15 @@ from typing import Any
 import pytest
 
 from clienthealth.judging import judge_windows
-from clienthealth.logs.signatures import BLOCKING, CONSUMER_STALLED, DEADLOCK, LOOP, METADATA, NOT_CLOSED
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
+from clienthealth.modes.consumer_shutdown_loop.lines import ID as LOOP
+from clienthealth.modes.consumer_stalled.lines import ID as CONSUMER_STALLED
+from clienthealth.modes.cross_topic_blocking.lines import ID as BLOCKING
+from clienthealth.modes.producer_callback_deadlock.lines import ID as DEADLOCK
+from clienthealth.modes.producer_not_closed.lines import ID as NOT_CLOSED
+from clienthealth.modes.send_blocked_on_metadata.lines import ID as METADATA
 from tests.support.recorded import RECORDINGS, Recorded, clients, folders
 
 #: All read all recordings.

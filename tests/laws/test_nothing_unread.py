@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -10,8 +11,8 @@ from functools import cache
 import pytest
 
 from clienthealth.cli.explain import explanation
-from clienthealth.logs import signatures
-from clienthealth.logs.signatures import SIGNATURES
+from clienthealth.logs.self_descriptions import SELF_DESCRIPTIONS
+from clienthealth.logs.wordings import Meaning
 from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS, TOPIC_METRICS
 from clienthealth.modes import Mode, modes
 from clienthealth.reference.sources import modules, tree
@@ -28,8 +29,6 @@ METRICS = {
     "ack-latency-avg": "kafka-python has no request latency: for whoever reads the topic",
     "ack-latency-max": "the same",
 }
-#: Lines of no mode that no module names: what they capture is read (the client's id, its version, its options).
-LINES = {"client-version", "consumer-config", "connector-config", "legacy-client-named"}
 
 
 @cache
@@ -57,31 +56,32 @@ def test_every_option_is_read() -> None:
     assert unread(CONFIG_OPTIONS) == set()
 
 
-def test_every_line_speaks_of_a_mode_or_is_read() -> None:
-    """A line of a mode keeps its incident open, whether its judge names it or not."""
-    assert {line.mode for line in SIGNATURES} - {None} <= modes().keys()
-    assert unread(line.id for line in SIGNATURES if line.mode is None) == LINES
-    assert all(re.search(r"\(\?P<\w+>", line.pattern) for line in SIGNATURES if line.id in LINES)
+def test_every_line_of_no_mode_captures_what_is_read() -> None:
+    """The client's id, its version, its options."""
+    wordings = [wording for line in SELF_DESCRIPTIONS for wording in line.wordings]
+    assert all(re.search(r"\(\?P<\w+>", wording.pattern) for wording in wordings)
 
 
 def test_what_nobody_names_would_be_found() -> None:
     assert unread(["select-total", "callback-time-p99", "no-such-metric"]) == {"no-such-metric"}
 
 
-def named_by(module: str) -> set[str]:
-    """The lines that a module names: as a text, or by a constant of `logs.signatures`."""
-    shared = vars(signatures)
-    names = {node.id for node in ast.walk(tree(module)) if isinstance(node, ast.Name)}
-    constants = [shared[name] for name in names if name in shared and name.isupper()]
-    texts = {node.value for node in ast.walk(tree(module)) if isinstance(node, ast.Constant)}
-    texts.update(*(constant if isinstance(constant, tuple) else (constant,) for constant in constants))
-    return {line.id for line in SIGNATURES} & texts
+def named_by(mode: Mode) -> set[Meaning]:
+    """The lines that a mode's rules name."""
+    package = f"clienthealth.modes.{mode.id.replace('-', '_')}"
+    named = set()
+    for module in modules():
+        if module.startswith(f"{package}.") and not module.endswith(".lines"):
+            words = vars(importlib.import_module(module))
+            names = {node.id for node in ast.walk(tree(module)) if isinstance(node, ast.Name)}
+            named |= {words[name] for name in names if isinstance(words.get(name), Meaning)}
+    return named
 
 
 @pytest.mark.parametrize("mode", modes().values(), ids=modes())
 def test_explain_lists_the_lines_that_the_judge_looks_at(mode: Mode) -> None:
     listed = explanation(mode, {})
-    judged = named_by(f"clienthealth.modes.{mode.id.replace('-', '_')}")
-    assert set(listed["log_lines"]) == judged
-    assert ("log" in mode.evidence) == bool(judged)
-    assert {*listed["log_lines"], *listed["symptoms"]} >= {line.id for line in SIGNATURES if line.mode == mode.id}
+    assert set(mode.reads) == named_by(mode)
+    assert set(listed["log_lines"]) == {name for line in mode.reads for name in line.ids}
+    assert ("log" in mode.evidence) == bool(mode.reads)
+    assert {*listed["log_lines"], *listed["symptoms"]} >= {name for line in mode.lines for name in line.ids}

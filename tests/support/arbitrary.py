@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from clienthealth.logs.signatures import SIGNATURES
 from clienthealth.model.clients import Kind
 from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS, TOPIC_METRICS
 from clienthealth.model.readings import ClientWindow, LogEvent, Reading, Thread, ThreadDump, TopicReading
+from clienthealth.modes import catalogue
 from tests.scenarios import _making as making
 
 FRAMES = (making.GET, making.CALLBACK, making.AWAIT_UPDATE, making.ALLOCATE, making.PUT, making.TAKE, making.LOOKUP, ())
@@ -76,7 +76,7 @@ def _event(dice: random.Random) -> LogEvent:
     captures = {name: dice.choice(values) for name, values in CAPTURES.items() if dice.random() < 0.5}
     return LogEvent(
         ts_ms=making.T0 + dice.randrange(60_000),
-        signature=dice.choice(SIGNATURES).id,
+        signature=dice.choice(catalogue().wordings).id,
         text=dice.choice(("", "one line", "two\nlines", "x" * 400)),
         client_id=dice.choice((None, "orders")),
         thread=dice.choice((None, "worker")),

@@ -18,6 +18,7 @@ from clienthealth.diagnose import raw_record
 from clienthealth.logs import events
 from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.model.telemetry import Snapshot
+from clienthealth.modes import catalogue
 from clienthealth.recordings import read
 from clienthealth.settings import Settings
 from clienthealth.windows.packed import LogEntry, process_of
@@ -135,7 +136,7 @@ def _read(recording: str) -> _Recording:
         snapshots += decoded.snapshots
         for line in decoded.lines:
             of = process_of(line.client)
-            lines, dumps = events.events_and_dumps(line, raw.source)
+            lines, dumps = events.events_and_dumps(line, raw.source, catalogue())
             log_entries += [LogEntry(*of, event=event) for event in lines]
             log_entries += [LogEntry(*of, dump=dump) for dump in dumps]
     snapshots.sort(key=lambda s: s.ts_ms or 0)

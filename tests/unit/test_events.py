@@ -11,34 +11,38 @@ from pathlib import Path
 
 from clienthealth.decode import decode_logs
 from clienthealth.logs.dumps import DUMP_LINE, rejoin
-from clienthealth.logs.events import LITERALS, events_and_dumps, worth_decoding
+from clienthealth.logs.events import events_and_dumps, literals
 from clienthealth.logs.sampling import SAMPLING_MS, sample_key
-from clienthealth.logs.signatures import SIGNATURES, Signature
+from clienthealth.logs.wordings import Catalogue, Meaning, Wording
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import LogLine, RawRecord
+from clienthealth.modes import catalogue
 from clienthealth.recordings import read
 from clienthealth.settings import Settings
 from tests.support.recorded import RECORDINGS
 from tests.unit.test_dumps import EXPECTED, JVM_8, as_tuples
 from tests.unit.test_formats_logs import ARRIVED_MS, raw, sample
 
+LITERALS = literals(catalogue())
 Evidence = tuple[LogLine, LogEvent | ThreadDump]
 
 
-def evidence_in(records: Sequence[RawRecord], signatures: Sequence[Signature] = SIGNATURES) -> list[Evidence]:
+def evidence_in(records: Sequence[RawRecord], searched: Catalogue | None = None) -> list[Evidence]:
     """All that the records say, each with the line that says it."""
-    worth = [r for r in records if signatures is not SIGNATURES or worth_decoding(bytes(r.value or b""))]
+    worth = [
+        r for r in records if searched or any(text.encode() in bytes(r.value or b"") for text in literals(catalogue()))
+    ]
     return [
         (line, one)
         for record in worth
         for line in decode_logs(record, Settings(), ARRIVED_MS).lines
-        for evidence in events_and_dumps(line, record.source, signatures)
+        for evidence in events_and_dumps(line, record.source, searched or catalogue())
         for one in evidence
     ]
 
 
-def events(records: Sequence[RawRecord], signatures: Sequence[Signature] = SIGNATURES) -> list[LogEvent]:
-    evidence = [one for _, one in evidence_in(records, signatures)]
+def events(records: Sequence[RawRecord], searched: Catalogue | None = None) -> list[LogEvent]:
+    evidence = [one for _, one in evidence_in(records, searched)]
     log_events = [one for one in evidence if isinstance(one, LogEvent)]
     assert len(log_events) == len(evidence)
     return log_events
@@ -90,8 +94,8 @@ def test_long_evidence_is_cut() -> None:
 
 def test_lines_without_a_signature_leave_nothing() -> None:
     ordinary = [line(LOG.format("INFO", "main", "a.B", f"order {n} sent")) for n in range(20)]
-    assert not any(worth_decoding(bytes(record.value or b"")) for record in ordinary)
-    assert events(ordinary, tuple(SIGNATURES)) == []
+    assert not [text for text in LITERALS for record in ordinary if text.encode() in (record.value or b"")]
+    assert events(ordinary, catalogue()) == []
 
 
 def test_a_line_with_two_signatures_is_two_events() -> None:
@@ -99,10 +103,18 @@ def test_a_line_with_two_signatures_is_two_events() -> None:
     assert sorted(e.signature for e in log_events) == ["librdkafka-all-brokers-down", "queue-full"]
 
 
-FAKES = (
-    Signature("of-package", "boom", "boom (?P<what>[a-z]{1,9})", logger="org.apache.kafka"),
-    Signature("of-class", "boom", "boom", logger="kafka.client.ClientUtils"),
-    Signature("optional", "boom", "boom(?: by (?P<client>[a-z]{1,9}))?"),
+OPTIONAL = Wording("optional", {}, "boom", "boom(?: by (?P<client>[a-z]{1,9}))?")
+FAKES = Catalogue(
+    [
+        Meaning(
+            "an explosion",
+            (
+                Wording("of-package", {}, "boom", "boom (?P<what>[a-z]{1,9})", logger="org.apache.kafka"),
+                Wording("of-class", {}, "boom", "boom", logger="kafka.client.ClientUtils"),
+                OPTIONAL,
+            ),
+        )
+    ]
 )
 
 
@@ -138,7 +150,7 @@ def test_who_is_spoken_of() -> None:
             b'"host": {"name": "h"}, "labels": {"client_id": "own"}}',
         ),
     ]
-    assert {topic(e): e.client_id for e in events(records, FAKES[2:])} == {
+    assert {topic(e): e.client_id for e in events(records, Catalogue([Meaning("an explosion", (OPTIONAL,))]))} == {
         "nobody": None,
         "thread": "net",
         "prefix": "c",
@@ -211,8 +223,8 @@ def test_recorded_logs_give_the_events_that_a_search_of_their_text_finds() -> No
 
 
 def test_the_literals_survive_every_json_encoder() -> None:
-    """`worth_decoding` looks for them in raw JSON: none may hold what an encoder escapes."""
-    assert not [s.id for s in SIGNATURES if set(s.literal) & set("\"\\<>&'=/+") or not s.literal.isascii()]
+    """They are looked for in raw JSON: none may hold what an encoder escapes."""
+    assert not [text for text in catalogue().literals if set(text) & set("\"\\<>&'=/+") or not text.isascii()]
     assert not [literal for literal in LITERALS if not literal.isascii()]
 
 

@@ -19,6 +19,7 @@ from clienthealth.formats import formats
 from clienthealth.logs.events import events_and_dumps
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord
+from clienthealth.modes import catalogue
 from clienthealth.settings import Settings
 from tests.support.golden_logs import GOLDEN, SAMPLES
 
@@ -392,7 +393,7 @@ def test_no_input_raises_or_vanishes(seed: int) -> None:
         assert not any("Error" in error for error in decoded.errors), decoded.errors
         for line in decoded.lines:
             assert line.ts_ms is not None
-            events_and_dumps(line, record.source)
+            events_and_dumps(line, record.source, catalogue())
 
 
 HOSTILE: dict[str, bytes] = {
@@ -427,5 +428,5 @@ def test_hostile_lines_are_read_in_no_time(name: str) -> None:
         decoded = decode(record)
         assert decoded.lines or decoded.errors
         for line in decoded.lines:
-            events_and_dumps(line, record.source)
+            events_and_dumps(line, record.source, catalogue())
         assert time.process_time() - started < 5.0

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from clienthealth import decode
-from clienthealth.logs.events import LITERALS
+from clienthealth.logs.events import literals
+from clienthealth.modes import catalogue
 from clienthealth.settings import Settings
 from clienthealth.streaming.decoding import COUNTS, RAW, REJECTS, Count, _Task, decompressed
 from clienthealth.windows.packed import LogEntry
@@ -47,7 +48,7 @@ class Decoded:
             "ts_ms": pa.array(START + np.arange(rows) // 10, pa.int64()),
         }
         batch = pa.RecordBatch.from_arrays([columns[name] for name in RAW], names=list(RAW))
-        task = _Task(Settings(), LITERALS)
+        task = _Task(Settings(), literals(catalogue()))
         (output,) = task.run([batch])
         self.log_entries: list[LogEntry] = []
         self.counts: list[Count] = []

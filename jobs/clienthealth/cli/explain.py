@@ -12,7 +12,6 @@ from typing import Any
 from clienthealth.cli.modes import COLUMNS, entry
 from clienthealth.configuration import load
 from clienthealth.errors import InputError
-from clienthealth.logs.signatures import SIGNATURES
 from clienthealth.modes import Mode, modes
 from clienthealth.settings.fields import keys
 
@@ -53,8 +52,10 @@ def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
             }
             for key in keys(type(mode.thresholds)).values()
         ],
-        "log_lines": [line.id for line in SIGNATURES if line.id in mode.lines],
-        "symptoms": [line.id for line in SIGNATURES if line.id in mode.symptoms.difference(mode.lines)],
+        "log_lines": [wording.id for line in mode.reads for wording in line.wordings],
+        "symptoms": [
+            wording.id for line in mode.lines for wording in line.wordings if line not in mode.reads and not line.relief
+        ],
         "background": [" ".join(part.split()) for part in (module.__doc__ or "").split("\n\n")[1:]],
     }
 

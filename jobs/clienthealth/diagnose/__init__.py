@@ -24,7 +24,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import modes
+from clienthealth.modes import catalogue, modes
 from clienthealth.recordings import RawRecord as Recorded
 from clienthealth.settings import Settings
 from clienthealth.step import departures, judgement, process_log, readings
@@ -89,7 +89,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1) -> 
             packer.snapshot(snapshot, who_of(snapshot.client), source)
     for line in decoded.lines:
         process = process_of(line.client)
-        events, dumps = events_and_dumps(line, source)
+        events, dumps = events_and_dumps(line, source, catalogue())
         for event in events:
             packer.log_entry(*process, event=dataclasses.replace(event, repeats=repeats) if repeats > 1 else event)
         for dump in dumps:

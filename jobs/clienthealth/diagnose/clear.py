@@ -13,12 +13,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from clienthealth.diagnose.input import Input
-from clienthealth.logs.signatures import DEADLOCK, LOOP, METADATA, NOT_CLOSED
 from clienthealth.logs.thread_names import NETWORK_THREAD
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import FEW, MIN_READINGS, modes
+from clienthealth.modes.consumer_shutdown_loop.lines import ID as LOOP
+from clienthealth.modes.producer_callback_deadlock.lines import ID as DEADLOCK
+from clienthealth.modes.producer_not_closed.lines import ID as NOT_CLOSED
+from clienthealth.modes.send_blocked_on_metadata.lines import ID as METADATA
 from clienthealth.step import process_log
 from clienthealth.step.bucket import Bucket
 from clienthealth.windows.packed import TOPIC, WHO, Who

@@ -19,7 +19,7 @@ from clienthealth.diagnose.prefixes import Prefixes
 from clienthealth.diagnose.scan import Scanner
 from clienthealth.diagnose.text import plain, utf8
 from clienthealth.logs.dump_formats import LITERALS as DUMP_LITERALS
-from clienthealth.logs.signatures import SIGNATURES
+from clienthealth.modes import catalogue
 
 #: Before and behind a telling text so many bytes are taken apart.
 BACK, AHEAD = 1 << 14, 1 << 16
@@ -55,7 +55,7 @@ METRICS = (
     b"'consumer-metrics'",
     b"'consumer-fetch-manager-metrics'",
 )
-_LOGS = tuple(s.literal.encode() for s in SIGNATURES)
+_LOGS = tuple(text.encode() for text in catalogue().literals)
 
 
 @cache

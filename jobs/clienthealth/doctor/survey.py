@@ -9,6 +9,7 @@ from clienthealth.decode import Decoded, decode_any, decode_logs, decode_metrics
 from clienthealth.logs.events import events_and_dumps
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord, Stream
+from clienthealth.modes import catalogue
 from clienthealth.settings import Settings
 
 _DECODERS: dict[Stream | None, Callable[[RawRecord, Settings, int], Decoded]] = {
@@ -84,6 +85,6 @@ def _count(result: Survey, record: RawRecord, decoded: Decoded) -> None:
         who = snapshot.client
         of.clients.add((who.service, who.instance, who.client_id, who.kind))
     for line in decoded.lines:
-        events, dumps = events_and_dumps(line, record.source)
+        events, dumps = events_and_dumps(line, record.source, catalogue())
         of.events += len(events)
         of.dumps += len(dumps)

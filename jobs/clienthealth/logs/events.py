@@ -1,4 +1,4 @@
-"""Log records → events: lines that carry a signature of a Kafka client, and thread dumps. All else is dropped.
+"""Log records → events: lines in the words of a client library, and thread dumps. All else is dropped.
 
 Nearly every line of a log is dropped, so the cheapest test comes first: a literal text. The regular expression follows
 only where that matches, and names of clients and captured groups only for lines that are kept.
@@ -6,13 +6,11 @@ only where that matches, and names of clients and captured groups only for lines
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping
 
 from clienthealth.logs.dumps import DUMP_LINE, dumps, is_line
 from clienthealth.logs.fields import DUMP_TITLE, body_of
-from clienthealth.logs.signatures import SIGNATURES, Signature, compiled
+from clienthealth.logs.wordings import Catalogue
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import LogLine
 
@@ -20,10 +18,9 @@ MAX_TEXT = 500
 #: Bytes that a line of a dump takes at least: what an offset of a record is worth where lines have no file.
 BYTES_PER_LINE = 64
 
-#: What a raw record contains that can hold an event: a signature's literal, or what dumps and single lines of them
-#: hold (a tab may be an escape). All ASCII, and nothing that a JSON encoder would escape but that tab.
-LITERALS: tuple[str, ...] = (
-    *dict.fromkeys(signature.literal for signature in SIGNATURES),
+#: What dumps and single lines of them hold (a tab may be an escape). All ASCII, and nothing that a JSON encoder would
+#: escape but that tab.
+_OF_DUMPS = (
     DUMP_TITLE,
     "java.lang.Thread.State: ",
     "\tat ",
@@ -32,18 +29,15 @@ LITERALS: tuple[str, ...] = (
     "Mounted virtual thread",
     "JNI global",
 )
-_LITERAL_BYTES = tuple(literal.encode() for literal in LITERALS)
 
 
-def worth_decoding(value: bytes) -> bool:
-    """Can the raw record hold an event? Of no use where rejects are counted: what is not decoded is not counted."""
-    return any(literal in value for literal in _LITERAL_BYTES)
+def literals(catalogue: Catalogue) -> tuple[str, ...]:
+    """One of them is in every raw record that can hold an event or a dump."""
+    return *catalogue.literals, *_OF_DUMPS
 
 
-def events_and_dumps(
-    line: LogLine, source: Source, signatures: Sequence[Signature] = SIGNATURES
-) -> tuple[list[LogEvent], list[ThreadDump]]:
-    """What a log line with a time and without an error says: its events (one per signature), or the dumps it holds.
+def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tuple[list[LogEvent], list[ThreadDump]]:
+    """What a log line with a time and without an error says: its events (one per wording), or the dumps it holds.
 
     A line of a dump that was sent line by line is an event DUMP_LINE, which `dumps.rejoin` puts together again.
     """
@@ -51,38 +45,13 @@ def events_and_dumps(
     if line.dump is not None:
         return [], dumps(line.dump, ts_ms, source)
     events = [
-        _event(line, source, signature.id, _telling_text(line, signature), match.groupdict())
-        for signature, match in _matches(line, signatures)
+        _event(line, source, wording.id, _telling_text(line, wording.literal), match.groupdict())
+        for wording, match in catalogue.matches(body_of(line), line.logger)
     ]
     message = line.message
     if not events and message is not None and line.stack is None and is_line(message):
         events.append(_event(line, source, DUMP_LINE, message, _line_position(line, source)))
     return events, []
-
-
-def _matches(line: LogLine, signatures: Sequence[Signature]) -> Iterator[tuple[Signature, re.Match[str]]]:
-    body = body_of(line)
-    for signature in [signature for signature in signatures if signature.literal in body]:
-        if _may_log(line.logger, signature) and (match := compiled(signature).search(body)):
-            yield signature, match
-
-
-def _may_log(logger: str | None, signature: Signature) -> bool:
-    """May the signature's line come from this logger? A name without dots can be anything."""
-    if signature.logger is None or logger is None or "." not in logger:
-        return True
-    return _abbreviated(signature.logger).match(logger) is not None
-
-
-@cache
-def _abbreviated(logger: str) -> re.Pattern[str]:
-    """How a logger's name begins, its packages shortened to any length (`o.a.k.clients`)."""
-    *packages, last = logger.split(".")
-    return re.compile(
-        "".join(rf"{part[0]}(?:{part[1:]})?\." for part in packages)
-        + (last if last[0].isupper() else rf"{last[0]}(?:{last[1:]})?\b"),
-        re.ASCII,
-    )
 
 
 def _event(line: LogLine, source: Source, signature: str, text: str, captures: Mapping[str, str | None]) -> LogEvent:
@@ -100,9 +69,9 @@ def _event(line: LogLine, source: Source, signature: str, text: str, captures: M
     )
 
 
-def _telling_text(line: LogLine, signature: Signature) -> str:
-    """The message, or where only the exception below it carries the signature, the line of it that does."""
-    message, stack, literal = line.message, line.stack, signature.literal
+def _telling_text(line: LogLine, literal: str) -> str:
+    """The message, or where only the exception below it holds the text, the line of it that does."""
+    message, stack = line.message, line.stack
     at = stack.find(literal) if stack is not None and (message is None or literal not in message) else -1
     if stack is None or at < 0:
         return message or ""

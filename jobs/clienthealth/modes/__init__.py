@@ -1,7 +1,7 @@
-"""The documented failure modes: one file each, whose name (with hyphens) is the mode's id everywhere.
+"""The documented failure modes: one folder (or file) each, whose name, with hyphens, is the mode's id everywhere.
 
-The id is the metric label, the name of the runbook, the argument on the command line. The files of this folder are
-found by themselves: there is no list to keep.
+The id is the metric label, the name of the runbook, the argument on the command line. Modes are found by themselves:
+there is no list to keep. All that is said of a mode stands in its folder.
 
 Each condition on metrics is stated once, as a function of arrays of windows. The gate evaluates it for the windows of
 all clients. A window that it suspects goes to the judge, which evaluates the same function for this window and words
@@ -20,7 +20,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clienthealth.logs.signatures import SIGNATURES
+from clienthealth.logs.self_descriptions import SELF_DESCRIPTIONS
+from clienthealth.logs.wordings import Catalogue, Meaning
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import EvidenceKind, Verdict
@@ -37,6 +38,7 @@ __all__ = [
     "LiveMode",
     "Mode",
     "Texts",
+    "catalogue",
     "first_reason",
     "modes",
     "threshold",
@@ -89,8 +91,8 @@ class FailureMode(Generic[T]):
     thresholds     every number that the judgement uses, with its reason and bounds
     confused_with  what only looks like it, and how it is told apart
     judge          window, thresholds → Verdict
-    lines          signatures of the log lines that the judge looks at, of whatever mode they are
-    relief         signatures of lines that speak of the mode's end; all others of the mode are symptoms
+    lines          what log lines say of it, or of its end
+    reads          the lines that the judge looks at, of whatever mode they are
     loses          it is found only where records are lost, also where nobody counted them: `detail.lost_records` and
                    `lost_bytes` tell at least and at most, where known
     explains       modes whose symptoms it shows too: while it is found, they are not found of the same client
@@ -109,15 +111,15 @@ class FailureMode(Generic[T]):
     thresholds: T
     confused_with: tuple[str, ...]
     judge: Callable[[ClientWindow, T], Verdict]
-    lines: tuple[str, ...] = ()
-    relief: frozenset[str] = frozenset()
+    lines: tuple[Meaning, ...] = ()
+    reads: tuple[Meaning, ...] = ()
     explains: frozenset[str] = frozenset()
     loses: bool = False
 
     @property
     def symptoms(self) -> frozenset[str]:
-        """Signatures of lines that speak of the mode and not of its end: they keep its incident open."""
-        return frozenset(line.id for line in SIGNATURES if line.mode == self.id) - self.relief
+        """Ids of the wordings that speak of the mode and not of its end: they keep its incident open."""
+        return frozenset().union(*(meaning.ids for meaning in self.lines if not meaning.relief))
 
     def with_thresholds(self, changes: Mapping[str, float]) -> Self:
         """The mode with other thresholds. Raises SettingsError where one is out of its bounds."""
@@ -166,6 +168,12 @@ def modes() -> Mapping[str, Mode]:
         mode = getattr(importlib.import_module(f"{__name__}.{module.name}"), "MODE", None)
         if mode is not None:
             if mode.id != module.name.replace("_", "-"):
-                raise ValueError(f"mode {mode.id} must live in modes/{mode.id.replace('-', '_')}.py")
+                raise ValueError(f"mode {mode.id} must live in modes/{mode.id.replace('-', '_')}")
             by_id[mode.id] = mode
     return dict(sorted(by_id.items()))
+
+
+@cache
+def catalogue() -> Catalogue:
+    """Every log line that a mode knows, and those in which clients say what they are; compiled once per process."""
+    return Catalogue([*(line for mode in modes().values() for line in mode.lines), *SELF_DESCRIPTIONS])

@@ -1,4 +1,4 @@
-"""What the judges share: runs of a metric, events by signature, threads by frame, and the words for numbers.
+"""What the judges share: runs of a metric, events by what they say, threads by frame, and the words for numbers.
 
 A judge collects facts. `conclude` turns them into a verdict by one rule for all modes: a direct fact confirms alone,
 indirect facts suspect, and indirect facts of two independent kinds confirm.
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clienthealth.logs.wordings import Meaning
 from clienthealth.model import wording
 from clienthealth.model.readings import ClientWindow, LogEvent, Reading, Source, Thread, ThreadDump
 from clienthealth.model.verdicts import Evidence, EvidenceKind, Verdict
@@ -128,9 +129,9 @@ def option(window: ClientWindow, name: str) -> float | None:
     return number_or_none(number(window.config.get(name)))
 
 
-def events(window: ClientWindow, *signatures: str) -> list[LogEvent]:
-    """The window's log events with one of these signatures, in order of time."""
-    return [event for event in window.logs if event.signature in signatures]
+def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
+    """The window's log events that say one of these, in order of time."""
+    return [event for event in window.logs if any(event in meaning for meaning in meanings)]
 
 
 def has_frame(thread: Thread, *parts: str) -> bool:

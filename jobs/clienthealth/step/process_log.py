@@ -10,12 +10,12 @@ from functools import cache
 from clienthealth.logs.dump_clients import clients_of
 from clienthealth.logs.dumps import DUMP_LINE, rejoin
 from clienthealth.logs.sampling import sample_key
-from clienthealth.logs.signatures import CONFIG_LOGGED, SIGNATURES, options_logged
+from clienthealth.logs.self_descriptions import CONFIG_LOGGED, options_logged
 from clienthealth.logs.thread_names import PRODUCER_THREAD
 from clienthealth.model.clients import Kind
 from clienthealth.model.metrics import CONFIG_OPTIONS
 from clienthealth.model.readings import LogEvent, ThreadDump
-from clienthealth.modes import modes
+from clienthealth.modes import catalogue, modes
 from clienthealth.settings import MonitorSettings
 from clienthealth.step.state import BucketState
 from clienthealth.windows.packed import LogEntry, Who
@@ -30,18 +30,18 @@ EARLIER_DUMPS = 4
 
 @cache
 def _kinds() -> Mapping[str, Kind]:
-    return {s.id: s.kind for s in SIGNATURES if s.kind}
+    return {name: meaning.kind for name, meaning in catalogue().by_id.items() if meaning.kind}
 
 
 @cache
 def _lifecycle_lines() -> frozenset[str]:
-    absent = {mode.id for mode in modes().values() if mode.absence}
-    return frozenset(s.id for s in SIGNATURES if s.mode in absent) | {*CONFIG_LOGGED}
+    lines = (line for mode in modes().values() if mode.absence for line in mode.lines)
+    return CONFIG_LOGGED.union(*(line.ids for line in lines))
 
 
 @cache
 def _of_processes() -> frozenset[str]:
-    return frozenset(s.id for s in SIGNATURES if s.process)
+    return frozenset(name for name, meaning in catalogue().by_id.items() if meaning.process)
 
 
 def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings) -> tuple[list[LogEntry], int]:

@@ -200,6 +200,7 @@ class _Task:
     def _logs(self, read: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
         from clienthealth.decode import decode_logs
         from clienthealth.logs.events import events_and_dumps
+        from clienthealth.modes import catalogue
         from clienthealth.windows.packed import process_of
 
         times[:] = read.arrived
@@ -213,7 +214,7 @@ class _Task:
                 alike = alike[:1]
             for line in decoded.lines:
                 service, host, instance = process_of(line.client)
-                events, dumps = events_and_dumps(line, record.source)
+                events, dumps = events_and_dumps(line, record.source, catalogue())
                 for event in events:
                     self.packer.log_entry(service, host, instance, event=event, repeats=len(alike))
                 for dump in dumps:

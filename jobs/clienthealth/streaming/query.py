@@ -9,7 +9,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
-from clienthealth.logs.events import LITERALS
+from clienthealth.logs.events import literals
+from clienthealth.modes import catalogue
 from clienthealth.self_monitoring.metrics import QUERY
 from clienthealth.settings import Settings
 from clienthealth.streaming.batch import Batch
@@ -41,7 +42,7 @@ def rows(
     spark: SparkSession, settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int], limit: int = 0
 ) -> DataFrame:
     """The rows to publish, as a stream. `opened`: open incidents by bucket, see `stepper`; `numbers`: see `spread`."""
-    decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, LITERALS, numbers), DECODED)
+    decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
     return decoded.groupBy("bucket").applyInPandasWithState(
         stepper(settings, opened, numbers),  # type: ignore[arg-type]
         ROWS,

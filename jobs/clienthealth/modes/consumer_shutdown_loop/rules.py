@@ -1,40 +1,19 @@
-"""A consumer that is to stop never does: it loops, looking for its offset manager.
-
-Mechanism (Scala consumer 0.8.2 and storm-kafka). At exit the thread that commits offsets carries its interrupt flag,
-so every `SocketChannel.connect` throws `ClosedByInterruptException`. That is swallowed, and
-`ClientUtils.channelToOffsetManager` tries again without a pause and without a look at the flag. The process never
-ends, keeps its partitions, takes a CPU and fills the disk with one log line.
-
-What proves it. The same broker failing again and again with no pause, or a thread RUNNABLE under
-`channelToOffsetManager` that used CPU between two dumps: a look-up that merely waits sleeps or sits in a connect. But
-the stock client spins in the same way while a broker that has died is still listed in ZooKeeper, for as long as its
-session lasts (6 s by default). Then other threads miss that broker too and say so, several times a second.
-
-Relatives, told apart by `detail.cause`: `endless-lookup` is the above. `threads-left-behind`: the stock connector,
-interrupted in `shutdown()`, logs an error and completes all the same, leaves a fetcher thread behind that is no
-daemon, and the JVM never exits. `close-hangs`: the `close()` of a consumer of the Java client does not come back, as
-a rebalance listener, an interceptor or an unbounded timeout holds it. It is here and not under `consumer-stalled`
-because it was told to stop: nobody expects it to poll, and what helps is the same, to kill it.
-
-Known gaps. The connector's MBeans vanish or freeze at shutdown, so metrics cannot show it. Of a storm only one line
-per tenth of a second is kept, so rates are lower bounds. A `close()` shows in thread dumps; its log says where it
-begins only when it gets as far as leaving the group (3.0 and newer).
-"""
+"""The rules: when it is suspected, when it is confirmed, when it is over."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from clienthealth.logs.signatures import CONSUMER_STALLED, LOOP
 from clienthealth.logs.thread_names import FETCHER_THREAD
+from clienthealth.logs.wordings import Meaning
 from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import MIN_READINGS, Gate, LiveMode, Texts, first_reason, threshold
-from clienthealth.modes._closing import Closing, closing
+from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
     Fact,
     conclude,
@@ -44,15 +23,21 @@ from clienthealth.modes._evidence import (
     quoted,
     sightings,
 )
+from clienthealth.modes.consumer_shutdown_loop.closing import Closing, closing
+from clienthealth.modes.consumer_shutdown_loop.lines import (
+    BEGUN,
+    CLOSED,
+    CLOSING,
+    COMPLETED,
+    FAILED,
+    ID,
+    LOOKUPS,
+    OUTAGE,
+)
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Floats
 from clienthealth.windows.view import Windows
 
-LOOKUPS = ("offset-manager-lookup-failed", "offset-manager-channel-failed")
-OUTAGE = "broker-out-of-reach"
-BEGUN, COMPLETED = "connector-shutting-down", "connector-shutdown-completed"
-FAILED = ("connector-shutdown-error", "connector-shutdown-exception")
-CLOSING, CLOSED = "consumer-closing", "consumer-unregistered"
 LOOKUP_FRAME = "ClientUtils$.channelToOffsetManager"
 STOPPING_FRAME = "ZookeeperConsumerConnector.shutdown"
 #: A thread that waits for a socket is RUNNABLE to the JVM as well. One that makes and closes sockets is not waiting.
@@ -120,20 +105,20 @@ class Thresholds(Checked):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See the module's docstring for the rules. A look-up from before a shutdown that completed is over."""
+    """See the mode's docstring for the rules. A look-up from before a shutdown that completed is over."""
     if window.client.kind == "consumer":
         return _closes(window, thresholds)
     looping = _looping(_since_completed(window), thresholds)
     left = _left_behind(window, thresholds)
-    facts = looping or left or _overdue(window, thresholds, BEGUN, (COMPLETED, *FAILED), "the connector")
-    lines = events(window, *LOOKUPS)
+    facts = looping or left or _overdue(window, thresholds, BEGUN, (COMPLETED, FAILED), "the connector")
+    lines = events(window, LOOKUPS)
     detail = {
         "cause": "endless-lookup" if looping else "threads-left-behind" if left else None,
         "broker": next((e.captures["address"] for e in reversed(lines) if "address" in e.captures), None),
         "thread": next((e.thread for e in reversed(lines) if e.thread), None) or _looking(window),
     }
     reason = None if facts else _blindness(window, thresholds)
-    return conclude(LOOP, facts, detail if facts else None, reason, independent=not looping)
+    return conclude(ID, facts, detail if facts else None, reason, independent=not looping)
 
 
 def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
@@ -143,17 +128,17 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     facts = facts or _overdue(window, limits, CLOSING, (CLOSED,), "the consumer")
     if facts:
         where = {"thread": seen.thread, "frame": seen.where} if seen else {}
-        return conclude(LOOP, facts, {"cause": "close-hangs", **where}, independent=False)
+        return conclude(ID, facts, {"cause": "close-hangs", **where}, independent=False)
     if seen is not None:
         text = f"'{seen.thread}' is inside close(), which may take a while"
-        return conclude(LOOP, [], doubts=[Fact("thread-dump", seen.since_ms, seen.last_ms, text, source=seen.source)])
+        return conclude(ID, [], doubts=[Fact("thread-dump", seen.since_ms, seen.last_ms, text, source=seen.source)])
     begun = events(window, CLOSING)
     if begun and not any(event.ts_ms >= begun[-1].ts_ms for event in events(window, CLOSED)):
-        return conclude(LOOP, [], doubts=[Fact("log", begun[-1].ts_ms, begun[-1].ts_ms, UNDER_WAY)])
+        return conclude(ID, [], doubts=[Fact("log", begun[-1].ts_ms, begun[-1].ts_ms, UNDER_WAY)])
     w = Windows.of(window)
     has_evidence = window.dumps or events(window, CLOSED)
     doubts = [] if has_evidence or not silent(w, limits)[0] else [_silence(window, w)]
-    return conclude(LOOP, [], otherwise=None if has_evidence else GATE.reason(w, limits), doubts=doubts)
+    return conclude(ID, [], otherwise=None if has_evidence else GATE.reason(w, limits), doubts=doubts)
 
 
 def _silence(window: ClientWindow, w: Windows) -> Fact:
@@ -194,7 +179,7 @@ def _since_completed(window: ClientWindow) -> ClientWindow:
 def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     """What log and dumps show of the thread that spins longest: both see the same loop, so its length decides."""
     longest: tuple[float, list[Fact]] = (0.0, [])
-    threads = {e.thread or "" for e in events(window, *LOOKUPS)}
+    threads = {e.thread or "" for e in events(window, LOOKUPS)}
     for name in sorted(threads | {t.name for d in window.dumps for t in d.threads if _in_lookup(t)}):
         storm, dumps = _storm(window, name, limits), _spinning(window, name, limits)
         times = [e.ts_ms for e in storm] + [d.ts_ms for d, _ in dumps]
@@ -250,8 +235,8 @@ def _seen(dumps: list[tuple[ThreadDump, Thread]], name: str, direct: bool, since
 
 def _shutdown_before(window: ClientWindow, event: LogEvent) -> bool:
     """Had a shutdown begun, and not completed?"""
-    marks = [e for e in events(window, BEGUN, COMPLETED, *FAILED) if e.ts_ms <= event.ts_ms]
-    return bool(marks) and marks[-1].signature == BEGUN
+    marks = [e for e in events(window, BEGUN, COMPLETED, FAILED) if e.ts_ms <= event.ts_ms]
+    return bool(marks) and marks[-1] in BEGUN
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
@@ -260,7 +245,7 @@ def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEve
     A log that is rate-limited on its way has gaps that the thread did not make. Where both sides of a gap are bursts of
     lookups of one broker without a pause, the thread spun in between, too.
     """
-    lines = [e for e in events(window, *LOOKUPS) if (e.thread or "") == thread]
+    lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
     return max(_rows(bursts, limits.gap_seconds), key=lambda row: row[-1].ts_ms - row[0].ts_ms, default=[])
 
@@ -318,7 +303,7 @@ def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     Where the failure itself lies before the window, the JVM must want to exit, the fetcher must not have run between
     two dumps, and the connector must report no metrics any more.
     """
-    errors = events(window, *FAILED)
+    errors = events(window, FAILED)
     facts = []
     if errors:
         text = f"the connector's shutdown failed: {quoted(errors[0].text)}"
@@ -341,7 +326,7 @@ def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     return facts
 
 
-def _overdue(window: ClientWindow, limits: Thresholds, began: str, ends: tuple[str, ...], who: str) -> list[Fact]:
+def _overdue(window: ClientWindow, limits: Thresholds, began: Meaning, ends: Sequence[Meaning], who: str) -> list[Fact]:
     begun, ended = events(window, began), events(window, *ends)
     signs = [d.ts_ms for d in window.dumps] + [e.ts_ms for e in window.logs] + [r.ts_ms for r in window.readings]
     for event in begun:
@@ -353,10 +338,10 @@ def _overdue(window: ClientWindow, limits: Thresholds, began: str, ends: tuple[s
 
 
 def _blindness(window: ClientWindow, limits: Thresholds) -> str | None:
-    marks, fetches = events(window, BEGUN, COMPLETED, *FAILED), Windows.of(window).rose("fetch-requests-total")[0]
+    marks, fetches = events(window, BEGUN, COMPLETED, FAILED), Windows.of(window).rose("fetch-requests-total")[0]
     if marks:
-        return UNDER_WAY if marks[-1].signature == BEGUN else None
-    lookups, dumps = [e.ts_ms for e in events(window, *LOOKUPS)], [d.ts_ms for d in window.dumps]
+        return UNDER_WAY if marks[-1] in BEGUN else None
+    lookups, dumps = [e.ts_ms for e in events(window, LOOKUPS)], [d.ts_ms for d in window.dumps]
     newest = window.dumps[-1].threads if dumps else ()
     if not fetches and (
         max(lookups, default=0) > max(dumps, default=0) or any(has_frame(t, LOOKUP_FRAME) for t in newest)
@@ -406,40 +391,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
         ended = events(window, CLOSED)
         polls = polls_ago(w)[0] < thresholds.silent_poll_seconds and w.rose("records-consumed-total")[0]
         return closing(window) is None and bool(ended or polls)
-    lookups, ends = events(window, *LOOKUPS), events(window, COMPLETED)
+    lookups, ends = events(window, LOOKUPS), events(window, COMPLETED)
     if ends:
-        return not events(window, *FAILED) and (not lookups or ends[-1].ts_ms >= lookups[-1].ts_ms)
+        return not events(window, FAILED) and (not lookups or ends[-1].ts_ms >= lookups[-1].ts_ms)
     return bool(w.rose("fetch-requests-total")[0]) and not lookups
-
-
-MODE = LiveMode(
-    id=LOOP,
-    title="Consumer stuck in an endless shutdown",
-    summary="The consumer was told to stop and never does: its process stays alive and holds its partitions.",
-    impact=(
-        "Its partitions are consumed by nobody while the process lives, one CPU is busy, and its log can grow by "
-        "megabytes a second."
-    ),
-    action=(
-        "Kill the process (kill -9; a normal stop cannot work) and see that its partitions move; then commit offsets "
-        "before the thread is interrupted, or replace the 0.8 consumer. A close() that hangs: give close() a timeout, "
-        "and what its rebalance listener calls, too."
-    ),
-    kinds=frozenset({"legacy-consumer", "consumer"}),
-    evidence=("log", "thread-dump", "metric"),
-    thresholds=Thresholds(),
-    confused_with=(
-        "A healthy start: the same line appears once before the coordinator is found.",
-        "A coordinator that restarts: one line a second, then it recovers.",
-        "A coordinator that crashed: the same spinning until ZooKeeper drops it; other threads miss that broker too.",
-        "A look-up that waits for a dead host: the thread sits in a connect or sleeps, and uses no CPU.",
-        "A clean shutdown: 'ZKConsumerConnector shutdown completed' follows within a second.",
-        "A close() whose brokers are out of reach: it gives up after 30 s by default.",
-    ),
-    judge=judge,
-    lines=(*LOOKUPS, OUTAGE, BEGUN, COMPLETED, *FAILED, CLOSING, CLOSED),
-    gate=GATE,
-    recovered=recovered,
-    relief=frozenset({COMPLETED, CLOSED}),
-    explains=frozenset({CONSUMER_STALLED}),
-)

@@ -1,4 +1,4 @@
-"""Every signature finds the line that it is for; lines are as the client libraries write them."""
+"""Every wording finds the line that it is for; lines are as the client libraries write them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from clienthealth.logs.signatures import SIGNATURES, Signature, compiled
+from clienthealth.logs.wordings import Catalogue, Meaning, Wording
+from clienthealth.modes import catalogue
 
 CONFIG = """ProducerConfig values:
 \tacks = -1
@@ -300,6 +301,8 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
     "connector-config": (("Property queued.max.message.chunks is overridden to 10", {"queuedMaxMessageChunks": "10"}),),
 }
 
+#: The client libraries, and what else speaks of a client's process.
+SPEAKERS = {"java", "scala", "librdkafka", "kafka-python", "aiokafka", "jvm", "linux", "kubernetes", "systemd"}
 INNOCENT = (
     "producer send fail and resend.",
     "sent 100 records to topic orders in 12 ms",
@@ -310,41 +313,60 @@ INNOCENT = (
 )
 
 
-@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda s: s.id)
-def test_it_finds_the_lines_that_it_is_for_and_what_they_say(signature: Signature) -> None:
-    for line, captures in EXAMPLES[signature.id]:
-        match = compiled(signature).search(line)
-        assert match, line
-        assert signature.literal in match.group() or signature.literal in line
+every_wording = pytest.mark.parametrize("wording", catalogue().wordings, ids=lambda wording: wording.id)
+
+
+def words_in(line: str) -> list[str]:
+    """The wordings that a line holds, whoever logged it."""
+    return [wording.id for wording, _ in catalogue().matches(line, None)]
+
+
+@every_wording
+def test_it_finds_the_lines_that_it_is_for_and_what_they_say(wording: Wording) -> None:
+    for line, captures in EXAMPLES[wording.id]:
+        (match,) = (match for one, match in catalogue().matches(line, None) if one is wording)
         captured = {name: value for name, value in match.groupdict().items() if value}
         assert captured == captures, line
 
 
 @pytest.mark.parametrize("line", INNOCENT)
-def test_lines_of_applications_carry_no_signature(line: str) -> None:
-    assert [s.id for s in SIGNATURES if s.literal in line and compiled(s).search(line)] == []
+def test_lines_of_applications_hold_no_wording(line: str) -> None:
+    assert words_in(line) == []
 
 
-def test_a_line_of_another_signature_is_not_mistaken_for_one_on_topics() -> None:
-    line = EXAMPLES["partition-not-in-metadata"][0][0]
-    assert [s.id for s in SIGNATURES if s.literal in line and compiled(s).search(line)] == ["partition-not-in-metadata"]
+def test_a_line_of_another_wording_is_not_mistaken_for_one_on_topics() -> None:
+    assert words_in(EXAMPLES["partition-not-in-metadata"][0][0]) == ["partition-not-in-metadata"]
 
 
-def test_ids_are_unique_and_every_one_has_an_example() -> None:
-    assert [s.id for s in SIGNATURES] == list(EXAMPLES)
+def test_every_one_has_an_example() -> None:
+    assert {wording.id for wording in catalogue().wordings} == EXAMPLES.keys()
 
 
-def test_every_group_has_a_name_and_case_matters() -> None:
-    for signature in SIGNATURES:
-        pattern = compiled(signature)
-        assert pattern.groups == len(pattern.groupindex), signature.id
-        assert not pattern.flags & re.IGNORECASE, signature.id
+def test_two_of_one_name_are_refused() -> None:
+    twice = Meaning("x", (Wording("x", {}, "a", "a"), Wording("x", {}, "b", "b")))
+    with pytest.raises(ValueError, match="two wordings are called x"):
+        Catalogue([twice])
 
 
-@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda s: s.id)
-def test_hostile_text_costs_no_more_than_its_length(signature: Signature) -> None:
-    parts = [signature.literal, "[", "(", "a", "0", " ", "\n\t", "with correlation id 1 : {", "127.0.0.1:9092"]
+@every_wording
+def test_it_is_said_by_a_library_somewhere_in_its_source(wording: Wording) -> None:
+    assert wording.said_by
+    assert wording.said_by.keys() <= SPEAKERS
+    assert all(wording.said_by.values())
+
+
+@every_wording
+def test_every_group_has_a_name_and_case_matters(wording: Wording) -> None:
+    pattern = re.compile(wording.pattern)
+    assert pattern.groups == len(pattern.groupindex)
+    assert not pattern.flags & re.IGNORECASE
+
+
+@every_wording
+def test_hostile_text_costs_no_more_than_its_length(wording: Wording) -> None:
+    parts = [wording.literal, "[", "(", "a", "0", " ", "\n\t", "with correlation id 1 : {", "127.0.0.1:9092"]
+    pattern = re.compile(wording.pattern, re.ASCII)
     started = time.perf_counter()
     for part in parts:
-        compiled(signature).search((signature.literal + " " + part * 20_000)[:100_000])
+        pattern.search((wording.literal + " " + part * 20_000)[:100_000])
     assert time.perf_counter() - started < 1.0

@@ -1,25 +1,4 @@
-"""One slow topic starves the other topics of the same consumer.
-
-Mechanism. In the old Scala consumer one `ConsumerFetcherThread` per broker puts chunks into a short queue per topic
-(`queued.max.message.chunks`, 2 by default). When one topic's handler stops taking, its queue fills, the fetcher parks
-in `put`, and no other topic of the connector gets data.
-
-What proves it. The culprit's queue stands at its limit, the queues of the others are empty, and the connector's fetch
-count stands still: an idle topic is still fetched for. A thread dump shows the fetcher WAITING in
-`LinkedBlockingQueue.put` under `PartitionTopicInfo.enqueue`. A healthy fetcher can be caught there too, and with one
-connector per topic the paused topic's own fetcher parks there for good reason: so victims must share the connector.
-
-Two relatives have the same id. librdkafka: the prefetch queue of one topic is at its limit, and others are empty with
-data waiting. Where all topics share one queue to the application, that queue is full of the records of a slow topic,
-and nothing is fetched. The Java consumer: a slow handler in a single poll loop stays away from `poll()`, and all topics
-fall behind. Both show only in metrics, so they stay suspected until the client logs that its poll interval expired.
-
-Known gaps. `MaxLag` and `ConsumerLag` stand at 0 throughout, as they are set when a response is processed: a frozen
-lag is no healthy lag. The log is silent. With several brokers only the fetcher of one is blocked: the fetch count of
-the connector goes on, and a thread dump has to tell. The Java consumer does not say which topic's handler is slow, and
-updates the lag of a partition only when it returns records of it. Where it tells its positions, the culprit is the
-topic whose records the time away from `poll()` goes with.
-"""
+"""The rules: when it is suspected, when it is confirmed, when it is over."""
 
 from __future__ import annotations
 
@@ -30,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from clienthealth.indicators.queue import CHUNKS, Queues, queues
-from clienthealth.logs.signatures import BLOCKING, POLL_EXPIRED
 from clienthealth.logs.thread_names import FETCHER_THREAD
 from clienthealth.model.metrics import QUEUE_DEFAULTS
 from clienthealth.model.readings import ClientWindow, Reading, Thread, ThreadDump, TopicReading
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import MIN_READINGS, Gate, LiveMode, Texts, first_reason, threshold
-from clienthealth.modes._culprit import handled_alone, slow_topic
+from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
     Fact,
     conclude,
@@ -50,6 +27,9 @@ from clienthealth.modes._evidence import (
     values,
 )
 from clienthealth.modes._polls import seconds_away
+from clienthealth.modes.consumer_stalled.lines import POLL_EXPIRED
+from clienthealth.modes.cross_topic_blocking.culprit import handled_alone, slow_topic
+from clienthealth.modes.cross_topic_blocking.lines import ID
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools
 from clienthealth.windows.view import Runs, Windows
@@ -202,7 +182,7 @@ def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     # Without readings the dumps alone must tell: who waits beside a parked fetcher has something to wait for.
     several = not window.readings or len({t.topic for r in window.readings for t in r.topics}) > 1
     facts = facts + _parked(window, several, bool(facts), limits)
-    return conclude(BLOCKING, facts, detail, None if facts else GATE.reason(w, limits))
+    return conclude(ID, facts, detail, None if facts else GATE.reason(w, limits))
 
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
@@ -281,10 +261,10 @@ def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     symptom = _prefetched(window, w, limits) or _one_queue(window, w, limits) or _slow_poll(window, w, limits)
     facts, detail = symptom if symptom else ([], {})
     if facts:
-        for event in events(window, *POLL_EXPIRED)[:1]:
+        for event in events(window, POLL_EXPIRED)[:1]:
             text = "the client logged that its application had not called poll() in time"
             facts = [*facts, Fact("log", event.ts_ms, event.ts_ms, text, source=event.source)]
-    return conclude(BLOCKING, facts, detail, None if facts else GATE.reason(w, limits))
+    return conclude(ID, facts, detail, None if facts else GATE.reason(w, limits))
 
 
 def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
@@ -382,29 +362,3 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     counters = ("fetch-requests-total", "records-consumed-total", "fetch-total")
     w = Windows.of(window)
     return any(w.rose(name)[0] for name in counters)
-
-
-MODE = LiveMode(
-    id=BLOCKING,
-    title="One slow topic blocks the others",
-    summary="One topic that is not consumed holds up all other topics of the same consumer.",
-    impact="Topics whose own handlers are idle get no data, their lag grows, and lag metrics of the client stay at 0.",
-    action=(
-        "Look at the handler of the culprit topic; then give each topic its own connector or consumer, or move slow "
-        "work out of the consuming thread to a pool."
-    ),
-    kinds=frozenset({"legacy-consumer", "consumer"}),
-    evidence=("metric", "thread-dump", "log"),
-    thresholds=Thresholds(),
-    confused_with=(
-        "Idle topics: their consumers wait in the same place, but fetches go on.",
-        "A busy fetcher caught RUNNABLE or for a moment WAITING in put: it moves on.",
-        "One connector per topic, which is the remedy: only the paused topic's own fetcher is parked.",
-        "A consumer of one topic that is merely slow: nobody else waits for it.",
-        "A broker outage: fetches stand still, but no queue is full.",
-    ),
-    judge=judge,
-    lines=POLL_EXPIRED,
-    gate=GATE,
-    recovered=recovered,
-)

@@ -1,22 +1,4 @@
-"""A producer's process ended with records still in its buffer.
-
-Mechanism. `send()` only appends to a buffer, and the I/O thread that empties it is a daemon. A process that exits
-without `close()` (or `flush()`) loses what is still buffered, without an error anywhere.
-
-What shows it: absence. The client stops reporting, its last reading shows a buffer in use or more records sent than
-acknowledged, and no line tells of its close. That line is missed only where the log is read at all: a start that was
-logged shows that. librdkafka and a forced close say it outright.
-
-How sure. A buffer in use is also what a producer under load shows at any moment, and the last reading can be older
-than a final `flush()`. So little in the buffer suspects; clearly more than is ever in flight, with the log read and no
-close in it, confirms. A client that comes back had not ended: the verdict is withdrawn.
-
-Causes (`detail.cause`): `exit-without-close`, `forced-close`, `killed` (where the process logged why it died).
-
-Known gaps. Clients before 1.0 do not name themselves when they log their close, so theirs cannot be missed. Records
-sent after the last reading are not seen, those delivered after it are still counted: the loss is an interval from 0
-to an upper bound, exact only where the client counts. A `kill -9` looks like an exit.
-"""
+"""The rules: when it is suspected, when it is confirmed, when it is over."""
 
 from __future__ import annotations
 
@@ -27,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from clienthealth.indicators.buffer import used_ratios
-from clienthealth.logs.signatures import NOT_CLOSED
+from clienthealth.logs.self_descriptions import PRODUCER_CONFIG
 from clienthealth.model.readings import ClientWindow, LogEvent, Reading
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import AbsenceMode, threshold
+from clienthealth.modes import threshold
 from clienthealth.modes._evidence import (
     Fact,
     conclude,
@@ -43,14 +25,20 @@ from clienthealth.modes._evidence import (
     used_bytes,
     version,
 )
+from clienthealth.modes.producer_not_closed.lines import (
+    ABORTED,
+    CLOSED,
+    CLOSING,
+    DIED,
+    FORCED,
+    ID,
+    STARTED,
+    TERMINATING,
+    UNCLOSED,
+)
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.view import Windows
 
-STARTED = ("producer-started", "producer-config")
-CLOSED = ("producer-closing", "producer-closed", "producer-unregistered")
-FORCED = ("producer-force-close", "records-aborted")
-DIED = ("process-out-of-memory", "process-crashed", "process-killed-for-memory", "container-killed", "process-killed")
-TERMINATING, UNCLOSED = "librdkafka-terminating", "aiokafka-unclosed"
 #: From this version on the Java client's log lines begin with its id.
 NAMED_SINCE = (1,)
 
@@ -99,36 +87,36 @@ class _Pending:
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See the module's docstring for the rules. Without `departed_ms` the client is still there: unknown."""
+    """See the mode's docstring for the rules. Without `departed_ms` the client is still there: unknown."""
     if window.departed_ms is None:
-        return Verdict(NOT_CLOSED, "unknown", reason="the client still reports")
+        return Verdict(ID, "unknown", reason="the client still reports")
     readings = _before_the_end(window)
     pending = _pending(window, readings) if readings else None
     terminating = events(window, TERMINATING)
     if terminating:
-        return conclude(NOT_CLOSED, [_terminating(terminating[-1])], _terminated(terminating[-1]))
+        return conclude(ID, [_terminating(terminating[-1])], _terminated(terminating[-1]))
     forced = _forced(window)
-    if forced and (forced.signature == "records-aborted" or _waited(window)):
+    if forced and (forced in ABORTED or _waited(window)):
         fact = Fact("log", forced.ts_ms, forced.ts_ms, f"the client logged {quoted(forced.text)}", True, forced.source)
-        return conclude(NOT_CLOSED, [fact, *_left(window, pending)], {"cause": "forced-close", **_loss(pending)})
-    if events(window, *CLOSED) and not forced:
-        return conclude(NOT_CLOSED, _unfinished(window, pending, thresholds), {"cause": "killed", **_loss(pending)})
+        return conclude(ID, [fact, *_left(window, pending)], {"cause": "forced-close", **_loss(pending)})
+    if events(window, CLOSING, CLOSED) and not forced:
+        return conclude(ID, _unfinished(window, pending, thresholds), {"cause": "killed", **_loss(pending)})
     unclosed = [Fact("log", e.ts_ms, e.ts_ms, quoted(e.text), source=e.source) for e in events(window, UNCLOSED)[-1:]]
     if pending is None:
-        died = events(window, *DIED)[-1:]
+        died = events(window, DIED)[-1:]
         blind = f"the process ended ({quoted(died[0].text)}), and {BLIND}" if died else BLIND
-        return conclude(NOT_CLOSED, unclosed, {"cause": "exit-without-close"}, otherwise=blind)
+        return conclude(ID, unclosed, {"cause": "exit-without-close"}, otherwise=blind)
     if pending.nothing and not unclosed:
-        if events(window, *DIED) and Windows.of(window).rose("record-send-total")[0]:
-            return Verdict(NOT_CLOSED, "unknown", reason=DIED_SENDING)
-        return Verdict(NOT_CLOSED, "ok", detail={"note": "it had nothing left to deliver when last heard of"})
+        if events(window, DIED) and Windows.of(window).rose("record-send-total")[0]:
+            return Verdict(ID, "unknown", reason=DIED_SENDING)
+        return Verdict(ID, "ok", detail={"note": "it had nothing left to deliver when last heard of"})
     return _missed(window, pending, forced, unclosed, thresholds)
 
 
 def _unfinished(window: ClientWindow, pending: _Pending | None, limits: Thresholds) -> list[Fact]:
     """A close() that had not come back when the client was last heard of, with something to deliver."""
-    begun, last = events(window, "producer-closing"), window.readings[-1] if window.readings else None
-    if events(window, "producer-closed", "producer-unregistered") or not begun or last is None or pending is None:
+    begun, last = events(window, CLOSING), window.readings[-1] if window.readings else None
+    if events(window, CLOSED) or not begun or last is None or pending is None:
         return []
     waited = (last.ts_ms - begun[-1].ts_ms) / 1000
     if pending.nothing or waited < limits.closing_seconds:
@@ -142,10 +130,10 @@ def _missed(
 ) -> Verdict:
     """The client has gone with something to deliver, and nothing tells of a close that waited for it."""
     nameless = (version(window) or NAMED_SINCE) < NAMED_SINCE
-    read = bool(events(window, *STARTED, *CLOSED, *FORCED)) and not nameless
-    died = events(window, *DIED)
+    read = bool(events(window, STARTED, PRODUCER_CONFIG, CLOSING, CLOSED, FORCED, ABORTED)) and not nameless
+    died = events(window, DIED)
     if not read and not died and not unclosed and not pending.large(limits):
-        return Verdict(NOT_CLOSED, "unknown", reason=NAMELESS if nameless else UNREAD, detail=_loss(pending))
+        return Verdict(ID, "unknown", reason=NAMELESS if nameless else UNREAD, detail=_loss(pending))
     facts = [*_left(window, pending), *unclosed]
     if forced:
         facts.append(Fact("log", forced.ts_ms, forced.ts_ms, "its close() waited 0 s", source=forced.source))
@@ -156,7 +144,7 @@ def _missed(
         text = "it has been silent since, and its log, which told of its start, has no word of a close"
         facts.append(Fact("absence", gone, gone, text))
     cause = "forced-close" if forced else "killed" if died else "exit-without-close"
-    return conclude(NOT_CLOSED, facts, {"cause": cause, **_loss(pending)})
+    return conclude(ID, facts, {"cause": cause, **_loss(pending)})
 
 
 def _pending(window: ClientWindow, readings: Sequence[Reading]) -> _Pending | None:
@@ -210,20 +198,20 @@ def _terminated(event: LogEvent) -> dict[str, Any]:
 
 def _forced(window: ClientWindow) -> LogEvent | None:
     """The line that tells most: of records given up, else that the close was forced."""
-    aborted = events(window, "records-aborted")
-    return next(iter(aborted or events(window, *FORCED)), None)
+    aborted = events(window, ABORTED)
+    return next(iter(aborted or events(window, FORCED, ABORTED)), None)
 
 
 def _before_the_end(window: ClientWindow) -> Sequence[Reading]:
     """The readings from before the client began to close: a forced close empties the buffer by throwing it away."""
-    ends = events(window, "producer-closing", *FORCED) if events(window, *FORCED) else []
+    ends = events(window, CLOSING, FORCED, ABORTED) if events(window, FORCED, ABORTED) else []
     before = [reading for reading in window.readings if not ends or reading.ts_ms <= ends[0].ts_ms]
     return before or window.readings
 
 
 def _waited(window: ClientWindow) -> bool:
     """Did a forced close wait before it gave up? With a time limit of 0 the client always logs that it forces."""
-    limits = [e.captures.get("timeout") for e in events(window, "producer-force-close", "producer-closing")]
+    limits = [e.captures.get("timeout") for e in events(window, FORCED, CLOSING)]
     return any(limit is not None and float(limit.rstrip(".") or 0) > 0 for limit in limits)
 
 
@@ -231,31 +219,3 @@ BLIND = "the client did not tell what it still had to deliver"
 NAMELESS = "it had a little to deliver when last heard of, and clients before 1.0 do not name themselves at their close"
 DIED_SENDING = "it had nothing left to deliver when last heard of, but its process was killed while it was sending"
 UNREAD = "it had a little to deliver when last heard of, and no line of its log was read that would tell of a close"
-
-
-MODE = AbsenceMode(
-    id=NOT_CLOSED,
-    title="Producer ended with records undelivered",
-    summary="The producer's process ended without closing it, with records still in its buffer.",
-    impact=(
-        "Records that send() had accepted were lost, or may have been, without an exception and without an error in "
-        "any log."
-    ),
-    action=(
-        "Send the lost records again if their source allows it, and close the producer at every way out of the "
-        "process: try-with-resources or a shutdown hook, with a time limit long enough to empty the buffer."
-    ),
-    kinds=frozenset({"producer"}),
-    evidence=("absence", "metric", "log"),
-    thresholds=Thresholds(),
-    confused_with=(
-        "A clean close: the log tells of it.",
-        "flush() without close(): the buffer was empty when last heard of, unless the last reading is older.",
-        "An idle producer that exits without close(): it had nothing to lose.",
-        "A network partition or a collector that stalls: the client comes back, and the verdict is withdrawn.",
-        "A scale-down of healthy pods: each logs its close.",
-    ),
-    judge=judge,
-    lines=(*STARTED, *CLOSED, *FORCED, *DIED, TERMINATING, UNCLOSED),
-    loses=True,
-)

@@ -1,21 +1,4 @@
-"""A consumer holds partitions, and its poll loop does not come back.
-
-Mechanism. A handler hangs, or needs longer than `max.poll.interval.ms` (5 min by default). The client then leaves its
-group by itself; when the handler does return, it joins again, reads the same records and is thrown out again.
-
-What proves it. The client logs that its poll interval has passed, or says so by its metrics: `last-poll-seconds-ago`
-or `time-between-poll-max` beyond `max.poll.interval.ms`. Where that option is not known, its default only
-suspects, but heartbeats that have stopped while nobody polls prove that the client has left its group. A consuming
-thread of a known framework at the same frames outside `poll()` suspects a handler that hangs. A client up to 2.2
-leaves its group in silence, and says only that its commits are refused.
-
-A consumer that has not polled for long, yet may take longer, is no healthy one either: it is `unknown`. One whose
-`close()` hangs was told to stop: that is `consumer-shutdown-loop`.
-
-Known gaps. The client's own lag stands still with its polls: a frozen lag is no healthy lag, so it is asked only
-whether there ever was something to handle. Threads of an application that no framework runs do not show in a dump
-which of them polls. librdkafka gives its statistics inside poll(): such a client falls silent, its log tells.
-"""
+"""The rules: when it is suspected, when it is confirmed, when it is over."""
 
 from __future__ import annotations
 
@@ -24,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clienthealth.logs.signatures import CONSUMER_STALLED, POLL_EXPIRED
+from clienthealth.logs.wordings import Meaning
 from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import MIN_READINGS, Gate, LiveMode, Texts, first_reason, threshold
+from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
     Fact,
     conclude,
@@ -40,11 +23,11 @@ from clienthealth.modes._evidence import (
     quoted,
 )
 from clienthealth.modes._polls import has_polled, seconds_away
+from clienthealth.modes.consumer_stalled.lines import COMMIT_REFUSED, ID, POLL_EXPIRED
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
 
-REFUSED = "commit-refused"
 #: Lines about one expiry come so close together.
 SAME_MOMENT_MS = 1000
 POLL = "KafkaConsumer.poll"
@@ -102,7 +85,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     stuck, threads = _dumped(window, thresholds)
     facts += threads
     refused = _refused_commits(window)
-    if facts or len(_moments(window, REFUSED)) >= thresholds.min_rebalances_repeats:
+    if facts or len(_moments(window, COMMIT_REFUSED)) >= thresholds.min_rebalances_repeats:
         facts += refused
     detail = {
         "cause": _cause(window, w, stuck, thresholds),
@@ -110,10 +93,10 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "partitions": number_or_none(w.last("assigned-partitions")[0]),
         "lag": number_or_none(_lag(w)[0]),
         "seconds_since_poll": number_or_none(w.last("last-poll-seconds-ago")[0]),
-        "times_expired": len(_moments(window, *POLL_EXPIRED)) or None,
+        "times_expired": len(_moments(window, POLL_EXPIRED)) or None,
     }
     reason = None if facts else GATE.reason(w, thresholds)
-    return conclude(CONSUMER_STALLED, facts, detail, reason, doubts=refused + _silence(window, w, thresholds))
+    return conclude(ID, facts, detail, reason, doubts=refused + _silence(window, w, thresholds))
 
 
 # -- what the metrics show, over any number of windows ---------------------------------------------------------------
@@ -253,7 +236,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    expired = _moments(window, *POLL_EXPIRED)
+    expired = _moments(window, POLL_EXPIRED)
     if not expired:
         return []
     first, last = expired[0], expired[-1]
@@ -265,10 +248,10 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     return [Fact("log", since, last.ts_ms, text, direct=not idle(w)[0], source=last.source)]
 
 
-def _moments(window: ClientWindow, *signatures: str) -> list[LogEvent]:
+def _moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
     """How often it happened: the client says it in several lines at once."""
     moments: list[LogEvent] = []
-    for event in events(window, *signatures):
+    for event in events(window, *meanings):
         if not moments or event.ts_ms - moments[-1].ts_ms > SAME_MOMENT_MS:
             moments.append(event)
     return moments
@@ -279,7 +262,7 @@ def _logged_interval(event: LogEvent) -> float | None:
 
 
 def _refused_commits(window: ClientWindow) -> list[Fact]:
-    refused = events(window, REFUSED)
+    refused = events(window, COMMIT_REFUSED)
     if not refused:
         return []
     text = f"{count(len(refused), 'commit')} refused: {quoted(refused[-1].text)}"
@@ -316,7 +299,7 @@ def _cause(window: ClientWindow, w: Windows, stuck: Mapping[str, str], limits: T
     if left(w, limits)[0] or still_away >= limits.suspect_share * most:
         return "handler-hangs"
     again = w.grown("rebalance-total")[0] >= limits.min_rebalances_repeats
-    times = max(len(_moments(window, *POLL_EXPIRED)), len(_moments(window, REFUSED)))
+    times = max(len(_moments(window, POLL_EXPIRED)), len(_moments(window, COMMIT_REFUSED)))
     if again or times >= limits.min_rebalances_repeats:
         return "rejoins"
     return "poll-interval-exceeded"
@@ -334,33 +317,4 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     rises = w.rises("records-consumed-total")[0] >= w.samples[0] - 1 >= MIN_READINGS - 1
     goes_on = rises if np.isnan(away_now) else away_now < most
     stalls = too_long(w, thresholds)[0] or circling(w, thresholds)[0]
-    return bool(goes_on) and not stalls and not events(window, *POLL_EXPIRED, REFUSED)
-
-
-MODE = LiveMode(
-    id=CONSUMER_STALLED,
-    title="Consumer does not come back to poll()",
-    summary="The consumer holds partitions, but its application does not come back for more records.",
-    impact=(
-        "Its partitions are not consumed and their lag grows; beyond max.poll.interval.ms it is thrown out of its "
-        "group, and the records that it was handling go to another member, which can hang on them too."
-    ),
-    action=(
-        "Take two thread dumps and look at what the consuming thread waits for; restart the process once that is "
-        "known, and give the call in the handler a timeout."
-    ),
-    kinds=frozenset({"consumer"}),
-    evidence=("metric", "log", "thread-dump"),
-    thresholds=Thresholds(),
-    confused_with=(
-        "An idle topic: the consumer polls, there is nothing to get.",
-        "Partitions paused on purpose: the application goes on calling poll().",
-        "A handler that is slow but returns: polls are rare, yet within max.poll.interval.ms.",
-        "A rebalance that ends: the consumer polls all the while.",
-        "One slow topic among several of one consumer: see cross-topic-blocking, both can be true.",
-    ),
-    judge=judge,
-    lines=(*POLL_EXPIRED, REFUSED),
-    gate=GATE,
-    recovered=recovered,
-)
+    return bool(goes_on) and not stalls and not events(window, POLL_EXPIRED, COMMIT_REFUSED)

@@ -1,17 +1,4 @@
-"""`send()` blocks its caller, waiting for metadata that does not come.
-
-Mechanism. `send()` is asynchronous only once the producer knows the topic's partitions. With the brokers out of
-reach, or a topic that does not exist, `waitOnMetadata` holds the *caller* for up to `max.block.ms` (60 s by default),
-on every call. Request threads pile up.
-
-What proves it. The exception that ends the wait; but it comes only after `max.block.ms`. From the first second a
-thread dump shows callers in `KafkaProducer.waitOnMetadata`, and the broker's answer that the topic is unknown stands
-in the log. Callers found waiting only suspect the mode: during a short broker outage 4.x callers sit in the same
-place for up to 36 s and nothing is lost. That the connection fails says why, never that a caller waits.
-
-Known gaps. Metrics are nearly blind: `metadata-wait-time-ns-total` counts successes only, and failed sends appear
-in `record-error-total` after `max.block.ms`. librdkafka's `produce()` never waits for metadata.
-"""
+"""The rules: when it is suspected, when it is confirmed, when it is over."""
 
 from __future__ import annotations
 
@@ -21,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clienthealth.logs.signatures import METADATA, METADATA_WAITED
+from clienthealth.logs.self_descriptions import PRODUCER_CONFIG
 from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import MIN_READINGS, Gate, LiveMode, Texts, first_reason, threshold
+from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
     NEVER_SECONDS,
     Fact,
@@ -40,6 +27,13 @@ from clienthealth.modes._evidence import (
     values,
 )
 from clienthealth.modes._io_thread import is_network_thread, network_threads, on_io_thread
+from clienthealth.modes.send_blocked_on_metadata.lines import (
+    CONNECTION_FAILED,
+    ID,
+    METADATA_WAITED,
+    TOPIC_ERRORS,
+    UNREACHABLE,
+)
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
@@ -48,15 +42,6 @@ WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 DENIED, LEADERLESS = "TOPIC_AUTHORIZATION_FAILED", "LEADER_NOT_AVAILABLE"
 #: A thread that two dumps so far apart find waiting does not just pass by.
 STAYS_MS = 9_000
-CONFIGURED = "producer-config"
-TOPIC_ERRORS = ("topic-error-in-metadata", "python-topic-unknown")
-UNREACHABLE = (
-    "bootstrap-disconnected",
-    "connection-failed",
-    "rebootstrapping",
-    "bootstrap-unresolvable",
-    "python-bootstrap-failed",
-)
 
 
 @dataclass(frozen=True)
@@ -91,7 +76,7 @@ class Thresholds(Checked):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See the module's docstring for the rules."""
+    """See the mode's docstring for the rules."""
     w = Windows.of(window)
     failures = _failures(window)
     waits = _waits(window, w, thresholds)
@@ -114,7 +99,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     # Where the client may not use the topic, send() fails at once: it blocks nobody as long as no wait was measured.
     independent = cause != "topic-denied" or longest is not None
     otherwise = None if facts else _blindness(window, w, thresholds)
-    return conclude(METADATA, facts, detail, otherwise, independent, _doubts(window, sends, topics))
+    return conclude(ID, facts, detail, otherwise, independent, _doubts(window, sends, topics))
 
 
 def _failures(window: ClientWindow) -> list[LogEvent]:
@@ -122,7 +107,7 @@ def _failures(window: ClientWindow) -> list[LogEvent]:
 
     Those of an unnamed client count unless this one's error count stood still.
     """
-    lines = [e for e in events(window, *METADATA_WAITED) if not on_io_thread(e)]
+    lines = [e for e in events(window, METADATA_WAITED) if not on_io_thread(e)]
     return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
 
 
@@ -159,7 +144,7 @@ def _stands(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> boo
 
 def _doubts(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
     """Answers that a topic is not there, where nothing proves that anybody waits for it."""
-    lines = [e for e in events(window, *TOPIC_ERRORS) if _error(e) != LEADERLESS]
+    lines = [e for e in events(window, TOPIC_ERRORS) if _error(e) != LEADERLESS]
     if not lines or (sends and not topics):
         return []
     last = lines[-1]
@@ -232,7 +217,7 @@ def _dumped(waits: list[tuple[ThreadDump, Thread]], limits: Thresholds) -> list[
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
     """Topics that the brokers keep refusing; a leader that is not available is an outage, not a missing topic."""
     by_topic: dict[str, list[LogEvent]] = defaultdict(list)
-    for event in events(window, *TOPIC_ERRORS):
+    for event in events(window, TOPIC_ERRORS):
         if _error(event) != LEADERLESS:
             by_topic[event.captures.get("topic", "")].append(event)
     return {
@@ -363,19 +348,19 @@ def _cause(
     window: ClientWindow, failures: list[LogEvent], topics: dict[str, list[LogEvent]]
 ) -> tuple[str, dict[str, str]]:
     """Why metadata does not come, and what to look at: the topic, or the address that was tried."""
-    of_partition = [e for e in failures if e.signature == "partition-not-in-metadata"]
+    of_partition = [e for e in failures if "partition" in e.captures]
     if of_partition:
         captures = of_partition[-1].captures
         return "partition-missing", {name: captures[name] for name in ("topic", "partition") if name in captures}
-    unknown = [e.captures.get("topic", "") for e in events(window, *TOPIC_ERRORS)]
+    unknown = [e.captures.get("topic", "") for e in events(window, TOPIC_ERRORS)]
     named = [e.captures["topic"] for e in failures if "topic" in e.captures]
     if topics or set(unknown) & set(named):
         topic = max(topics, key=lambda t: len(topics[t])) if topics else named[-1]
-        lines = [e for e in events(window, *TOPIC_ERRORS) if e.captures.get("topic") == topic]
+        lines = [e for e in events(window, TOPIC_ERRORS) if e.captures.get("topic") == topic]
         denied = bool(lines) and _error(lines[-1]) == DENIED
         return "topic-denied" if denied else "topic-missing", {"topic": topic}
-    if events(window, *UNREACHABLE):
-        addressed = [*events(window, CONFIGURED), *events(window, *UNREACHABLE)]
+    if events(window, UNREACHABLE, CONNECTION_FAILED):
+        addressed = [*events(window, PRODUCER_CONFIG), *events(window, UNREACHABLE, CONNECTION_FAILED)]
         address = next((a for e in reversed(addressed) if (a := e.captures.get("address"))), None)
         return "cluster-unreachable", {"bootstrap": address.strip("[]/")} if address else {}
     ages = values(window, "metadata-age")
@@ -403,33 +388,4 @@ def _blindness(window: ClientWindow, w: Windows, limits: Thresholds) -> str | No
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """Sends succeed, and no line of the window speaks of one that waited or of a topic that is not known."""
     sends = Windows.of(window).rose("record-send-total")[0]
-    return bool(sends) and not events(window, *METADATA_WAITED, *TOPIC_ERRORS)
-
-
-MODE = LiveMode(
-    id=METADATA,
-    title="send() blocked waiting for metadata",
-    summary="Callers of send() are held up waiting for metadata that the producer does not get.",
-    impact=(
-        "Every call of send() blocks its thread for up to max.block.ms (60 s by default) and then fails, so request "
-        "threads pile up and the records are lost."
-    ),
-    action=(
-        "Look at the cause: create the topic or correct its name, let the client write to it, or restore the way to "
-        "the bootstrap address; until then lower max.block.ms, so that callers fail fast instead of piling up."
-    ),
-    kinds=frozenset({"producer"}),
-    evidence=("log", "thread-dump", "metric"),
-    thresholds=Thresholds(),
-    confused_with=(
-        "A short broker outage: 4.x callers sit in the same place for up to 36 s, then go on and nothing is lost.",
-        "A full buffer: callers wait in BufferPool.allocate, not in waitOnMetadata, and waiting-threads counts them.",
-        "A topic that is being created: unknown for a moment at the first send.",
-        "A callback that sends on the I/O thread: the waiting thread is the network thread itself, see "
-        "producer-callback-deadlock.",
-    ),
-    judge=judge,
-    lines=(*METADATA_WAITED, *TOPIC_ERRORS, *UNREACHABLE, CONFIGURED),
-    gate=GATE,
-    recovered=recovered,
-)
+    return bool(sends) and not events(window, METADATA_WAITED, TOPIC_ERRORS)

@@ -1,26 +1,4 @@
-"""A producer's I/O thread is stuck in its own callback.
-
-Mechanism. Callbacks run on the producer's single I/O thread. One that sends again and calls `get()` without a time
-limit waits for a result that only its own thread could deliver; and because that thread enforces every timeout,
-nothing times out. The buffer fills, then each `send()` blocks for `max.block.ms` and fails, for ever.
-
-What proves it. A new batch in the buffer wakes the I/O thread up, and a living thread goes back to its selector once
-in `request.timeout.ms` at the latest. So a selector that stands still while the buffer fills, or stands still longer
-than that while work waits, is proof. A thread dump proves it from the first moment: the network thread WAITING in
-`ProduceRequestResult.await`. It does not where the selector went on afterwards: then the callback waited for
-something that another thread delivered.
-
-Relatives, told apart by `detail.cause`: `get-in-callback` and `flush-in-callback`. `send-in-callback`: the callback's
-own send() waits for metadata or memory on the I/O thread, at most `max.block.ms` per record, then it recovers.
-`callback-blocked`: the callback holds the thread in something else. `io-thread-blocked`: other code that is not the
-client's holds it: an interceptor, a logger, a reporter of metrics. `flush-refused`: since 4.1 the client throws
-instead of waiting, so nothing is stuck and nothing is flushed. `poll-not-called`: librdkafka's delivery reports, which
-the application never serves, fill its queue. `detail.bounded`: the thread has come back, or will, by itself;
-`blocked_seconds` how long it was held.
-
-Known gaps. Clients before 1.0 have no `select-total`: their rates fall to 0 only after 30 to 60 s. kafka-python
-counts no selects at all. A client that pushes its metrics itself (KIP-714) falls silent instead.
-"""
+"""The rules: when it is suspected, when it is confirmed, when it is over."""
 
 from __future__ import annotations
 
@@ -31,11 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from clienthealth.indicators.buffer import used_ratios
-from clienthealth.logs.signatures import DEADLOCK, DELIVERY_STALLED, METADATA_WAITED
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import MIN_READINGS, Gate, LiveMode, Texts, first_reason, threshold
-from clienthealth.modes._callback_dumps import in_dumps
+from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
     Fact,
     conclude,
@@ -51,12 +27,13 @@ from clienthealth.modes._evidence import (
     values,
 )
 from clienthealth.modes._io_thread import at_work, in_callback, network_threads, on_io_thread
+from clienthealth.modes.producer_callback_deadlock.callback_dumps import in_dumps
+from clienthealth.modes.producer_callback_deadlock.lines import EXHAUSTED, FLUSH_REFUSED, ID
+from clienthealth.modes.send_blocked_on_metadata.lines import METADATA_WAITED
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Runs, Windows
 
-EXHAUSTED = ("buffer-exhausted", "buffer-exhausted-at-once", "queue-full")
-FLUSH_REFUSED = "flush-refused-in-callback"
 #: Causes that end by themselves.
 BOUNDED = ("send-in-callback", "flush-refused")
 
@@ -116,7 +93,7 @@ class Thresholds(Checked):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See the module's docstring for the rules."""
+    """See the mode's docstring for the rules."""
     w = Windows.of(window)
     dumped, doubts = _dumped(window, thresholds)
     refused = _refused(window, thresholds)
@@ -141,7 +118,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "waiting_threads": max((int(v) for v in values(window, "waiting-threads")), default=None),
         "buffer_used_ratio": number_or_none(w.max(used_ratios(w))[0]),
     }
-    return conclude(DEADLOCK, facts, detail, _blindness(window, w, thresholds), doubts=doubts)
+    return conclude(ID, facts, detail, _blindness(window, w, thresholds), doubts=doubts)
 
 
 def _dumped(window: ClientWindow, limits: Thresholds) -> tuple[list[tuple[Fact, str]], list[Fact]]:
@@ -368,7 +345,7 @@ def _unserved(window: ClientWindow) -> Fact:
 
 
 def _logged(window: ClientWindow) -> list[Fact]:
-    lines = events(window, *EXHAUSTED)
+    lines = events(window, EXHAUSTED)
     mine = [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
     if not mine:
         return []
@@ -392,7 +369,7 @@ def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 def _sent_inside(window: ClientWindow) -> list[Fact]:
     """A send() that waited for metadata on the I/O thread: a callback called it."""
-    lines = [event for event in events(window, *METADATA_WAITED) if on_io_thread(event)]
+    lines = [event for event in events(window, METADATA_WAITED) if on_io_thread(event)]
     if not lines:
         return []
     text = (
@@ -421,33 +398,3 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     newest = list(network_threads(window))[-1:]
     inside = any(in_callback(thread) for _, thread in newest)
     return (moves or turns) and not inside and not events(window, FLUSH_REFUSED)
-
-
-MODE = LiveMode(
-    id=DEADLOCK,
-    title="Producer deadlocked in its own callback",
-    summary="The producer's I/O thread is stuck in one of its own callbacks, so nothing is sent any more.",
-    impact=(
-        "Every record sent from now on fails after max.block.ms, what is in the buffer is lost when the process "
-        "ends, and it does not recover even though the brokers are fine."
-    ),
-    action=(
-        "Take a thread dump, restart the process, and change the callback so that it never waits: no get(), flush() "
-        "or blocking send() inside it; hand a retry to another thread."
-    ),
-    kinds=frozenset({"producer"}),
-    evidence=("metric", "thread-dump", "log"),
-    thresholds=Thresholds(),
-    confused_with=(
-        "Back-pressure: the buffer is full and threads wait, but select-total goes on.",
-        "A broker outage or a broker that hangs: select-total goes on, or stands still for request.timeout.ms at most.",
-        "A slow callback: a dump finds the thread inside it, yet it comes back to the selector between batches.",
-        "An idle producer: select-total stands still for many seconds, but the buffer is empty.",
-        "A long garbage collection: all threads stand still, and the readings stop with them.",
-    ),
-    judge=judge,
-    lines=(*EXHAUSTED, FLUSH_REFUSED, *METADATA_WAITED),
-    gate=GATE,
-    recovered=recovered,
-    explains=frozenset({DELIVERY_STALLED}),
-)

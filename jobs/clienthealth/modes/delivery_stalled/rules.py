@@ -1,19 +1,4 @@
-"""Records wait and nothing is acknowledged, although the producer knows its topic.
-
-Mechanism. Metadata is known, so `send()` returns at once. But the partition's leader cannot be reached or refuses: an
-advertised listener out of reach, a broker that died after its metadata was cached, too few in-sync replicas, a network
-that drops packets. The producer tries again until `delivery.timeout.ms` (2 min by default) has passed, and then gives
-the record up.
-
-What proves it. The number of records sent, less those that are to be retried, reaches no new high while work waits. And
-there is a sign of trouble: connections that are lost or fail, requests without a response, retries, failed records.
-Once records expire (the client logs it, `record-error-total` rises) it is no outage that ends in time any more:
-confirmed. Before that it is suspected, at half of `delivery.timeout.ms` or after 40 s.
-
-Known gaps. Clients before 1.0 do not count. With acks=0 nothing is ever acknowledged: what counts then is that records
-go out. A stall of one partition among several that go on shows in the log alone. librdkafka counts a record that is
-sent again as sent, so that answers that are refusals look like progress: its log tells.
-"""
+"""The rules: when it is suspected, when it is confirmed, when it is over."""
 
 from __future__ import annotations
 
@@ -23,19 +8,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clienthealth.logs.signatures import DELIVERY_STALLED
 from clienthealth.model.readings import ClientWindow, LogEvent
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import MIN_READINGS, Gate, LiveMode, Texts, first_reason, threshold
+from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import Fact, conclude, count, duration, events, option, percent, quoted
+from clienthealth.modes.delivery_stalled.lines import (
+    CONNECTION_FAILED_OF_AIOKAFKA,
+    EXPIRED,
+    ID,
+    REFUSED,
+    TIMED_OUT,
+)
+from clienthealth.modes.send_blocked_on_metadata.lines import CONNECTION_FAILED, CONNECTION_FAILED_OF_LIBRDKAFKA
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Windows
 
-EXPIRED = ("records-expired", "librdkafka-message-timed-out")
-TIMED_OUT = ("request-timed-out", "librdkafka-requests-timed-out")
-REFUSED = ("produce-refused", "aiokafka-produce-refused")
-UNCONNECTED, UNCONNECTED_OF_LIBRDKAFKA = ("connection-failed", "aiokafka-connect-failed"), "librdkafka-connect-failed"
 #: Connections lost per second that are refused at once, rather than given up after request.timeout.ms.
 REFUSED_PER_SECOND = 0.2
 #: NOT_ENOUGH_REPLICAS, NotEnoughReplicasError: without underscores and capitals.
@@ -80,7 +68,7 @@ class Thresholds(Checked):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See the module's docstring for the rules."""
+    """See the mode's docstring for the rules."""
     w = Windows.of(window)
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)
@@ -89,7 +77,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if not stands_still:
         facts += _logged(window, bool(facts), delivers, thresholds)
     detail = _detail(window, w) if facts else None
-    return conclude(DELIVERY_STALLED, facts, detail, None if facts else reason, independent=False)
+    return conclude(ID, facts, detail, None if facts else reason, independent=False)
 
 
 def _delivers(w: Windows, limits: Thresholds) -> bool:
@@ -300,12 +288,12 @@ def _load(w: Windows) -> str:
 def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limits: Thresholds) -> list[Fact]:
     """What the log says: expiries far apart prove it; what merely fails is the reason of a stall, or suspects one."""
     facts = []
-    expired = events(window, *EXPIRED)
+    expired = events(window, EXPIRED)
     if expired:
         apart = (expired[-1].ts_ms - expired[0].ts_ms) / 1000
         if apart >= limits.expiries_apart_seconds or stalls_by_metrics or not delivers:
             facts.append(_expiries(expired, apart >= limits.expiries_apart_seconds and not delivers))
-    failed = _refused(window) or _unreachable(window) or events(window, *TIMED_OUT)
+    failed = _refused(window) or _unreachable(window) or events(window, TIMED_OUT)
     span = (failed[-1].ts_ms - failed[0].ts_ms) / 1000 if failed else 0.0
     lasting = len(failed) >= limits.min_failed_lines and span >= limits.suspect_stalled_seconds
     if failed and (facts or stalls_by_metrics or (lasting and not delivers)):
@@ -335,7 +323,7 @@ def _number(event: LogEvent, name: str) -> float:
 
 
 def _refused(window: ClientWindow) -> list[LogEvent]:
-    return [e for e in events(window, *REFUSED) if REPLICAS in _plain(e.captures.get("error", ""))]
+    return [e for e in events(window, REFUSED) if REPLICAS in _plain(e.captures.get("error", ""))]
 
 
 def _plain(error: str) -> str:
@@ -344,16 +332,16 @@ def _plain(error: str) -> str:
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
     """Connections that failed to brokers that metadata named: bootstrap addresses have negative ids."""
-    lines = events(window, *UNCONNECTED)
+    lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]
-    return failed or events(window, UNCONNECTED_OF_LIBRDKAFKA)
+    return failed or events(window, CONNECTION_FAILED_OF_LIBRDKAFKA)
 
 
 def _detail(window: ClientWindow, w: Windows) -> dict[str, object]:
     since, seconds = stalls(w)
     waits = float(seconds[0])
     timeout = option(window, "delivery.timeout.ms")
-    expired = events(window, *EXPIRED)
+    expired = events(window, EXPIRED)
     counted = float(grown_since(w, "record-error-total", since)[0]) if waits else 0.0
     lost = max(counted, sum(_number(event, "records") or 1 for event in expired))
     left = None if timeout is None or not waits or lost else max(0.0, timeout / 1000 - waits)
@@ -373,8 +361,8 @@ def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
     if unreachable:
         captures = unreachable[-1].captures
         return {"cause": "unreachable-node", "address": captures.get("address"), "node": captures.get("node")}
-    if events(window, *TIMED_OUT):
-        return {"cause": "timeouts", "node": events(window, *TIMED_OUT)[-1].captures.get("node")}
+    if events(window, TIMED_OUT):
+        return {"cause": "timeouts", "node": events(window, TIMED_OUT)[-1].captures.get("node")}
     closed, retried = (grown_since(w, n, since)[0] for n in ("connection-close-total", "record-retry-total"))
     if closed >= REFUSED_PER_SECOND * max(1.0, stalls(w).seconds[0]):
         return {"cause": "unreachable-node"}
@@ -385,33 +373,3 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """Something is delivered again and again, and nothing waits that was there before."""
     w = Windows.of(window)
     return bool(w.rises(delivered(w))[0] > 1) and _delivers(w, thresholds)
-
-
-MODE = LiveMode(
-    id=DELIVERY_STALLED,
-    title="Records wait and nothing is delivered",
-    summary="The producer takes records, but no broker acknowledges any of them.",
-    impact=(
-        "Records pile up in the producer's memory and are given up after delivery.timeout.ms (2 min by default), each "
-        "of them lost unless the application sends it again."
-    ),
-    action=(
-        "Open the way to the brokers that the cause names: the advertised address, the missing replicas or the "
-        "network; records that have not expired are then delivered by themselves."
-    ),
-    kinds=frozenset({"producer"}),
-    evidence=("metric", "log"),
-    thresholds=Thresholds(),
-    confused_with=(
-        "Back-pressure and quotas: the buffer is full, but records go on being acknowledged.",
-        "A broker that is restarted, or an outage that ends: suspected at most, and nothing expires.",
-        "A callback deadlock: the selector stands still, here it goes on; a thread dump is innocent.",
-        "send() blocked on metadata: nothing gets into the buffer at all.",
-        "A long linger.ms: batches wait, but no connection is lost and nothing is tried again.",
-        "A producer with acks=0: nothing is acknowledged by design, and records go out.",
-    ),
-    judge=judge,
-    lines=(*EXPIRED, *TIMED_OUT, *REFUSED, *UNCONNECTED, UNCONNECTED_OF_LIBRDKAFKA),
-    gate=GATE,
-    recovered=recovered,
-)

@@ -1,0 +1,113 @@
+"""Log lines of client libraries: what a line means, and under each meaning the wordings of the libraries, as data.
+
+Only what a library itself says counts: how an application words its own errors never does. Which meanings there are
+is said by the failure modes; `modes.catalogue` hands them all to `logs.events`, compiled once per process.
+
+Every repetition of a pattern is bounded or cannot overlap what follows it, so none backtracks catastrophically: log
+text is hostile. Classes like `\\d` mean ASCII only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from clienthealth.model.clients import Kind
+from clienthealth.model.readings import LogEvent
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Wording:
+    """One way to say it. What a line was recognised by: `LogEvent.signature` is its id, also in state on disk.
+
+    id       hyphenated, unique
+    said_by  by library where in its source it is worded, and since or until which version
+    literal  a text that every match contains: a cheap test before the pattern (case matters)
+    pattern  found in the message, or in the exception below it; its named groups become `LogEvent.captures`
+    logger   how the logger's name begins; asked only where the record names a logger that can be a Java class
+    """
+
+    id: str
+    said_by: Mapping[str, str]
+    literal: str
+    pattern: str
+    logger: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Meaning:
+    """What a line tells, in whatever words.
+
+    says      in a few words
+    wordings  how it is said
+    kind      the kind of client that says it; None where several do
+    relief    it speaks of a fault's end, not of the fault
+    process   it speaks of the whole process, so of all its clients
+    """
+
+    says: str
+    wordings: tuple[Wording, ...]
+    kind: Kind | None = None
+    relief: bool = False
+    process: bool = False
+
+    @cached_property
+    def ids(self) -> frozenset[str]:
+        """Of its wordings."""
+        return frozenset(wording.id for wording in self.wordings)
+
+    def __contains__(self, event: LogEvent) -> bool:
+        """Does the event say this?"""
+        return event.signature in self.ids
+
+
+class Catalogue:
+    """All meanings, ready to search with; see `matches`.
+
+    meanings  each once, in the order given
+    by_id     the meaning of each wording, by the wording's id
+    literals  one of them is in every text that matches
+    """
+
+    def __init__(self, meanings: Iterable[Meaning]) -> None:
+        self.meanings = tuple(dict.fromkeys(meanings))
+        self.by_id: dict[str, Meaning] = {}
+        compiled: dict[str, list[tuple[Wording, re.Pattern[str], re.Pattern[str] | None]]] = {}
+        for meaning in self.meanings:
+            for wording in meaning.wordings:
+                if wording.id in self.by_id:
+                    raise ValueError(f"two wordings are called {wording.id}")
+                self.by_id[wording.id] = meaning
+                logger = None if wording.logger is None else _abbreviated(wording.logger)
+                pattern = re.compile(wording.pattern, re.ASCII)
+                compiled.setdefault(wording.literal, []).append((wording, pattern, logger))
+        self._by_literal = tuple(compiled.items())
+        self.literals = tuple(compiled)
+
+    @property
+    def wordings(self) -> tuple[Wording, ...]:
+        """Of all meanings."""
+        return tuple(wording for meaning in self.meanings for wording in meaning.wordings)
+
+    def matches(self, text: str, logger: str | None) -> Iterator[tuple[Wording, re.Match[str]]]:
+        """The wordings that a text holds. A logger's name without dots can be anything, so it forbids none."""
+        named = logger is not None and "." in logger
+        for literal, candidates in self._by_literal:
+            if literal in text:
+                for wording, pattern, logged_by in candidates:
+                    if logged_by is not None and named and not logged_by.match(logger or ""):
+                        continue
+                    if match := pattern.search(text):
+                        yield wording, match
+
+
+def _abbreviated(logger: str) -> re.Pattern[str]:
+    """How a logger's name begins, its packages shortened to any length (`o.a.k.clients`)."""
+    *packages, last = logger.split(".")
+    return re.compile(
+        "".join(rf"{part[0]}(?:{part[1:]})?\." for part in packages)
+        + (last if last[0].isupper() else rf"{last[0]}(?:{last[1:]})?\b"),
+        re.ASCII,
+    )

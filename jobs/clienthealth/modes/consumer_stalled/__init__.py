@@ -1,0 +1,53 @@
+"""A consumer holds partitions, and its poll loop does not come back.
+
+Mechanism. A handler hangs, or needs longer than `max.poll.interval.ms` (5 min by default). The client then leaves its
+group by itself; when the handler does return, it joins again, reads the same records and is thrown out again.
+
+What proves it. The client logs that its poll interval has passed, or says so by its metrics: `last-poll-seconds-ago`
+or `time-between-poll-max` beyond `max.poll.interval.ms`. Where that option is not known, its default only
+suspects, but heartbeats that have stopped while nobody polls prove that the client has left its group. A consuming
+thread of a known framework at the same frames outside `poll()` suspects a handler that hangs. A client up to 2.2
+leaves its group in silence, and says only that its commits are refused.
+
+A consumer that has not polled for long, yet may take longer, is no healthy one either: it is `unknown`. One whose
+`close()` hangs was told to stop: that is `consumer-shutdown-loop`.
+
+Known gaps. The client's own lag stands still with its polls: a frozen lag is no healthy lag, so it is asked only
+whether there ever was something to handle. Threads of an application that no framework runs do not show in a dump
+which of them polls. librdkafka gives its statistics inside poll(): such a client falls silent, its log tells.
+"""
+
+from __future__ import annotations
+
+from clienthealth.modes import LiveMode
+from clienthealth.modes.consumer_stalled.lines import ID, LINES
+from clienthealth.modes.consumer_stalled.rules import GATE, Thresholds, judge, recovered
+
+MODE = LiveMode(
+    id=ID,
+    title="Consumer does not come back to poll()",
+    summary="The consumer holds partitions, but its application does not come back for more records.",
+    impact=(
+        "Its partitions are not consumed and their lag grows; beyond max.poll.interval.ms it is thrown out of its "
+        "group, and the records that it was handling go to another member, which can hang on them too."
+    ),
+    action=(
+        "Take two thread dumps and look at what the consuming thread waits for; restart the process once that is "
+        "known, and give the call in the handler a timeout."
+    ),
+    kinds=frozenset({"consumer"}),
+    evidence=("metric", "log", "thread-dump"),
+    thresholds=Thresholds(),
+    confused_with=(
+        "An idle topic: the consumer polls, there is nothing to get.",
+        "Partitions paused on purpose: the application goes on calling poll().",
+        "A handler that is slow but returns: polls are rare, yet within max.poll.interval.ms.",
+        "A rebalance that ends: the consumer polls all the while.",
+        "One slow topic among several of one consumer: see cross-topic-blocking, both can be true.",
+    ),
+    judge=judge,
+    lines=LINES,
+    reads=LINES,
+    gate=GATE,
+    recovered=recovered,
+)

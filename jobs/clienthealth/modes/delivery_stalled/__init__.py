@@ -1,0 +1,53 @@
+"""Records wait and nothing is acknowledged, although the producer knows its topic.
+
+Mechanism. Metadata is known, so `send()` returns at once. But the partition's leader cannot be reached or refuses: an
+advertised listener out of reach, a broker that died after its metadata was cached, too few in-sync replicas, a network
+that drops packets. The producer tries again until `delivery.timeout.ms` (2 min by default) has passed, and then gives
+the record up.
+
+What proves it. The number of records sent, less those that are to be retried, reaches no new high while work waits. And
+there is a sign of trouble: connections that are lost or fail, requests without a response, retries, failed records.
+Once records expire (the client logs it, `record-error-total` rises) it is no outage that ends in time any more:
+confirmed. Before that it is suspected, at half of `delivery.timeout.ms` or after 40 s.
+
+Known gaps. Clients before 1.0 do not count. With acks=0 nothing is ever acknowledged: what counts then is that records
+go out. A stall of one partition among several that go on shows in the log alone. librdkafka counts a record that is
+sent again as sent, so that answers that are refusals look like progress: its log tells.
+"""
+
+from __future__ import annotations
+
+from clienthealth.modes import LiveMode
+from clienthealth.modes.delivery_stalled.lines import ID, LINES
+from clienthealth.modes.delivery_stalled.rules import GATE, Thresholds, judge, recovered
+from clienthealth.modes.send_blocked_on_metadata.lines import CONNECTION_FAILED, CONNECTION_FAILED_OF_LIBRDKAFKA
+
+MODE = LiveMode(
+    id=ID,
+    title="Records wait and nothing is delivered",
+    summary="The producer takes records, but no broker acknowledges any of them.",
+    impact=(
+        "Records pile up in the producer's memory and are given up after delivery.timeout.ms (2 min by default), each "
+        "of them lost unless the application sends it again."
+    ),
+    action=(
+        "Open the way to the brokers that the cause names: the advertised address, the missing replicas or the "
+        "network; records that have not expired are then delivered by themselves."
+    ),
+    kinds=frozenset({"producer"}),
+    evidence=("metric", "log"),
+    thresholds=Thresholds(),
+    confused_with=(
+        "Back-pressure and quotas: the buffer is full, but records go on being acknowledged.",
+        "A broker that is restarted, or an outage that ends: suspected at most, and nothing expires.",
+        "A callback deadlock: the selector stands still, here it goes on; a thread dump is innocent.",
+        "send() blocked on metadata: nothing gets into the buffer at all.",
+        "A long linger.ms: batches wait, but no connection is lost and nothing is tried again.",
+        "A producer with acks=0: nothing is acknowledged by design, and records go out.",
+    ),
+    judge=judge,
+    lines=LINES,
+    reads=(*LINES, CONNECTION_FAILED, CONNECTION_FAILED_OF_LIBRDKAFKA),
+    gate=GATE,
+    recovered=recovered,
+)

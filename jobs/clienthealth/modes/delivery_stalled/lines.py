@@ -1,0 +1,77 @@
+"""What clients log of records that no broker acknowledges."""
+
+from __future__ import annotations
+
+from clienthealth.logs.wordings import Meaning, Wording
+
+ID = "delivery-stalled"
+
+EXPIRED = Meaning(
+    "records were given up after delivery.timeout.ms",
+    (
+        Wording(
+            "records-expired",
+            {"java": "0.10.2 and newer, ProducerBatch and Sender"},
+            "ms has passed since",
+            r"Expiring (?P<records>\d{1,9}) record\(s\) for (?P<partition>.{1,300}?): ?(?P<waitMs>\d{1,12}) ms "
+            r"has passed since",
+        ),
+        Wording(
+            "librdkafka-message-timed-out",
+            {"librdkafka": "rdkafka.c, RD_KAFKA_RESP_ERR__MSG_TIMED_OUT"},
+            "Local: Message timed out",
+            r"Local: Message timed out",
+        ),
+    ),
+    kind="producer",
+)
+REFUSED = Meaning(
+    "a broker refused records",
+    (
+        Wording(
+            "produce-refused",
+            {"java": "Sender.completeBatch"},
+            "Got error produce response",
+            r"Got error produce response (?:with correlation id \d{1,12} )?on topic-partition "
+            r"(?P<partition>.{1,300}?), retrying \([^()\n]{1,60}\)(?:\. Error)?: (?P<error>[\w.]{3,80})",
+        ),
+        Wording(
+            "aiokafka-produce-refused",
+            {"aiokafka": "producer/sender.py"},
+            "Got error produce response: ",
+            r"Got error produce response: (?P<error>\w{3,80})",
+            "aiokafka.producer",
+        ),
+    ),
+    kind="producer",
+)
+CONNECTION_FAILED_OF_AIOKAFKA = Meaning(
+    "a broker, of the bootstrap list or of metadata, cannot be reached",
+    (
+        Wording(
+            "aiokafka-connect-failed",
+            {"aiokafka": "client.py, AIOKafkaClient._get_conn"},
+            "Unable connect to node with id",
+            r"Unable connect to node with id (?P<node>[\w-]{1,20}): [^\n]{0,200}?"
+            r"\('(?P<address>[^'\n]{1,200})', \d{1,5}\)",
+        ),
+    ),
+)
+TIMED_OUT = Meaning(
+    "a broker did not answer in time",
+    (
+        Wording(
+            "request-timed-out",
+            {"java": "NetworkClient.handleTimedOutRequests and handleTimedOutConnections"},
+            "Disconnecting from node",
+            r"Disconnecting from node (?P<node>-?\d{1,12}) due to (?:socket connection setup|request) timeout",
+        ),
+        Wording(
+            "librdkafka-requests-timed-out",
+            {"librdkafka": "rdkafka_broker.c, rd_kafka_broker_timeout_scan"},
+            " in-flight, ",
+            r"Timed out (?P<requests>\d{1,9}) in-flight, \d{1,9} retry-queued",
+        ),
+    ),
+)
+LINES = (EXPIRED, REFUSED, CONNECTION_FAILED_OF_AIOKAFKA, TIMED_OUT)

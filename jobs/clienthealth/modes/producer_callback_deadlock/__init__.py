@@ -1,0 +1,61 @@
+"""A producer's I/O thread is stuck in its own callback.
+
+Mechanism. Callbacks run on the producer's single I/O thread. One that sends again and calls `get()` without a time
+limit waits for a result that only its own thread could deliver; and because that thread enforces every timeout,
+nothing times out. The buffer fills, then each `send()` blocks for `max.block.ms` and fails, for ever.
+
+What proves it. A new batch in the buffer wakes the I/O thread up, and a living thread goes back to its selector once
+in `request.timeout.ms` at the latest. So a selector that stands still while the buffer fills, or stands still longer
+than that while work waits, is proof. A thread dump proves it from the first moment: the network thread WAITING in
+`ProduceRequestResult.await`. It does not where the selector went on afterwards: then the callback waited for
+something that another thread delivered.
+
+Relatives, told apart by `detail.cause`: `get-in-callback` and `flush-in-callback`. `send-in-callback`: the callback's
+own send() waits for metadata or memory on the I/O thread, at most `max.block.ms` per record, then it recovers.
+`callback-blocked`: the callback holds the thread in something else. `io-thread-blocked`: other code that is not the
+client's holds it: an interceptor, a logger, a reporter of metrics. `flush-refused`: since 4.1 the client throws
+instead of waiting, so nothing is stuck and nothing is flushed. `poll-not-called`: librdkafka's delivery reports, which
+the application never serves, fill its queue. `detail.bounded`: the thread has come back, or will, by itself;
+`blocked_seconds` how long it was held.
+
+Known gaps. Clients before 1.0 have no `select-total`: their rates fall to 0 only after 30 to 60 s. kafka-python
+counts no selects at all. A client that pushes its metrics itself (KIP-714) falls silent instead.
+"""
+
+from __future__ import annotations
+
+from clienthealth.modes import LiveMode
+from clienthealth.modes.delivery_stalled.lines import ID as DELIVERY_STALLED
+from clienthealth.modes.producer_callback_deadlock.lines import EXHAUSTED, FLUSH_REFUSED, ID, LINES
+from clienthealth.modes.producer_callback_deadlock.rules import GATE, Thresholds, judge, recovered
+from clienthealth.modes.send_blocked_on_metadata.lines import METADATA_WAITED
+
+MODE = LiveMode(
+    id=ID,
+    title="Producer deadlocked in its own callback",
+    summary="The producer's I/O thread is stuck in one of its own callbacks, so nothing is sent any more.",
+    impact=(
+        "Every record sent from now on fails after max.block.ms, what is in the buffer is lost when the process "
+        "ends, and it does not recover even though the brokers are fine."
+    ),
+    action=(
+        "Take a thread dump, restart the process, and change the callback so that it never waits: no get(), flush() "
+        "or blocking send() inside it; hand a retry to another thread."
+    ),
+    kinds=frozenset({"producer"}),
+    evidence=("metric", "thread-dump", "log"),
+    thresholds=Thresholds(),
+    confused_with=(
+        "Back-pressure: the buffer is full and threads wait, but select-total goes on.",
+        "A broker outage or a broker that hangs: select-total goes on, or stands still for request.timeout.ms at most.",
+        "A slow callback: a dump finds the thread inside it, yet it comes back to the selector between batches.",
+        "An idle producer: select-total stands still for many seconds, but the buffer is empty.",
+        "A long garbage collection: all threads stand still, and the readings stop with them.",
+    ),
+    judge=judge,
+    lines=LINES,
+    reads=(EXHAUSTED, FLUSH_REFUSED, METADATA_WAITED),
+    gate=GATE,
+    recovered=recovered,
+    explains=frozenset({DELIVERY_STALLED}),
+)

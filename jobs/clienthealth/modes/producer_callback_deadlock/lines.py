@@ -1,0 +1,71 @@
+"""What clients log of a buffer that is full, and of callbacks that do what they must not."""
+
+from __future__ import annotations
+
+from clienthealth.logs.wordings import Meaning, Wording
+
+ID = "producer-callback-deadlock"
+
+#: What makes it a deadlock is that nothing leaves it.
+EXHAUSTED = Meaning(
+    "send() found no room in the buffer",
+    (
+        Wording(
+            "buffer-exhausted",
+            {"java": "0.9 and newer, BufferPool.allocate"},
+            "within the configured max blocking time",
+            r"Failed to allocate (?:(?P<bytes>\d+) bytes|memory) "
+            r"within the configured max blocking time (?P<waitMs>\d+) ms",
+        ),
+        Wording(
+            "buffer-exhausted-at-once",
+            {"java": "until 0.10, BufferPool.allocate with block.on.buffer.full=false"},
+            "bytes of memory you configured for the client",
+            r"You have exhausted the (?P<bytes>\d+) bytes of memory you configured for the client",
+        ),
+        Wording(
+            "queue-full",
+            {"librdkafka": "RD_KAFKA_RESP_ERR__QUEUE_FULL in rdkafka.c"},
+            "Local: Queue full",
+            r"Local: Queue full",
+        ),
+    ),
+    kind="producer",
+)
+FLUSH_REFUSED = Meaning(
+    "the client refused a flush() inside a callback",
+    (
+        Wording(
+            "flush-refused-in-callback",
+            {"java": "4.1, KafkaProducer.flush"},
+            "invocation inside a callback is not permitted",
+            r"KafkaProducer\.flush\(\) invocation inside a callback is not permitted",
+        ),
+    ),
+    kind="producer",
+)
+CALLBACK_FAILED = Meaning(
+    "a callback threw an exception",
+    (
+        Wording(
+            "callback-error",
+            {"java": "ProducerBatch.completeFutureAndFireCallbacks"},
+            "Error executing user-provided callback on message",
+            r"Error executing user-provided callback on message for topic-partition",
+        ),
+    ),
+    kind="producer",
+)
+CLOSED_INSIDE = Meaning(
+    "a callback called close()",
+    (
+        Wording(
+            "close-inside-callback",
+            {"java": "KafkaProducer.close"},
+            "in order to prevent useless blocking due to self-join",
+            r"Overriding close timeout .{1,40} in order to prevent useless blocking due to self-join",
+        ),
+    ),
+    kind="producer",
+)
+LINES = (EXHAUSTED, CALLBACK_FAILED, FLUSH_REFUSED, CLOSED_INSIDE)

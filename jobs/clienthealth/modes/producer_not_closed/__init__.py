@@ -1,0 +1,53 @@
+"""A producer's process ended with records still in its buffer.
+
+Mechanism. `send()` only appends to a buffer, and the I/O thread that empties it is a daemon. A process that exits
+without `close()` (or `flush()`) loses what is still buffered, without an error anywhere.
+
+What shows it: absence. The client stops reporting, its last reading shows a buffer in use or more records sent than
+acknowledged, and no line tells of its close. That line is missed only where the log is read at all: a start that was
+logged shows that. librdkafka and a forced close say it outright.
+
+How sure. A buffer in use is also what a producer under load shows at any moment, and the last reading can be older
+than a final `flush()`. So little in the buffer suspects; clearly more than is ever in flight, with the log read and no
+close in it, confirms. A client that comes back had not ended: the verdict is withdrawn.
+
+Causes (`detail.cause`): `exit-without-close`, `forced-close`, `killed` (where the process logged why it died).
+
+Known gaps. Clients before 1.0 do not name themselves when they log their close, so theirs cannot be missed. Records
+sent after the last reading are not seen, those delivered after it are still counted: the loss is an interval from 0
+to an upper bound, exact only where the client counts. A `kill -9` looks like an exit.
+"""
+
+from __future__ import annotations
+
+from clienthealth.modes import AbsenceMode
+from clienthealth.modes.producer_not_closed.lines import ID, LINES
+from clienthealth.modes.producer_not_closed.rules import Thresholds, judge
+
+MODE = AbsenceMode(
+    id=ID,
+    title="Producer ended with records undelivered",
+    summary="The producer's process ended without closing it, with records still in its buffer.",
+    impact=(
+        "Records that send() had accepted were lost, or may have been, without an exception and without an error in "
+        "any log."
+    ),
+    action=(
+        "Send the lost records again if their source allows it, and close the producer at every way out of the "
+        "process: try-with-resources or a shutdown hook, with a time limit long enough to empty the buffer."
+    ),
+    kinds=frozenset({"producer"}),
+    evidence=("absence", "metric", "log"),
+    thresholds=Thresholds(),
+    confused_with=(
+        "A clean close: the log tells of it.",
+        "flush() without close(): the buffer was empty when last heard of, unless the last reading is older.",
+        "An idle producer that exits without close(): it had nothing to lose.",
+        "A network partition or a collector that stalls: the client comes back, and the verdict is withdrawn.",
+        "A scale-down of healthy pods: each logs its close.",
+    ),
+    judge=judge,
+    lines=LINES,
+    reads=LINES,
+    loses=True,
+)

@@ -1,0 +1,57 @@
+"""`send()` blocks its caller, waiting for metadata that does not come.
+
+Mechanism. `send()` is asynchronous only once the producer knows the topic's partitions. With the brokers out of
+reach, or a topic that does not exist, `waitOnMetadata` holds the *caller* for up to `max.block.ms` (60 s by default),
+on every call. Request threads pile up.
+
+What proves it. The exception that ends the wait; but it comes only after `max.block.ms`. From the first second a
+thread dump shows callers in `KafkaProducer.waitOnMetadata`, and the broker's answer that the topic is unknown stands
+in the log. Callers found waiting only suspect the mode: during a short broker outage 4.x callers sit in the same
+place for up to 36 s and nothing is lost. That the connection fails says why, never that a caller waits.
+
+Known gaps. Metrics are nearly blind: `metadata-wait-time-ns-total` counts successes only, and failed sends appear
+in `record-error-total` after `max.block.ms`. librdkafka's `produce()` never waits for metadata.
+"""
+
+from __future__ import annotations
+
+from clienthealth.logs.self_descriptions import PRODUCER_CONFIG
+from clienthealth.modes import LiveMode
+from clienthealth.modes.send_blocked_on_metadata.lines import (
+    CONNECTION_FAILED,
+    ID,
+    LINES,
+    METADATA_WAITED,
+    TOPIC_ERRORS,
+    UNREACHABLE,
+)
+from clienthealth.modes.send_blocked_on_metadata.rules import GATE, Thresholds, judge, recovered
+
+MODE = LiveMode(
+    id=ID,
+    title="send() blocked waiting for metadata",
+    summary="Callers of send() are held up waiting for metadata that the producer does not get.",
+    impact=(
+        "Every call of send() blocks its thread for up to max.block.ms (60 s by default) and then fails, so request "
+        "threads pile up and the records are lost."
+    ),
+    action=(
+        "Look at the cause: create the topic or correct its name, let the client write to it, or restore the way to "
+        "the bootstrap address; until then lower max.block.ms, so that callers fail fast instead of piling up."
+    ),
+    kinds=frozenset({"producer"}),
+    evidence=("log", "thread-dump", "metric"),
+    thresholds=Thresholds(),
+    confused_with=(
+        "A short broker outage: 4.x callers sit in the same place for up to 36 s, then go on and nothing is lost.",
+        "A full buffer: callers wait in BufferPool.allocate, not in waitOnMetadata, and waiting-threads counts them.",
+        "A topic that is being created: unknown for a moment at the first send.",
+        "A callback that sends on the I/O thread: the waiting thread is the network thread itself, see "
+        "producer-callback-deadlock.",
+    ),
+    judge=judge,
+    lines=LINES,
+    reads=(METADATA_WAITED, TOPIC_ERRORS, UNREACHABLE, CONNECTION_FAILED, PRODUCER_CONFIG),
+    gate=GATE,
+    recovered=recovered,
+)
