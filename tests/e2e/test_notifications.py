@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -31,7 +33,7 @@ LIMIT_BYTES = 20_000
 SILENT_SECONDS = 2.5
 EVERY = {(alert.name, alert.severity): alert for alert in catalogue(Settings())}
 DEADLOCK = "KafkaClientProducerCallbackDeadlock"
-HOSTILE = '<b>"&é\\' * 60
+HOSTILE = '<!channel> <https://evil.example.org|Runbook> <@U012AB3CD> "&lt;é\\' * 10
 
 
 class World:
@@ -144,6 +146,9 @@ def test_tickets_are_short_whatever_labels_hold(world: World) -> None:
     tickets, mails = world.settled("/slack", 2), world.settled("mail", 2)
     assert any(b"and 990 more" in ticket for ticket in tickets) and any(b"and 990 more" in mail for mail in mails)
     assert any(b"and 290 more" in ticket for ticket in tickets)
+    markup = {found for ticket in tickets for found in re.findall("<[^>]*>?", "\n".join(_texts(json.loads(ticket))))}
+    assert {found.split("|")[-1] for found in markup} == {"Runbook>", "Dashboard>"}
+    assert {urlsplit(found.strip("<>")).netloc for found in markup} == {"status.example.org", "grafana.example.org"}
     _short(world)
 
 
@@ -161,6 +166,15 @@ def test_a_fleet_that_fails_is_one_page(world: World) -> None:
     _short(world)
 
 
+def _texts(sent: Any) -> Iterator[str]:
+    """Every text of a message, the keys aside."""
+    if isinstance(sent, str):
+        yield sent
+    elif isinstance(sent, list | dict):
+        for part in sent.values() if isinstance(sent, dict) else sent:
+            yield from _texts(part)
+
+
 def _short(world: World) -> None:
     sizes = {way: max(map(len, bodies), default=0) for way, bodies in world.sent.items()}
     assert max(sizes.values()) < LIMIT_BYTES, sizes
@@ -175,6 +189,7 @@ def _filled(template: str, labels: dict[str, str]) -> str:
     """The template with its labels, and without what it asks Prometheus for."""
     text = re.sub(r"\{\{ with printf .*?\{\{ end \}\}", "", template)
     text = re.sub(r"\{\{ \$value[^}]*\}\}", "97%", text)
+    text = re.sub(r"\{\{ \$labels\.(\w+) \| urlquery \}\}", lambda match: quote(labels.get(match[1], "")), text)
     return re.sub(r"\{\{ \$labels\.(\w+)[^}]*\}\}", lambda match: labels.get(match[1], ""), text)
 
 

@@ -163,6 +163,49 @@ def test_no_metric_for_what_is_unknown() -> None:
     }
 
 
+def room(most: int, *records: dict[str, Any], looked_every: float = 10.0) -> States:
+    """States with room for so many; before each record some seconds pass."""
+    now = [NOW]
+    settings = replace(Settings(), prometheus=replace(PrometheusSettings(), max_clients=most))
+    states = States(settings, clock=lambda: now[0])
+    for one in records:
+        now[0] += looked_every
+        states.put(*wire(one))
+    return states
+
+
+def ids(states: States) -> set[str]:
+    return {state.client.instance for state in states.live()}
+
+
+def test_beyond_the_bound_the_gone_make_room_then_the_healthy_for_those_that_fail() -> None:
+    gone = healthy(1, instance="gone", departed=True)
+    first = [gone, healthy(2, instance="b"), healthy(3, instance="c")]
+    assert ids(room(3, *first, healthy(4, instance="d"))) == {"b", "c", "d"}
+    again = room(3, *first, healthy(4, instance="d"), healthy(5, instance="e"))
+    assert ids(again) == {"b", "c", "d"} and again.left_out == 1, "nobody healthy makes room for the healthy"
+    failing = room(3, *first, deadlock(instance="f"), deadlock(instance="g"), deadlock(instance="h"))
+    assert ids(failing) == {"f", "g", "h"} and failing.left_out == 0
+    failing.put(*wire(deadlock(instance="i")))
+    assert ids(failing) == {"f", "g", "h"} and failing.left_out == 1
+    failing.put(*wire(deadlock(instance="h", end_ms=NOW_MS + 10_000)))
+    assert failing.left_out == 1, "who is known stays"
+
+
+def test_ids_without_end_fill_neither_memory_nor_page() -> None:
+    """Departures keep coming, as of names that change with every start; all arrive at one moment."""
+    many = [healthy(n, instance=f"i{n}", departed=n % 2 == 0) for n in range(3000)]
+    states = room(100, *many, looked_every=0.0)
+    assert len(states.live()) == 100
+    assert sum(state.departed for state in states.live()) < 10, "those that live have the places"
+    settings = replace(Settings(), prometheus=replace(PrometheusSettings(), max_clients=100, max_series_per_metric=40))
+    text = Exporter(settings, states, lambda: None).metrics().text
+    assert len([line for line in lines(text) if line.startswith("kafka_client_up{")]) == 40
+    assert sum(state.lines is not None for state in states.live()) == 40, "no lines of those that are not served"
+    dropped = 'kafka_client_health_series_dropped_total{metric="kafka_client_up"}'
+    assert f"{dropped} {states.left_out + 60}" in lines(text)
+
+
 def test_cap_leaves_out_the_healthy_and_counts_them() -> None:
     settings = replace(Settings(), prometheus=replace(PrometheusSettings(), max_series_per_metric=1))
     states = States(settings, clock=lambda: NOW)

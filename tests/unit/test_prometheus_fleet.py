@@ -185,6 +185,6 @@ def test_a_group_that_went_with_its_shard_is_forgotten() -> None:
     for worker in range(20):
         states.put(*wire(consumer(instance=f"i-{worker}", group="order-workers")))
     states.put(name, value, at)
-    assert not any(shown.group for shown in states.shown(states.live()))
+    assert not any(shown.group for shown in states.shown(states.live(), 1000, {}))
     states.put(name, None, at)
-    assert all(shown.group for shown in states.shown(states.live()))
+    assert all(shown.group for shown in states.shown(states.live(), 1000, {}))

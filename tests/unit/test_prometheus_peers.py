@@ -165,13 +165,30 @@ def test_a_request_that_dribbles_in_is_cut_off(monkeypatch: pytest.MonkeyPatch) 
         assert cut
 
 
-def test_a_crowd_of_idle_connections_leaves_no_thread_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("begun", [b"", b"GET /metr"], ids=["silent", "half a request"])
+def test_of_a_crowd_that_only_waits_the_first_make_room_for_probes_and_scrapes(begun: bytes) -> None:
+    with ExitStack() as stack:
+        server = stack.enter_context(serving(answer))
+        crowd = []
+        for _ in range(200):
+            crowd.append(stack.enter_context(connected(server)))
+            crowd[-1].sendall(begun)
+        for path in (b"/livez", b"/metrics") * 20:
+            assert exchange(server, b"GET %b HTTP/1.0\r\n\r\n" % path).startswith(b"HTTP/1.1 200 ")
+        eventually(lambda: len(server._deadlines) <= web.MAX_CONNECTIONS)
+        assert received(crowd[0]) == b"", "who came first has waited longest"
+        crowd[-1].sendall(b"GET /metrics HTTP/1.0\r\n\r\n".removeprefix(begun))
+        assert received(crowd[-1]).startswith(b"HTTP/1.1 200 "), "who came last still has its time"
+
+
+def test_where_all_are_being_answered_one_more_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web, "MAX_CONNECTIONS", 4)
     with ExitStack() as stack:
         server = stack.enter_context(serving(answer))
         for _ in range(4):
-            stack.enter_context(connected(server))
-        eventually(lambda: len(server._deadlines) == 4)
+            slow = stack.enter_context(connected(server))
+            slow.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            assert slow.recv(12) == b"HTTP/1.1 200"
         with connected(server) as one_more:
             assert received(one_more).startswith(b"HTTP/1.1 503 ")
 

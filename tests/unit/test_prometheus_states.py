@@ -41,7 +41,7 @@ def states(clock: Clock) -> States:
 
 
 def rendered(states: States) -> str:
-    return "".join(page(states.shown(states.live()), 1000, {}))
+    return "".join(page(states.shown(states.live(), 1000, {}), 1000, {}))
 
 
 def shown(states: States) -> list[tuple[str, int]]:

@@ -29,6 +29,7 @@ from clienthealth_exporters.prometheus.filters import Facets, Filters
 from clienthealth_exporters.prometheus.health_topic import HealthTopic
 from clienthealth_exporters.prometheus.series import (
     DECODE_ERRORS,
+    EVERYBODY,
     EXPORTER_UP,
     NEWEST_RECORD,
     SERIES_DROPPED,
@@ -122,7 +123,8 @@ class Exporter:
         trouble = self._trouble()
         self._complete = self._complete or trouble is None
         kept = self._clients() if self._complete else Packed.of(())
-        dropped: list[Sample] = [((name,), count) for name, count in sorted(self._dropped.items())]
+        left_out = Counter({EVERYBODY: self._states.left_out}) if self._states.left_out else Counter[str]()
+        dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]
         newest = self._states.newest
         own: tuple[tuple[Family, list[Sample]], ...] = (
             (EXPORTER_UP, [((), int(trouble is None))]),
@@ -147,7 +149,7 @@ class Exporter:
             if made is not states:
                 dropped = {}
                 cap = self._settings.prometheus.max_series_per_metric
-                clients = exposition.page(self._states.shown(states), cap, dropped)
+                clients = exposition.page(self._states.shown(states, cap, dropped), cap, dropped)
                 packed = Packed.of(itertools.chain(clients, self._rendered(services.samples(states))))
                 self._made = (states, packed, dropped)
             self._dropped.update(dropped)

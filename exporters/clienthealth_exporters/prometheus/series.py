@@ -393,6 +393,8 @@ SERVICE_WORST: Mapping[Family, tuple[Family, tuple[str, ...] | None]] = {
 #: What is served of services: sums over their clients, which no cap and no profile leaves out.
 SERVICE_FAMILIES = (SERVICE_CLIENTS, SERVICE_FAILURES, *SERVICE_WORST)
 
+#: The metric that every client and group has: who is left out altogether is counted as a series of it.
+EVERYBODY = FAMILIES[0].name
 SERIES_DROPPED = Family(
     "kafka_client_health_series_dropped_total",
     "Series left out of scrapes because their metric has more than the cap allows.",

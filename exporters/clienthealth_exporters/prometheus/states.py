@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from operator import attrgetter
@@ -22,6 +22,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.exposition import Lines, Shown, beginning, group_of, lines
 from clienthealth_exporters.prometheus.history import History, lag_of
 from clienthealth_exporters.prometheus.limits import LIMITS
+from clienthealth_exporters.prometheus.series import EVERYBODY
 from clienthealth_exporters.prometheus.services import largest, standing
 from clienthealth_exporters.prometheus.shard import namer, owner
 
@@ -36,6 +37,9 @@ LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 SILENT_SECONDS = 180
 #: Records that cannot be read are logged so often at most; they are counted always.
 COMPLAINT_SECONDS = 60
+#: Whoever can make room is looked for at most so often, and so many are found at once, where none is left.
+ROOM_SECONDS = 5.0
+_ROOM_SHARE = 0.1
 
 
 @dataclass(slots=True)
@@ -70,6 +74,11 @@ class State:
     def record(self) -> HealthRecord:
         """The whole record."""
         return decode(self.raw)
+
+    @property
+    def worth(self) -> tuple[bool, bool]:
+        """Who has less of it makes room where there is no more: the healthy that have gone, then the healthy."""
+        return self.urgency >= _URGENCY["suspected"], not self.departed
 
     @property
     def group(self) -> str:
@@ -109,6 +118,9 @@ class States:
     Where no record comes any more, time stands still: a client does not lose its series because the monitor is blind,
     but nobody is `ok` without evidence (`aged`).
 
+    No more are kept than the settings allow (`left_out` counts the records that found no room): names that change with
+    every start do not fill the memory, nor make scrapes slow.
+
     Where several exporters share a fleet, it keeps the clients of its own shard. Of the others it keeps only the names
     of the groups that have records: a group's own record stands for its lag, whoever serves it. Raises SettingsError.
     """
@@ -125,7 +137,10 @@ class States:
         self._version = 0
         self._newest = 0.0
         self._written = 0.0
+        self._spare: list[str] = []
+        self._looked = -inf
         self.decode_errors = 0
+        self.left_out = 0
         self._complained = -inf
         self.history = History()
 
@@ -150,7 +165,7 @@ class States:
             return
         with self._lock:
             current = self._states.get(name)
-            if current is None or self._replaces(current, state):
+            if self._room(state) if current is None else self._replaces(current, state):
                 self._states[name] = state
                 self._version += 1
                 self.history.note(state)
@@ -184,14 +199,23 @@ class States:
         self._live = (version, ordered)
         return ordered
 
-    def shown(self, states: Sequence[State]) -> list[Shown]:
-        """What a page has of some states. A group's own record speaks for its lag, a consumer where there is none."""
+    def shown(self, states: Sequence[State], most: int, dropped: MutableMapping[str, int]) -> list[Shown]:
+        """What a page has of some states. A group's own record speaks for its lag, a consumer where there is none.
+
+        Of more than `most` clients, or groups, with series those that come first have them: each has the metric of
+        `dropped` that is raised by the others, and their lines need not be made.
+        """
         groups = {state.group for state in states if state.client.kind == "group"}
         groups |= {group for group, _ in list(self._elsewhere.values())}
         series: list[Shown] = []
+        left = {True: most, False: most}
         for state in states:
             of_group = state.client.kind == "group"
             if state.shown or of_group:
+                left[of_group] -= 1
+                if left[of_group] < 0:
+                    dropped[EVERYBODY] = dropped.get(EVERYBODY, 0) + 1
+                    continue
                 series.append(Shown(self._lines(state), of_group or state.group not in groups, state.shown))
         return series
 
@@ -209,6 +233,35 @@ class States:
             self._states[key] = self._state(key, aged(state.raw, reason), round(1000 * state.written))
             self._version += 1
 
+    def _room(self, new: State) -> bool:
+        """Whether there is room for another client; somebody of less worth may have to make it."""
+        most = self._settings.prometheus.max_clients
+        if len(self._states) < most:
+            return True
+        if self._clock() >= self._looked + ROOM_SECONDS:
+            self._look_for_room(most)
+        while self._spare:
+            key = self._spare[-1]
+            other = self._states.get(key)
+            if other is not None and other.worth >= new.worth:
+                break
+            self._spare.pop()
+            if not self._spare:
+                # They have been used up: there may be more.
+                self._looked = -inf
+            if other is not None:
+                del self._states[key]
+                return True
+        self.left_out += 1
+        return False
+
+    def _look_for_room(self, most: int) -> None:
+        """Note who is to make room first, the last in the list."""
+        self._looked = self._clock()
+        lesser = [state for state in self._states.values() if state.worth < (True, True)]
+        lesser.sort(key=attrgetter("worth", "written"))
+        self._spare = [state.key for state in lesser[: max(1, int(most * _ROOM_SHARE))]][::-1]
+
     def _note(self, key: str, value: bytes, written: float) -> None:
         """Take in a record of another shard."""
         try:
@@ -220,8 +273,9 @@ class States:
             self._written = max(self._written, written)
             if who.kind == "group":
                 group = who.group or who.client_id
-                self._version += self._elsewhere.get(key, ("",))[0] != group
-                self._elsewhere[key] = group, written
+                if key in self._elsewhere or len(self._elsewhere) < self._settings.prometheus.max_clients:
+                    self._version += self._elsewhere.get(key, ("",))[0] != group
+                    self._elsewhere[key] = group, written
 
     def _lines(self, state: State) -> Lines:
         if state.lines is None:

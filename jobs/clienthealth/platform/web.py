@@ -1,7 +1,8 @@
 """The web server of what we serve: TLS, basic authentication, pages as plain functions, and bounds for what others do.
 
 A peer may be slow, silent, or malformed on purpose. A fixed number of requests is answered at once; one more gets a
-503. A request must arrive, and its response be read, in a fixed time. Large pages are sent in pieces from one copy.
+503. A request must arrive, and its response be read, in a fixed time; where connections are many, the one that has let
+us wait longest for its request makes room for the next. Large pages are sent in pieces from one copy.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-#: Connections at once, idle ones among them, and requests that are answered at once (probes are always answered).
+#: Connections at once, idle ones among them, and requests that are answered at once (probes are always answered): far
+#: fewer, so that of many connections there is always one that waits, and can be closed for a new one.
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
@@ -101,6 +103,8 @@ class Server(ThreadingHTTPServer):
         self.places = threading.BoundedSemaphore(MAX_ANSWERS)
         self._tls = _tls(settings)
         self._deadlines: dict[socket.socket, float] = {}
+        #: Those whose request is not there yet; in the order of their beginning to wait.
+        self._waiting: dict[socket.socket, None] = {}
         try:
             super().__init__((settings.host, settings.port), _Handler)
         except OSError as error:
@@ -122,23 +126,43 @@ class Server(ThreadingHTTPServer):
         return connection, address
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Whether there is room for another connection. Where there is none, it gets a 503 if that needs no waiting."""
+        """Make room for another connection. Where all are being answered, it gets a 503 if that needs no waiting."""
         if len(self._deadlines) < MAX_CONNECTIONS:
+            return True
+        if (longest := next(iter(list(self._waiting)), None)) is not None:
+            self._waiting.pop(longest, None)
+            self._deadlines.pop(longest, None)
+            _end(longest)
             return True
         if self._tls is None:
             request.setblocking(False)
-            request.send(_BUSY)
+            try:
+                request.send(_BUSY)
+            except OSError:
+                log.debug("a connection had ended by itself", exc_info=True)
         return False
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer a connection in a thread of its own."""
-        self.allow(request, REQUEST_SECONDS)
+        self.await_request(request)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
         """The end of a connection."""
+        self._waiting.pop(request, None)
         self._deadlines.pop(request, None)
         super().shutdown_request(request)
+
+    def await_request(self, connection: socket.socket) -> None:
+        """Give a connection the time in which its next request has to be there."""
+        self._waiting.pop(connection, None)
+        self._waiting[connection] = None
+        self.allow(connection, REQUEST_SECONDS)
+
+    def answering(self, connection: socket.socket) -> None:
+        """Give a connection, whose request is there, the time in which the answer has to be taken."""
+        self._waiting.pop(connection, None)
+        self.allow(connection, ANSWER_SECONDS)
 
     def allow(self, connection: socket.socket, seconds: float) -> None:
         """Let a connection live for so long from now on."""
@@ -149,15 +173,19 @@ class Server(ThreadingHTTPServer):
         now = time.monotonic()
         for connection in [overdue for overdue, end in list(self._deadlines.items()) if end < now]:
             self._deadlines[connection] = now + ANSWER_SECONDS
-            try:
-                # Of the plain socket: that of TLS would wait for the peer.
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)
-            except OSError:
-                log.debug("a connection had ended by itself", exc_info=True)
+            _end(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A broken connection is no event."""
         log.debug("request of %s failed", client_address, exc_info=True)
+
+
+def _end(connection: socket.socket) -> None:
+    try:
+        # Of the plain socket: that of TLS would wait for the peer.
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
+    except OSError:
+        log.debug("a connection had ended by itself", exc_info=True)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -168,7 +196,7 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def handle_one_request(self) -> None:
-        self.server.allow(self.connection, REQUEST_SECONDS)
+        self.server.await_request(self.connection)
         super().handle_one_request()
 
     def parse_request(self) -> bool:
@@ -186,7 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
         return parsed
 
     def do_GET(self) -> None:
-        self.server.allow(self.connection, ANSWER_SECONDS)
+        self.server.answering(self.connection)
         try:
             address = urlsplit(self.path)
             query = dict(parse_qsl(address.query, keep_blank_values=True, max_num_fields=100))

@@ -175,6 +175,12 @@ class PrometheusSettings(Checked):
     max_series_per_metric: int = setting(
         50_000, "cap on the series of one metric; what is left out is counted", at_least=1
     )
+    max_clients: int = setting(
+        200_000,
+        "clients and groups that are kept at most: the gone make room first, then the healthy for those that fail; "
+        "what is left out is counted",
+        at_least=1,
+    )
     client_series: str = setting(
         "all",
         "clients with series of their own: all, or (large fleets) the unhealthy; the rest is counted per service",
