@@ -79,11 +79,11 @@ def generate(spark: SparkSession, root: str, clients: int, days: int) -> None:
     # A monitor writes minute by minute, each in an order of its own.
     rows = minute_rows(who, start, 1440, measured()).repartition(FILES)
     rows = rows.sortWithinPartitions("minute", F.xxhash64("minute", "instance", "client_id"))
-    history.append(rows, root, "minutes", "bench", 0)
-    history.append(verdicts(spark, who, END - timedelta(days=days), days), root, "verdicts", "bench", 0)
+    history.append(rows, root, "minutes", history.Origin("bench", 0))
+    history.append(verdicts(spark, who, END - timedelta(days=days), days), root, "verdicts", history.Origin("bench", 0))
     minutes = (END - first) // timedelta(minutes=1)
     quality = quality_rows(spark, first, minutes, "client-metrics", clients * 6, 0, 0)
-    history.append(quality, root, "quality", "bench", 0)
+    history.append(quality, root, "quality", history.Origin("bench", 0))
     table = Path(root, "minutes")
     (newest,) = table.glob("day=*")
     work = [(source, back) for back in range(1, days) for source in sorted(newest.glob("*.parquet"))]

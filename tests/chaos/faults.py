@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -100,6 +101,33 @@ def monitor_lost(scene: Scene) -> Iterator[None]:
     run.wait("no monitor to kill", lambda: run.monitor.kill(parts.everything) > 0, NOTICED_SECONDS)
     run.wait("no exporter to kill", lambda: run.exporter.kill(parts.everything) > 0, NOTICED_SECONDS)
     yield
+
+
+@_kind("kill -9 of all processes of the monitor when results of a batch are in the history, before it is committed")
+def monitor_lost_uncommitted(scene: Scene) -> Iterator[None]:
+    run, before = scene.run, _versions(scene.run)
+    yield
+    run.flushed()
+    deadline = time.monotonic() + NOTICED_SECONDS
+    while time.monotonic() < deadline:
+        if _versions(run) > before:
+            batch = run.newest("offsets")
+            # Perhaps one table has its rows, perhaps all have.
+            time.sleep(scene.random.uniform(0, 0.03))
+            run.monitor.signal(parts.everything, signal.SIGSTOP)
+            if run.newest("commits") < batch:
+                run.monitor.kill(parts.everything)
+                return
+            run.monitor.signal(parts.everything, signal.SIGCONT)
+            run.nudge()
+            before = _versions(run)
+        time.sleep(0.002)
+    raise ServiceError("no batch was met between its results and its commit")
+
+
+def _versions(run: Run) -> int:
+    """Commits of all tables of the history."""
+    return len(list(run.history_folder.glob("*/_delta_log/*.json")))
 
 
 @_kind("kill -9 of the Python workers of Spark")

@@ -69,10 +69,14 @@ class Supervised:
 
     def kill(self, chosen: Callable[[str], bool]) -> int:
         """kill -9 of those of its processes; how many there were."""
+        return self.signal(chosen, signal.SIGKILL)
+
+    def signal(self, chosen: Callable[[str], bool], number: signal.Signals) -> int:
+        """Send them a signal; how many there were."""
         pids = self.pids(chosen)
         for pid in pids:
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, number)
         return len(pids)
 
     def tail(self) -> str:

@@ -180,11 +180,11 @@ class Run:
 
     def pending(self) -> bool:
         """Is a batch planned that is not committed."""
-        newest = (
-            max((int(path.name) for path in (self.checkpoint / QUERY / kind).glob("[0-9]*")), default=-1)
-            for kind in ("commits", "offsets")
-        )
-        return next(newest) < next(newest)
+        return self.newest("commits") < self.newest("offsets")
+
+    def newest(self, kind: str) -> int:
+        """The newest batch that is planned (`offsets`) or committed (`commits`), -1 before there is one."""
+        return max((int(path.name) for path in (self.checkpoint / QUERY / kind).glob("[0-9]*")), default=-1)
 
     def shown(self) -> list[Any] | None:
         """The states that the exporter shows, None while it says that they cannot be trusted."""
@@ -269,6 +269,7 @@ class Run:
                 "checkpoint": str(self.checkpoint),
                 "history": str(self.history_folder),
                 "trigger_seconds": 1,
+                "quality_seconds": 20,
                 "start_seconds_back": 30 * 86_400,
                 "metrics_port": free_port(),
                 **self._more,

@@ -1,4 +1,4 @@
-"""The short form of `make chaos`: kill -9 in the midst of work leaves what the same code tells without Spark."""
+"""The short form of `make chaos`: kill -9 at the worst moment leaves what the same code tells without Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.chaos.world import Cluster
 
 pytestmark = pytest.mark.early
 
-SHORT = ("monitor-lost",)
+#: Between a batch's results and its commit: it is repeated, and nothing of it may be doubled.
+SHORT = ("monitor-lost-uncommitted",)
 
 
 def test_a_fault_leaves_what_is_calculated_without_spark(broker: Any, tmp_path: Path) -> None:

@@ -135,8 +135,13 @@ def write_elsewhere(spark: SparkSession, root: str) -> None:
     length = 6 * 24 * 60
     status, modes = status_of([FAULT_ELSEWHERE])
     rows = minute_rows(client_rows(spark, [ELSEWHERE]), W46.start, length, {"status": status, "modes": modes})
-    history.append(rows, root, "minutes", "generated", 0)
-    history.append(quality_rows(spark, W46.start, length, "client-metrics", 6, 0, 0), root, "quality", "generated", 1)
+    history.append(rows, root, "minutes", history.Origin("generated", 0))
+    history.append(
+        quality_rows(spark, W46.start, length, "client-metrics", 6, 0, 0),
+        root,
+        "quality",
+        history.Origin("generated", 1),
+    )
     write_faults(spark, root, [FAULT_ELSEWHERE])
 
 
@@ -188,8 +193,8 @@ def write(spark: SparkSession, root: str, first_week_only: bool = False) -> None
         },
         watched,
     )
-    history.append(rows.unionByName(groups), root, "minutes", "generated", 0)
+    history.append(rows.unionByName(groups), root, "minutes", history.Origin("generated", 0))
     for n, (topic, records, rejected, late) in enumerate([("client-metrics", 30, 3, 1), ("client-logs", 100, 0, None)]):
         quality = quality_rows(spark, begin, length, topic, records, rejected, late).filter(watched)
-        history.append(quality, root, "quality", "generated", n)
+        history.append(quality, root, "quality", history.Origin("generated", n))
     write_faults(spark, root, [f for f in FAULTS if f.start >= begin])

@@ -43,6 +43,7 @@ def test_the_batch_that_will_be_repeated_can_be_made_smaller_and_begin_later(
         1,
         {(0, "metrics", 0): 10, (0, "metrics", 1): 20, (1, "logs", 0): 5},
         {(0, "metrics", 0): 15, (0, "metrics", 1): 20, (1, "logs", 0): 9},
+        1795208640123,
     )
     assert pending.sizes == {(0, "metrics", 0): 5, (1, "logs", 0): 4}
     stale = tmp_path / "state/0/1/2.changelog"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
@@ -75,8 +76,9 @@ def test_a_query_goes_on_where_its_checkpoint_stands(spark: SparkSession, root: 
     def written(batch: DataFrame, number: int) -> None:
         totals.append((number, batch.collect()[0]["total"]))
         # Each batch comes twice, as after a crash between its results and its commit.
-        for _ in range(2):
-            history.append_quality(spark, root, [Quality(MINUTE_MS, "counted", 1)], "query", number)
+        for planned_ms in (None, int(time.time() * 1000)):
+            origin = history.Origin("query", number, planned_ms)
+            history.append_quality(spark, root, [Quality(MINUTE_MS, "counted", 1)], origin)
 
     for count in (3, 4):
         (tmp_path / "in").mkdir(exist_ok=True)
@@ -115,7 +117,7 @@ def _summed(key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iter
 
 def test_a_review_is_made_of_it_and_written_there(spark: SparkSession, root: str, tmp_path: Path) -> None:
     out = f"{BUCKET}/reports/2026-W46"
-    history.append_quality(spark, root, [Quality(MINUTE_MS, "reviewed", 5, 1)], "another query", 0)
+    history.append_quality(spark, root, [Quality(MINUTE_MS, "reviewed", 5, 1)], history.Origin("another query", 0))
     action = '[[action]]\ntitle = "Fix it"\nowner = "orders"\ndue = 2026-11-20\n'
     Files(spark, f"{BUCKET}/reports").write(FILE, action)
     folder = fetched(spark, out, tmp_path, FILE)

@@ -61,10 +61,10 @@ def review(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         watched,
     )
     history.create(spark, str(root))
-    history.append(rows, str(root), "minutes", "test", 0)
+    history.append(rows, str(root), "minutes", history.Origin("test", 0))
     history.append(
         quality_rows(spark, PERIOD.start, PERIOD.minutes, "client-metrics", 18, 0, 0).filter(watched),
-        str(root), "quality", "test", 0,
+        str(root), "quality", history.Origin("test", 0),
     )  # fmt: skip
     built = build(spark, Settings(), PERIOD, root / "actions.toml", str(root))
     lines = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -32,20 +33,58 @@ def root(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
     yield str(tmp_path)
 
 
-def append(spark: SparkSession, root: str, change: Transition, query: str, batch: int, observed_ms: int) -> None:
+def append(
+    spark: SparkSession,
+    root: str,
+    change: Transition,
+    query: str,
+    batch: int,
+    observed_ms: int,
+    planned_ms: int | None = None,
+) -> None:
     rows = spark.createDataFrame([(change_row(change),)], "value binary")
-    history.append(history.verdicts(rows, observed_ms), root, "verdicts", query, batch)
+    history.append(history.verdicts(rows, observed_ms), root, "verdicts", history.Origin(query, batch, planned_ms))
 
 
 def count(spark: SparkSession, root: str, table: str) -> int:
     return history.read(spark, root, table).count()
 
 
-def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str) -> None:
-    for batch in (0, 0, 1):
-        append(spark, root, OPENED, "query-a", batch, 61_000)
-    append(spark, root, OPENED, "query-b", 0, 61_000)
+def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lies behind what others committed since: more than is looked at at first."""
+    monkeypatch.setattr(history, "COMMITS", 1)
+    planned_ms = int(time.time() * 1000)
+    append(spark, root, OPENED, "query-a", 0, 61_000)
+    append(spark, root, OPENED, "query-a", 1, 61_000)
+    append(spark, root, OPENED, "query-b", 1, 61_000)
     assert count(spark, root, "verdicts") == 3
+    append(spark, root, OPENED, "query-a", 1, 61_000, planned_ms)
+    assert count(spark, root, "verdicts") == 3
+    # Of this one nothing was written before its process ended.
+    append(spark, root, OPENED, "query-a", 2, 61_000, planned_ms)
+    append(spark, root, OPENED, "query-a", 12, 61_000, planned_ms)
+    assert count(spark, root, "verdicts") == 5
+
+
+def test_a_batch_is_not_looked_for_before_it_was_planned(
+    spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "COMMITS", 1)
+    append(spark, root, OPENED, "query-a", 0, 61_000)
+    append(spark, root, OPENED, "query-b", 0, 61_000)
+    long_after = int(time.time() * 1000) + 2 * history.CLOCKS_MS
+    append(spark, root, OPENED, "query-a", 0, 61_000, long_after)
+    assert count(spark, root, "verdicts") == 3
+
+
+def test_a_batch_that_the_release_before_wrote_is_not_written_again(spark: SparkSession, root: str) -> None:
+    """It left the transactions of Delta, and no name in the commit."""
+    append(spark, root, OPENED, "query-a", 7, 61_000)
+    rows = history.read(spark, root, "verdicts")
+    once = {"txnAppId": "query-a", "txnVersion": "8"}
+    rows.write.format("delta").mode("append").options(**once).save(history.path(root, "verdicts"))
+    append(spark, root, OPENED, "query-a", 8, 61_000, int(time.time() * 1000))
+    assert count(spark, root, "verdicts") == 2
 
 
 def test_a_change_is_kept_with_its_day_times_and_evidence(spark: SparkSession, root: str) -> None:
@@ -74,7 +113,9 @@ def test_open_incidents_are_read_back_whole(spark: SparkSession, root: str) -> N
 
 def test_quality_is_kept_with_its_day(spark: SparkSession, root: str) -> None:
     minute_ms = int(datetime(2026, 11, 9, 1, tzinfo=UTC).timestamp() * 1000)
-    history.append_quality(spark, root, [Quality(minute_ms, "a", 7, 2, 2, 1), Quality(minute_ms, "b", 1)], "q", 0)
+    history.append_quality(
+        spark, root, [Quality(minute_ms, "a", 7, 2, 2, 1), Quality(minute_ms, "b", 1)], history.Origin("q", 0)
+    )
     rows = history.read(spark, root, "quality").orderBy("source_topic").collect()
     assert [(r["source_topic"], r["records"], r["rejected"], r["late"], r["day"]) for r in rows] == [
         ("a", 7, 2, 2, date(2026, 11, 9)),
@@ -100,7 +141,9 @@ def test_maintenance_deletes_old_days_joins_small_files_and_then_has_nothing_to_
     midnight = datetime(2026, 11, 21, tzinfo=UTC)
     for batch, ago in enumerate([(12, 11, 10, 0), (10, 0), (10,)]):
         days = [midnight - timedelta(days=days) for days in ago]
-        history.append_quality(spark, root, [Quality(int(d.timestamp() * 1000), "a", 1) for d in days], "q", batch)
+        history.append_quality(
+            spark, root, [Quality(int(d.timestamp() * 1000), "a", 1) for d in days], history.Origin("q", batch)
+        )
     done = {d.table: d for d in maintain(spark, root, 10, today)}
     assert list(done) == ["minutes", "verdicts", "quality"]
     quality = done["quality"]

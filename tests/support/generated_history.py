@@ -60,7 +60,7 @@ def _ms(moment: datetime) -> int:
 def write_faults(spark: SparkSession, root: str, faults: Iterable[Fault]) -> None:
     """Append the verdict changes of faults, in the order in which the monitor judged them."""
     changes = sorted((change for fault in faults for change in fault.changes()), key=lambda c: c[1])
-    history.append(verdicts(spark, changes), root, "verdicts", "generated", 0)
+    history.append(verdicts(spark, changes), root, "verdicts", history.Origin("generated", 0))
 
 
 def verdicts(spark: SparkSession, changes: Iterable[tuple[Transition, datetime]]) -> DataFrame:

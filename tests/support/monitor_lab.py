@@ -46,6 +46,7 @@ class Lab:
             checkpoint = "{folder}/checkpoints"
             history = "{folder}/history"
             trigger_seconds = 1
+            quality_seconds = 20
             metrics_port = {self._port}
             {more}
             """

@@ -38,7 +38,7 @@ def test_quality_sums_good_and_rejected_records_of_a_minute(monkeypatch: pytest.
     second = [Count(60_000, "a", None, 1, 0, 0), Count(60_000, "b", None, 1, 0, 0)]
     given: list[Quality] = []
     for counts in (first, second, []):
-        rows = {kind: value for kind, _, value, _ in stepping._counted([stepping._pack(counts)], state)}
+        rows = {kind: value for kind, _, value, _ in stepping._counted([stepping._pack(counts)], state, 20)}
         assert counts_of(rows[COUNT] or b"") == counts
         given += quality_of(rows[QUALITY] or b"") if QUALITY in rows else []
         now[0] += 15

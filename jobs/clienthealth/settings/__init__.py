@@ -61,6 +61,12 @@ class MonitorSettings(Checked):
     trigger_seconds: int = setting(
         10, "how often a batch starts: a batch costs half a second of CPU, however small", at_least=0, at_most=DAY
     )
+    quality_seconds: int = setting(
+        60,
+        "what was read goes to the history this often: a commit of a table costs more than a small batch",
+        at_least=0,
+        at_most=DAY,
+    )
     start_seconds_back: int = setting(900, "how far back a new checkpoint starts reading", at_least=0, at_most=YEAR)
     max_offsets_per_trigger: int = setting(
         200_000, "upper bound of a batch, so that a backlog is worked off in steps", at_least=1

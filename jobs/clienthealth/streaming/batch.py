@@ -1,6 +1,6 @@
 """A finished batch → the topics and the history. Writes are idempotent: a batch may be repeated after a crash.
 
-Records on topics are keyed; the history skips a batch that it has already taken in.
+Records on topics are keyed; the history looks whether it has already taken in a batch that may come again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from clienthealth.model.readings import Source
 from clienthealth.settings import Settings
 from clienthealth.streaming import history
+from clienthealth.streaming.checkpoint import Pending
 from clienthealth.streaming.decoding import Count
 from clienthealth.streaming.opened import Opened
 from clienthealth.streaming.poison import REASON, Guard
@@ -54,8 +55,9 @@ _HEADERS = "array<struct<key:string,value:binary>>"
 class Batch:
     """What is done with each batch of the query.
 
-    `opened`: see `Opened`. `before` is called before anything of it is read. `paced`: after a batch of few records is
-    waited for the next until `trigger_seconds` are over, or until `stop`.
+    `opened`: see `Opened`. `pending`: the batch that is repeated, if one was planned and not committed. `before` is
+    called before anything of it is read. `paced`: after a batch of few records is waited for the next until
+    `trigger_seconds` are over, or until `stop`.
     """
 
     def __init__(
@@ -65,11 +67,12 @@ class Batch:
         guard: Guard,
         stop: threading.Event,
         opened: Opened,
+        pending: Pending | None,
         before: Callable[[], None],
         paced: bool = True,
     ) -> None:
         self._settings, self._metrics, self._guard, self._stop = settings, metrics, guard, stop
-        self._opened, self._before, self._paced = opened, before, paced
+        self._opened, self._pending, self._before, self._paced = opened, pending, before, paced
         self._together = Together()
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -104,16 +107,16 @@ class Batch:
                 counts.append(self._skipped(spark, skipped))
                 quality.append(Quality(counts[-1].minute_ms, skipped.topic, records=1, rejected=1))
             now = time.time()
-            query = query_id(spark)
+            origin = self._origin(spark, batch_id)
             writes: list[Callable[[], None]] = []
             if here[HEALTH] or here[REJECT]:
                 writes.append(lambda: write(self._published(rows), self._settings))
             if here[MINUTE]:
-                writes.append(lambda: history.append(_minutes(rows), root, "minutes", query, batch_id))
+                writes.append(lambda: history.append(_minutes(rows), root, "minutes", origin))
             if here[CHANGE]:
                 changes = history.verdicts(rows.filter(F.col("kind") == CHANGE), int(now * 1000))
-                writes.append(lambda: history.append(changes, root, "verdicts", query, batch_id))
-            writes.append(lambda: history.append_quality(spark, root, quality, query, batch_id))
+                writes.append(lambda: history.append(changes, root, "verdicts", origin))
+            writes.append(lambda: history.append_quality(spark, root, quality, origin))
             self._together(spark, writes)
             self._metrics.counted(counts)
             self._metrics.stepped(summaries, now)
@@ -121,6 +124,10 @@ class Batch:
             return sum(count.records for count in counts)
         finally:
             rows.unpersist()
+
+    def _origin(self, spark: SparkSession, batch_id: int) -> history.Origin:
+        repeated = self._pending if self._pending is not None and self._pending.batch == batch_id else None
+        return history.Origin(query_id(spark), batch_id, repeated.planned_ms if repeated else None)
 
     def _skipped(self, spark: SparkSession, record: Source) -> Count:
         """Tell of the record that is left out because reading it ended the monitor."""

@@ -23,11 +23,12 @@ PARTITIONS = "spark.sql.shuffle.partitions"
 
 @dataclass(frozen=True)
 class Pending:
-    """A batch that was planned and not committed: what it reads is from `begin` up to `end`, by part."""
+    """A batch that was planned (epoch ms) and not committed: what it reads is from `begin` up to `end`, by part."""
 
     batch: int
     begin: Mapping[Part, int]
     end: Mapping[Part, int]
+    planned_ms: int = 0
 
     @property
     def sizes(self) -> Mapping[Part, int]:
@@ -59,9 +60,9 @@ class Checkpoint(Files):
         batch = self._newest("offsets")
         if batch is None or batch == self._newest("commits"):
             return None
-        _, ends = self._offsets(batch)
+        (_, about), ends = self._offsets(batch)
         begins = self._offsets(batch - 1)[1] if batch else [self._initial(at) for at in range(len(ends))]
-        return Pending(batch, _parts(begins), _parts(ends))
+        return Pending(batch, _parts(begins), _parts(ends), int(json.loads(about)["batchTimestampMs"]))
 
     def positions(self) -> dict[tuple[str, int], int]:
         """Where the query goes on, by topic and partition."""

@@ -3,15 +3,17 @@
 `minutes` has one final row per client and minute, `verdicts` one row per change of an incident. `quality` has what the
 monitor itself read: in a minute without such a row nobody watched.
 
-Appends carry the id of the streaming query and its batch, and Delta skips a batch that a table has already taken in:
-a batch that is repeated after a crash adds nothing. The version of the schema is a property of each table and a
-column of each row.
+Each commit names the streaming query and its batch. Only the first batch after a start can be one that a table has
+taken in already: for it the newest commits are looked through, and what is there is not added again. (Delta can skip
+repetitions by itself, but reads all of a table's log for it at every append.) The version of the schema is a property
+of each table and a column of each row.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -124,6 +126,27 @@ class Counted(Protocol):
     batches: int
 
 
+@dataclass(frozen=True)
+class Origin:
+    """The batch of a streaming query that rows come from.
+
+    `planned_ms`: when it was planned (epoch ms), where it may have been written before by a process that has ended.
+    """
+
+    query_id: str
+    batch_id: int
+    planned_ms: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.query_id} {self.batch_id}"
+
+
+#: So much may the clocks of two machines that wrote a table one after the other differ.
+CLOCKS_MS = 600_000
+#: Commits that are looked through at first.
+COMMITS = 20
+
+
 def path(root: str, table: str) -> str:
     """Where a table of the history at `root` (a folder or URL) is."""
     return f"{root.rstrip('/')}/{table}"
@@ -171,17 +194,29 @@ def read(spark: SparkSession, root: str, table: str) -> DataFrame:
     return rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in missing}) if missing else rows
 
 
-def append(rows: DataFrame, root: str, table: str, query_id: str, batch_id: int) -> None:
-    """Append rows to a table, once per query and batch. Columns are taken by name and cast to the table's types."""
-    schema = TABLES[table]
-    (
-        rows.select(*(F.col(f"`{field.name}`").cast(field.dataType) for field in schema))
-        .write.format("delta")
-        .mode("append")
-        .option("txnAppId", query_id)
-        .option("txnVersion", batch_id)
-        .save(path(root, table))
-    )
+def append(rows: DataFrame, root: str, table: str, origin: Origin) -> None:
+    """Append rows to a table, once per batch. Columns are taken by name and cast to the table's types."""
+    where, once = path(root, table), {"userMetadata": str(origin)}
+    if origin.planned_ms is not None:
+        if _taken_in(rows.sparkSession, where, origin, origin.planned_ms):
+            return
+        # Releases up to 0.2 said so to Delta alone.
+        once |= {"txnAppId": origin.query_id, "txnVersion": str(origin.batch_id)}
+    columns = (F.col(f"`{field.name}`").cast(field.dataType) for field in TABLES[table])
+    rows.select(*columns).write.format("delta").mode("append").options(**once).save(where)
+
+
+def _taken_in(spark: SparkSession, where: str, origin: Origin, planned_ms: int) -> bool:
+    """Is there a commit of this batch. None is older than its plan."""
+    limit = COMMITS
+    while True:
+        newest = DeltaTable.forPath(spark, where).history(limit)
+        commits = newest.select("userMetadata", F.unix_millis("timestamp").alias("ms")).collect()
+        if any(commit["userMetadata"] == str(origin) for commit in commits):
+            return True
+        if len(commits) < limit or min(commit["ms"] for commit in commits) < planned_ms - CLOCKS_MS:
+            return False
+        limit *= 8
 
 
 def verdicts(changes: DataFrame, observed_ms: Column | int) -> DataFrame:
@@ -204,7 +239,7 @@ def verdicts(changes: DataFrame, observed_ms: Column | int) -> DataFrame:
 _WRITTEN = {name: LongType() for name in ("ts", "since")}
 
 
-def append_quality(spark: SparkSession, root: str, minutes: Sequence[Counted], query_id: str, batch_id: int) -> None:
+def append_quality(spark: SparkSession, root: str, minutes: Sequence[Counted], origin: Origin) -> None:
     """Append what was read of each topic in each minute."""
     if not minutes:
         return
@@ -213,7 +248,7 @@ def append_quality(spark: SparkSession, root: str, minutes: Sequence[Counted], q
         for row in minutes
     ]
     frame = spark.createDataFrame(rows, StructType([field for field in QUALITY if field.name != "day"]))
-    append(frame.withColumn("day", F.to_date("minute")), root, "quality", query_id, batch_id)
+    append(frame.withColumn("day", F.to_date("minute")), root, "quality", origin)
 
 
 def open_incidents(spark: SparkSession, root: str) -> list[OpenIncident]:

@@ -80,7 +80,9 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
             opened = Opened(spark, settings, checkpoint)
 
             def start() -> StreamingQuery:
-                batch = Batch(settings, metrics, guard, stop, opened, before=lambda: look(0), paced=not guard.limit)
+                # Of a query that was stopped in the midst of a batch, too.
+                pending = checkpoint.pending()
+                batch = Batch(settings, metrics, guard, stop, opened, pending, lambda: look(0), paced=not guard.limit)
                 return query.start(spark, settings, batch, opened.by_bucket, numbers, guard.limit)
 
             while not stop.is_set():

@@ -120,7 +120,7 @@ def stepped(
     if bucket <= REJECTS:
         rows = _rejected(data)
     elif bucket == COUNTS:
-        rows = _counted(data, state)
+        rows = _counted(data, state, settings.monitor.quality_seconds)
     else:
         rows = _judged(bucket, data, state, settings, opened)
     if rows:
@@ -244,11 +244,7 @@ class _Kept(msgspec.Struct, array_like=True):
     given_ms: int = 0
 
 
-#: Rows of quality go to the history this often: a commit of a Delta table costs more than a small batch.
-QUALITY_SECONDS = 20
-
-
-def _counted(data: Sequence[bytes], state: GroupState) -> list[Row]:
+def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> list[Row]:
     """Counts for the monitor's own metrics, and from time to time what was read for the history."""
     counts = [count for item in data for count in _unpack_counts(item)]
     kept = _unpack_kept(_bytes(state.get[0])) if state.exists else _Kept()
@@ -263,7 +259,7 @@ def _counted(data: Sequence[bytes], state: GroupState) -> list[Row]:
             row.rejected += count.records
     output: list[Row] = [(COUNT, None, _pack(counts), None)]
     kept.rows, now_ms = list(rows.values()), int(time.time() * 1000)
-    if now_ms - kept.given_ms >= 1000 * QUALITY_SECONDS:
+    if now_ms - kept.given_ms >= 1000 * every_seconds:
         output.append((QUALITY, None, _pack(kept.rows), None))
         kept = _Kept([], now_ms)
     state.update((_pack(kept),))
