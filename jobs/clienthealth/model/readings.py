@@ -89,7 +89,8 @@ class ClientWindow:
     are in the window of each of its clients. `earlier_dumps`: the newest of those before the window, to tell which
     thread still stands where it stood, however long ago that was. `departed_ms` is set for a client that stopped
     reporting: the time of its last reading; such a window covers the last readings of its session and the log lines
-    after them.
+    after them. `spoke_ms`: when its process was heard of after that by its log, as one that goes on; None where it was
+    not.
     """
 
     client: Client
@@ -101,3 +102,4 @@ class ClientWindow:
     config: Mapping[str, str] = field(default_factory=dict)
     departed_ms: int | None = None
     earlier_dumps: tuple[ThreadDump, ...] = ()
+    spoke_ms: int | None = None

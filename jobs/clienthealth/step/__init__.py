@@ -13,7 +13,18 @@ import numpy as np
 
 from clienthealth.incidents import Transition
 from clienthealth.settings import Settings
-from clienthealth.step import departures, groups, intake, judgement, minutes, process_log, readings, recovery, skew
+from clienthealth.step import (
+    departures,
+    groups,
+    intake,
+    judgement,
+    minutes,
+    ownership,
+    process_log,
+    readings,
+    recovery,
+    skew,
+)
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Fault, Faults
 from clienthealth.step.judgement import Record
@@ -77,6 +88,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
     process_log.evict(state, settings.monitor, longest)
     readings.evict(state, settings.monitor, grid)
+    ownership.remember(state, gone.tolist())
     readings.forget(state, [*gone.tolist(), *bucket.faults.numbers])
     published.faults = bucket.faults.all
     published.skewed = int((skew.seconds(state, now_ms) != 0).sum())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -15,6 +15,7 @@ from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import ClientWindow, LogEvent, Reading, Source, ThreadDump, TopicReading
 from clienthealth.settings import Settings
 from clienthealth.step.faults import Faults
+from clienthealth.step.ownership import Life, Start, lives, starts
 from clienthealth.step.process_log import logged_options
 from clienthealth.step.readings import SHIFT, Grid, Ints, keys, totals_added_up
 from clienthealth.step.state import OPTIONS, BucketState
@@ -30,6 +31,7 @@ from clienthealth.windows.packed import (
     TOPIC,
     TS,
     WHO,
+    LogEntry,
     Matrix,
     Who,
 )
@@ -123,6 +125,24 @@ class Bucket:
             logged = logged_options(self.state, who, self.alone(who)) if self.state.lifecycle else {}
             config = self._configs[number] = {**logged, **reported} if logged else reported
         return config
+
+    @cached_property
+    def lives(self) -> Mapping[tuple[str, str], Sequence[Life]]:
+        """When the clients of each process were there."""
+        return lives(self.state)
+
+    @cached_property
+    def log_entries(self) -> Mapping[tuple[str, str], Sequence[LogEntry]]:
+        """The log entries of each process."""
+        entries: dict[tuple[str, str], list[LogEntry]] = defaultdict(list)
+        for entry in self.state.log_entries:
+            entries[entry.process].append(entry)
+        return entries
+
+    @cached_property
+    def starts(self) -> Mapping[tuple[str, str], Sequence[Start]]:
+        """When clients of each process were started."""
+        return starts(self.state)
 
     def alone(self, who: Who) -> bool:
         """Does no other client of the same kind of its process report?"""

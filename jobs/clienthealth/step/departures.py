@@ -20,7 +20,7 @@ from clienthealth.model.readings import ClientWindow, Reading
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
 from clienthealth.settings import Settings
-from clienthealth.step import process_log, recovery
+from clienthealth.step import ownership, process_log
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.judgement import Record, with_incidents
 from clienthealth.step.readings import Ints
@@ -28,8 +28,6 @@ from clienthealth.step.state import EVERY, FIRST, HEARD, LAST, LEFT, UNDELIVERED
 from clienthealth.windows.packed import TS, WHO
 
 INTERVALS = 3
-#: A process that says something so many reporting intervals after the last reading lives on without its client.
-OVERDUE = 1.5
 #: No batch is that long in coming while anything arrives.
 SHARED_MS = 60_000
 
@@ -59,7 +57,7 @@ def departed(state: BucketState, settings: Settings) -> Ints:
         return np.empty(0, np.int64)
     last_heard = state.clients[:, HEARD]
     silent = state.time_ms - last_heard
-    usual = OVERDUE * state.clients[:, EVERY]
+    usual = ownership.OVERDUE * state.clients[:, EVERY]
     state.shared = [(begin, end) for begin, end in state.shared if end > last_heard.min()]
     for begin, end in state.shared:
         silent -= np.where(end - begin > usual, np.maximum(0.0, end - np.maximum(begin, last_heard)), 0.0)
@@ -92,10 +90,10 @@ def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Tran
     who = state.whos[number]
     offset = int(state.clients[number, HEARD]) - departed_ms
     suffers = [mode for mode in state.incidents.of(key) if mode not in absent]
-    if suffers and recovery.still_speaks(state, who.process, departed_ms + OVERDUE * state.clients[number, EVERY]):
+    if suffers and seen.spoke_ms is not None:
         # It reports no metrics any more, but its process lives: what that says goes on to be of this client.
         state.former = [other for other in state.former if other.identity != who.identity] + [who]
-        state.incidents.heard(key, process_log.newest(state, who.process), offset)
+        state.incidents.heard(key, seen.spoke_ms, offset)
     else:
         for mode in suffers:
             changes += state.incidents.ended(key, mode, departed_ms)
@@ -151,19 +149,22 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
     if who.kind == "producer":
         readings = _completed(readings, row[LEFT:].tolist())
     gap = gaps(state, bucket.settings)[number]
+    logs, spoke_ms = ownership.last_words(
+        process_log.lifecycle_lines(state, who, bucket.alone(who)),
+        bucket.log_entries.get(who.process, ()),
+        bucket.starts.get(who.process, ()),
+        bucket.lives.get(who.process, ()),
+        ownership.Silence(who, float(row[FIRST]), float(row[LAST]), float(row[EVERY]), float(gap)),
+    )
     return ClientWindow(
         client_of(who),
         start_ms=int(row[FIRST]),
         end_ms=int(row[LAST] + gap),
         readings=readings,
-        # Lines about the end of an earlier client of the same name do not concern this one.
-        logs=tuple(
-            line
-            for line in process_log.lifecycle_events(state, who, bucket.alone(who))
-            if line.ts_ms >= row[FIRST] - gap
-        ),
+        logs=logs,
         config=bucket.config(number),
         departed_ms=int(row[LAST]),
+        spoke_ms=spoke_ms,
     )
 
 

@@ -17,6 +17,7 @@ from clienthealth.model.metrics import CONFIG_OPTIONS
 from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.modes import catalogue, modes
 from clienthealth.settings import MonitorSettings
+from clienthealth.step import ownership
 from clienthealth.step.state import BucketState
 from clienthealth.windows.packed import LogEntry, Who
 
@@ -26,6 +27,10 @@ Process = tuple[str, str]
 LIFECYCLE_MS = 900_000
 #: Dumps of a process that are kept when no window holds them any more: a thread may still stand where they found it.
 EARLIER_DUMPS = 4
+#: A dump that is older than a client's first reading by more than this is of the process before.
+BEFORE_MS = 60_000
+#: Of each signature the first is kept and so many of the last: clients of one name can come and go within minutes.
+LAST_KEPT = 16
 
 
 @cache
@@ -75,7 +80,7 @@ def _sample(entry: LogEntry) -> tuple[object, ...]:
 
 
 def _remember(state: BucketState, entry: LogEntry) -> None:
-    """Keep a line that speaks of the beginning or the end of a client: of each signature the first and the last.
+    """Keep a line that speaks of the beginning or the end of a client: of each signature the first and the last ones.
 
     Lines that name no client are kept under no name.
     """
@@ -84,15 +89,10 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
         return
     client_id = event.client_id or event.captures.get("client", "")
     kept = state.lifecycle.setdefault((*entry.process, client_id), [])
-    same = [position for position, other in enumerate(kept) if other.signature == event.signature]
-    if len(same) > 1:
-        del kept[same[-1]]
-    kept.append(event)
-
-
-def newest(state: BucketState, process: Process) -> int:
-    """The time of a process's newest log entry, by its own clock; 0 where there is none."""
-    return max((entry.ts_ms for entry in state.log_entries if entry.process == process), default=0)
+    same = [position for position, (_, other) in enumerate(kept) if other.signature == event.signature]
+    if len(same) > LAST_KEPT:
+        del kept[same[1]]
+    kept.append((entry.instance or "", event))
 
 
 def horizons(state: BucketState, processes: Iterable[Process], settings: MonitorSettings) -> Mapping[Process, float]:
@@ -124,13 +124,13 @@ def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> None
             passed = [entry for entry in entries if entry.ts_ms + length_ms <= closed]
             kept += [entry for entry in _with_whole_dumps(passed) if entry.dump is not None][-EARLIER_DUMPS:]
     state.log_entries = sorted(kept, key=lambda entry: entry.ts_ms)
-    for key, events in list(state.lifecycle.items()):
-        if key[:2] not in living and state.time_ms - events[-1].ts_ms > LIFECYCLE_MS:
+    for key, lines in list(state.lifecycle.items()):
+        if key[:2] not in living and state.time_ms - lines[-1][1].ts_ms > LIFECYCLE_MS:
             del state.lifecycle[key]
 
 
-def lifecycle_events(state: BucketState, who: Who, alone: bool) -> list[LogEvent]:
-    """The kept lines that speak of a client's beginning and end, in order of time.
+def lifecycle_lines(state: BucketState, who: Who, alone: bool) -> list[tuple[str, LogEvent]]:
+    """The kept lines that speak of the beginning and end of clients of this name, with the instances that they name.
 
     What names no client is of the only one of its kind in the process (`alone`), or of all where it speaks of the
     process.
@@ -138,8 +138,8 @@ def lifecycle_events(state: BucketState, who: Who, alone: bool) -> list[LogEvent
     mine = state.lifecycle.get((*who.process, who.client_id), []) if who.client_id else []
     nameless = state.lifecycle.get((*who.process, ""), [])
     if nameless:
-        mine = [*mine, *(e for e in nameless if (alone and _is_of(e, who)) or e.signature in _of_processes())]
-    return sorted(mine, key=lambda event: event.ts_ms)
+        mine = [*mine, *(s for s in nameless if (alone and _is_of(s[1], who)) or s[1].signature in _of_processes())]
+    return sorted(mine, key=lambda said: said[1].ts_ms)
 
 
 def _is_of(event: LogEvent, who: Who) -> bool:
@@ -148,9 +148,11 @@ def _is_of(event: LogEvent, who: Who) -> bool:
 
 def logged_options(state: BucketState, who: Who, alone: bool) -> dict[str, str]:
     """The options that a client logged when it was started last."""
+    said = [(i, event) for i, event in lifecycle_lines(state, who, alone) if event.signature in CONFIG_LOGGED]
+    own = any(instance == who.instance for instance, _ in said)
     options: dict[str, str] = {}
-    for event in lifecycle_events(state, who, alone):
-        if event.signature in CONFIG_LOGGED:
+    for instance, event in said:
+        if instance == who.instance or not own:
             options |= options_logged(event.captures)
     return {name: options[name] for name in CONFIG_OPTIONS if name in options}
 
@@ -169,6 +171,7 @@ class ProcessLog:
 
     reporting  its clients that report metrics
     former     its clients with an open incident that report no more
+    lives      when its clients were there: those that report, and those that did until lately
     named      names of its clients, by kind, in all its lines and dumps, also of those that do not report
     topics     by topic, the names of the clients in the lines about it
     earlier    its dumps before the window that `entries` are of, the newest EARLIER_DUMPS
@@ -178,6 +181,7 @@ class ProcessLog:
     entries: Sequence[LogEntry]
     reporting: Sequence[Who]
     former: Sequence[Who] = ()
+    lives: Sequence[ownership.Life] = ()
     named: Mapping[str, Set[str]] = field(default_factory=dict)
     topics: Mapping[str, Set[str]] = field(default_factory=dict)
     earlier: Sequence[LogEntry] = ()
@@ -189,32 +193,60 @@ class ProcessLog:
         return replace(self, entries=inside, earlier=earlier[-EARLIER_DUMPS:])
 
     def about(self, who: Who) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...]]:
-        """The events that concern a client, by its name or without one, the dumps of its process, and those before."""
-        instances = {client.instance for client in self.reporting} - {who.instance}
+        """The events that concern a client, by its name or without one, the dumps of its process, and those before.
+
+        Not those of other processes at the same place. What can be of another client of its name as well names none.
+        """
         events, dumps = [], []
         for entry in self.entries:
-            if entry.instance in instances:
-                continue  # it is of another process at the same place
-            if entry.dump is not None:
+            event = entry.event
+            if event is not None and not self._concerns(event, who):
+                continue
+            name = who.client_id if event is None or event.client_id is not None else None
+            whose = ownership.owner(entry.instance, entry.ts_ms, who, self.lives, name)
+            if whose == "another's":
+                continue
+            if event is not None:
+                named = whose == "mine" or event.client_id is None
+                if not named or entry.repeats != 1:
+                    event = replace(event, client_id=event.client_id if named else None, repeats=entry.repeats)
+                events.append(event)
+            elif entry.dump is not None and whose == "mine":
                 dumps.append(entry.dump)
-            elif entry.event is not None and self._concerns(entry.event, who):
-                events.append(entry.event if entry.repeats == 1 else replace(entry.event, repeats=entry.repeats))
-        earlier = [entry.dump for entry in self.earlier if entry.dump is not None and entry.instance not in instances]
+        begun = min((life.first_ms for life in self.lives if life.who.identity == who.identity), default=0.0)
+        earlier = [
+            entry.dump
+            for entry in self.earlier
+            if entry.dump is not None
+            and entry.ts_ms > begun - BEFORE_MS
+            and ownership.owner(entry.instance, entry.ts_ms, who, self.lives, who.client_id) == "mine"
+        ]
         return tuple(events), tuple(dumps), tuple(earlier)
 
     def unreporting_clients(self) -> list[Who]:
         """Clients that are logged about but do not report; the process itself stands for one without a name."""
         clients: dict[Who, None] = {}
         for instance, client_id, kind in self.named_clients():
-            if _named_by(client_id, kind, self.reporting):
+            if self._named_by(instance, client_id, kind, self.reporting):
                 continue
-            former = _named_by(client_id, kind, self.former)
+            former = self._named_by(instance, client_id, kind, self.former)
             clients.update(dict.fromkeys(former))
             if not former:
                 service, host = self.process
                 name = client_id or self._only(kind) or ""
                 clients[Who(service, host, instance or host, name, kind)] = None
         return list(clients)
+
+    def _named_by(self, instance: str | None, client_id: str | None, kind: Kind, clients: Iterable[Who]) -> list[Who]:
+        """The clients that such a name can mean in a line of a process."""
+        known = any(life.who.instance == instance for life in self.lives)
+        return [
+            client
+            for client in clients
+            if client_id in (None, client.client_id)
+            and client.kind == kind
+            and (client.instance == instance or not known)
+        ]
 
     def _only(self, kind: str) -> str | None:
         """The name of the process's only client of a kind."""
@@ -269,11 +301,6 @@ def _kind_named(event: LogEvent) -> Kind | None:
     return "consumer" if "[Consumer clientId=" in event.text else None
 
 
-def _named_by(client_id: str | None, kind: Kind, clients: Iterable[Who]) -> list[Who]:
-    """The clients that such a name can mean."""
-    return [client for client in clients if client_id in (None, client.client_id) and client.kind == kind]
-
-
 def process_logs(state: BucketState) -> dict[Process, ProcessLog]:
     """The log of each process of the bucket."""
     entries: dict[Process, list[LogEntry]] = defaultdict(list)
@@ -285,8 +312,9 @@ def process_logs(state: BucketState) -> dict[Process, ProcessLog]:
             if who.process in entries:
                 reporting[who.process].append(who)
     remembered: dict[Process, list[tuple[str, LogEvent]]] = defaultdict(list)
-    for (service, host, client_id), events in state.lifecycle.items() if entries else ():
-        remembered[service, host] += [(client_id, event) for event in events]
+    for (service, host, client_id), lines in state.lifecycle.items() if entries else ():
+        remembered[service, host] += [(client_id, event) for _, event in lines]
+    lives = ownership.lives(state, entries)
     former: dict[Process, list[Who]] = defaultdict(list)
     for who in state.former:
         former[who.process].append(who)
@@ -297,7 +325,7 @@ def process_logs(state: BucketState) -> dict[Process, ProcessLog]:
         for event in (entry.event for entry in mine):
             if event is not None and event.client_id and "topic" in event.captures:
                 topics[event.captures["topic"]].add(event.client_id)
-        of_process = ProcessLog(process, mine, reporting[process], former[process])
+        of_process = ProcessLog(process, mine, reporting[process], former[process], lives.get(process, ()))
         logs[process] = replace(of_process, named=_names(of_process, remembered[process]), topics=topics)
     return logs
 

@@ -94,8 +94,3 @@ def ended_ms(state: BucketState) -> Callable[[OpenIncident], int]:
         return now_ms if modes()[incident.verdict.mode].absence else incident.heard_ms or now_ms
 
     return ended
-
-
-def still_speaks(state: BucketState, process: tuple[str, str], since_ms: float) -> bool:
-    """Did a process log anything after its client should have reported again? (Both by its own clock, epoch ms.)"""
-    return any(entry.process == process and entry.ts_ms > since_ms for entry in state.log_entries)

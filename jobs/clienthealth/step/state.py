@@ -71,6 +71,19 @@ class GroupState(msgspec.Struct):
     minute: dict[str, Any] | None = None
 
 
+class Gone(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A client that has gone, while its process is still spoken of.
+
+    first_ms, until_ms  when it was there, by its own clock: from its first reading until the next one was overdue
+    gone_ms             when that was found, by the clock of all
+    """
+
+    who: Who
+    first_ms: float
+    until_ms: float
+    gone_ms: int
+
+
 @dataclass
 class BucketState:
     """The state of a bucket in memory.
@@ -81,7 +94,9 @@ class BucketState:
     rows      readings, WHO being the position in `whos`, by client and time; `parts`: what they say of topics
     configs, names  texts that rows point to
     log_entries  log events and thread dumps of processes, in order of time
-    lifecycle lines about the beginning and the end of a client, by process and client id
+    lifecycle lines about the beginning and the end of a client, by process and client id, each with the instance
+              that it names ("": none)
+    gone      clients that have gone lately, so that what their processes logged is not taken for their successors'
     former    clients that report no more but have an open incident: their processes still log
     incidents the open ones; `over`: those that were closed lately, for the minutes that are not written yet
     """
@@ -95,7 +110,8 @@ class BucketState:
     configs: list[dict[str, str]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     log_entries: list[LogEntry] = field(default_factory=list)
-    lifecycle: dict[tuple[str, str, str], list[LogEvent]] = field(default_factory=dict)
+    lifecycle: dict[tuple[str, str, str], list[tuple[str, LogEvent]]] = field(default_factory=dict)
+    gone: list[Gone] = field(default_factory=list)
     incidents: Incidents = field(default_factory=Incidents)
     over: list[Transition] = field(default_factory=list)
     former: list[Who] = field(default_factory=list)
@@ -127,6 +143,9 @@ class _Saved(msgspec.Struct):
     groups: list[GroupState]
     former: list[Who] = []
     shared: list[tuple[int, int]] = []
+    #: The instances that the lines of `lifecycle` name; the first two releases kept none.
+    instances: list[list[str]] = []
+    gone: list[Gone] = []
 
 
 _VOCABULARY = {kind: tuple(names) for kind, names in CLIENT_METRICS.items()}
@@ -148,12 +167,14 @@ def save(state: BucketState, buckets: int) -> bytes:
         readings=Chunk(
             [], [], state.configs, state.names, state.rows.tobytes(), state.parts.tobytes(), state.log_entries
         ),
-        lifecycle=[(*key, events) for key, events in state.lifecycle.items()],
+        lifecycle=[(*key, [event for _, event in lines]) for key, lines in state.lifecycle.items()],
+        instances=[[instance for instance, _ in lines] for lines in state.lifecycle.values()],
         incidents=list(state.incidents.all),
         over=state.over,
         groups=state.groups,
         former=state.former,
         shared=state.shared,
+        gone=state.gone,
     )
     return _MAGIC + bytes([VERSION]) + _encoder.encode(saved)
 
@@ -182,13 +203,22 @@ def load(data: bytes, buckets: int) -> BucketState:
         configs=saved.readings.configs,
         names=saved.readings.names,
         log_entries=saved.readings.log_entries,
-        lifecycle={(service, host, client): events for service, host, client, events in saved.lifecycle},
+        lifecycle=_lifecycle(saved),
         incidents=Incidents(saved.incidents),
         over=saved.over,
         groups=saved.groups,
         former=saved.former,
         shared=saved.shared,
+        gone=saved.gone,
     )
+
+
+def _lifecycle(saved: _Saved) -> dict[tuple[str, str, str], list[tuple[str, LogEvent]]]:
+    instances = saved.instances or [[""] * len(events) for *_, events in saved.lifecycle]
+    return {
+        (service, host, client): list(zip(named, events, strict=True))
+        for (service, host, client, events), named in zip(saved.lifecycle, instances, strict=True)
+    }
 
 
 def _matrix(data: bytes, width: int) -> Matrix:

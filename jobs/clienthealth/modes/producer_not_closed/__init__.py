@@ -44,6 +44,8 @@ MODE = AbsenceMode(
         "flush() without close(): the buffer was empty when last heard of, unless the last reading is older.",
         "An idle producer that exits without close(): it had nothing to lose.",
         "A network partition or a collector that stalls: the client comes back, and the verdict is withdrawn.",
+        "An agent that fails alone: the process goes on logging.",
+        "The end of another process at the same place: lines count only for the process that wrote them.",
         "A scale-down of healthy pods: each logs its close.",
     ),
     judge=judge,

@@ -90,6 +90,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the mode's docstring for the rules. Without `departed_ms` the client is still there: unknown."""
     if window.departed_ms is None:
         return Verdict(ID, "unknown", reason="the client still reports")
+    if window.spoke_ms is not None:
+        return Verdict(ID, "unknown", reason=SPEAKS)
     readings = _before_the_end(window)
     pending = _pending(window, readings) if readings else None
     terminating = events(window, TERMINATING)
@@ -215,6 +217,8 @@ def _waited(window: ClientWindow) -> bool:
     return any(limit is not None and float(limit.rstrip(".") or 0) > 0 for limit in limits)
 
 
+SPEAKS = "it reports no more, but its process goes on logging: nothing tells that it has ended"
+SPEAKS = "it reports no more, but its process goes on logging: nothing tells that it has ended"
 BLIND = "the client did not tell what it still had to deliver"
 NAMELESS = "it had a little to deliver when last heard of, and clients before 1.0 do not name themselves at their close"
 DIED_SENDING = "it had nothing left to deliver when last heard of, but its process was killed while it was sending"

@@ -1,0 +1,221 @@
+"""Whose a log line is: processes follow each other on a host, and stand side by side, with clients of the same name.
+
+A line that names the instance of its process is that process's, where processes that report go by such names. Else its
+time tells: it is of the client that was there then. What can be of several is of none by name.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from clienthealth.logs.self_descriptions import CONFIG_LOGGED, PRODUCER_CONFIG
+from clienthealth.model.readings import LogEvent
+from clienthealth.modes.producer_not_closed.lines import (
+    ABORTED,
+    CLOSED,
+    CLOSING,
+    DIED,
+    FORCED,
+    STARTED,
+    TERMINATING,
+    UNCLOSED,
+)
+from clienthealth.step.state import EVERY, FIRST, LAST, BucketState, Gone
+from clienthealth.windows.packed import LogEntry, Who
+
+Process = tuple[str, str]
+#: A client that has been silent for so many of its reporting intervals is late; a process that speaks then lives on.
+OVERDUE = 1.5
+#: The lines that a client logs at its start come within this time.
+START_MS = 5_000
+#: Of clients that have gone it is known for so long when they were there.
+REMEMBERED_MS = 900_000
+EVER = float("inf")
+#: Lines that tell of a producer's start, of its close, and of an end which is none.
+_BEGUN, _CLOSED = STARTED.ids | PRODUCER_CONFIG.ids, CLOSING.ids | CLOSED.ids
+_LOST = FORCED.ids | ABORTED.ids | TERMINATING.ids | UNCLOSED.ids
+_STARTS = _BEGUN | CONFIG_LOGGED
+_NO_LIFE = _STARTS | _CLOSED | _LOST | DIED.ids
+
+
+class Life(NamedTuple):
+    """When a client was there, by its own clock (epoch ms): from its first reading until the next was overdue."""
+
+    who: Who
+    first_ms: float
+    until_ms: float
+
+
+class Start(NamedTuple):
+    """When a client of a process was started, by its log. `instance`: as the line names it, "" where it does not."""
+
+    ts_ms: int
+    instance: str
+    client_id: str
+
+
+class Silence(NamedTuple):
+    """A client that is silent: its first and last reading (epoch ms), its interval, and how long it may be silent."""
+
+    who: Who
+    first_ms: float
+    last_ms: float
+    every_ms: float
+    gap_ms: float
+
+
+def lives(state: BucketState, processes: Iterable[Process] | None = None) -> Mapping[Process, Sequence[Life]]:
+    """The clients of these processes (None: of all): those that report, and those that did until lately."""
+    wanted = None if processes is None else set(processes)
+    by_process: dict[Process, list[Life]] = defaultdict(list)
+    if wanted is not None and not wanted:
+        return by_process
+    first = state.clients[:, FIRST].tolist()
+    of_all = [Life(who, first[number], EVER) for number, who in enumerate(state.whos)]
+    of_all += [Life(gone.who, gone.first_ms, gone.until_ms) for gone in state.gone]
+    for life in of_all:
+        if wanted is None or life.who.process in wanted:
+            by_process[life.who.process].append(life)
+    return by_process
+
+
+def starts(state: BucketState) -> Mapping[Process, Sequence[Start]]:
+    """When clients of each process were started, as far as that is in its log."""
+    by_process: dict[Process, list[Start]] = defaultdict(list)
+    for (service, host, client_id), lines in state.lifecycle.items():
+        by_process[service, host] += [
+            Start(event.ts_ms, instance, client_id) for instance, event in lines if event.signature in _STARTS
+        ]
+    return by_process
+
+
+def remember(state: BucketState, numbers: Iterable[int]) -> None:
+    """Clients that are about to be forgotten are known by their times for a while, where their process still speaks."""
+    for number in numbers:
+        row = state.clients[number]
+        until_ms = float(row[LAST] + OVERDUE * row[EVERY])
+        state.gone.append(Gone(state.whos[number], float(row[FIRST]), until_ms, state.time_ms))
+    if state.gone:
+        speak = {entry.process for entry in state.log_entries} | {key[:2] for key in state.lifecycle}
+        state.gone = [
+            gone for gone in state.gone if gone.who.process in speak and state.time_ms - gone.gone_ms <= REMEMBERED_MS
+        ]
+
+
+def owner(
+    instance: str | None, ts_ms: int, who: Who, lives: Sequence[Life], name: str | None
+) -> Literal["mine", "another's", "anybody's"]:
+    """Whose a line or dump is that may be of `who`, by the instance that it names and by its time.
+
+    `name`: the client that it speaks of, None where it names none.
+    """
+    if instance and instance == who.instance:
+        return "mine"
+    others = [life for life in lives if life.who.instance != who.instance]
+    if instance and any(life.who.instance == instance for life in others):
+        return "another's"
+    rivals = [life for life in others if life.who.client_id == name and _there(life, ts_ms)]
+    if not rivals:
+        return "mine"
+    return (
+        "anybody's" if any(life.who.identity == who.identity and _there(life, ts_ms) for life in lives) else "another's"
+    )
+
+
+def _there(life: Life, ts_ms: float) -> bool:
+    return life.first_ms <= ts_ms <= life.until_ms
+
+
+def last_words(
+    said: Sequence[tuple[str, LogEvent]],
+    entries: Sequence[LogEntry],
+    starts: Sequence[Start],
+    lives: Sequence[Life],
+    silent: Silence,
+) -> tuple[tuple[LogEvent, ...], int | None]:
+    """What a client that is silent said of its beginning and end, and when its process spoke last as one that goes on.
+
+    said     lines about the beginning and end of clients of its name, with the instances that they name
+    entries  the log of its process
+    starts   when clients of its process were started
+    lives    when clients of its process were there
+    """
+    logs = _of_its_end(said, lives, silent)
+    ends = [event.ts_ms for event in logs if event.signature in _LOST]
+    since = max([silent.last_ms, *ends]) + OVERDUE * silent.every_ms
+    spoke = [
+        entry.ts_ms
+        for entry in entries
+        if entry.ts_ms > since
+        # A client that has ended can leave a process behind that goes on: only words of its own refute its end.
+        and (not ends or (entry.event is not None and entry.event.client_id == silent.who.client_id))
+        and _goes_on(entry, starts, lives, silent)
+    ]
+    return logs, max(spoke, default=None)
+
+
+def _goes_on(entry: LogEntry, starts: Sequence[Start], lives: Sequence[Life], silent: Silence) -> bool:
+    """Does an entry tell that the process of a client which is silent lives: is it not of one that came after it?"""
+    event, who = entry.event, silent.who
+    name = event.client_id if event is not None else None
+    if (event is not None and event.signature in _NO_LIFE) or owner(
+        entry.instance, entry.ts_ms, who, lives, name
+    ) != "mine":
+        return False
+    own = bool(entry.instance) and entry.instance == who.instance
+    others = [life for life in lives if life.who.instance != who.instance]
+    if not own and name != who.client_id and any(_there(life, entry.ts_ms) for life in others):
+        return False
+    # Any start may be that of the next process; under a name of its own only a start of the same client is.
+    later = [
+        start.ts_ms
+        for start in starts
+        if start.ts_ms > silent.last_ms and (not (own or name == who.client_id) or start.client_id == who.client_id)
+    ]
+    return entry.ts_ms < min(later, default=EVER)
+
+
+def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], silent: Silence) -> tuple[LogEvent, ...]:
+    """Of lines about the beginning and end of clients of its name those of this client, in order of time.
+
+    What accuses it counts only after its last reading and before a later start; what excuses it counts wherever it may
+    be its own.
+    """
+    who, last = silent.who, silent.last_ms
+    own = any(instance == who.instance for instance, _ in said)
+    foreign = {life.who.instance for life in lives} - {who.instance}
+    mine = [
+        (instance == who.instance, event)
+        for instance, event in said
+        if instance in ("", who.instance) or (not own and instance not in foreign)
+    ]
+    rivals = [life for life in lives if life.who.client_id == who.client_id and life.who.instance != who.instance]
+    begins = [event.ts_ms for _, event in mine if event.signature in _BEGUN]
+    begun = max((ts - START_MS for ts in begins if ts <= last), default=None)
+    later = min((ts for ts in begins if ts > last), default=EVER)
+    closes = [event.ts_ms for _, event in mine if event.signature in _CLOSED and event.ts_ms >= (begun or 0)]
+    # Where the next one of its name has closed, and nobody names instances, that line may be its own.
+    unsure = any(ts >= later for ts in closes) and not any(ts < later for ts in closes)
+
+    def alone(ts_ms: float) -> bool:
+        return not any(_there(life, ts_ms) for life in rivals)
+
+    # Where one of several of its name gave up, nobody knows which of them closed well.
+    anybodys = any(e.signature in _LOST and e.ts_ms >= last and not (named or alone(e.ts_ms)) for named, e in mine)
+
+    def counts(named: bool, event: LogEvent) -> bool:
+        ts_ms, signature = event.ts_ms, event.signature
+        if signature in _BEGUN:
+            # In a log that may be of several no line is missed.
+            return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
+        if signature in _CLOSED:
+            since = silent.first_ms - silent.gap_ms if begun is None else begun
+            return since <= ts_ms < later and (named or not anybodys)
+        if signature in _LOST:
+            since = last - OVERDUE * silent.every_ms
+            return since <= ts_ms < later and (named or alone(ts_ms))
+        return silent.first_ms <= ts_ms < later and (named or alone(ts_ms))
+
+    return tuple(sorted((event for named, event in mine if counts(named, event)), key=lambda event: event.ts_ms))

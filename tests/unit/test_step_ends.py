@@ -1,0 +1,170 @@
+"""An end is of the process that wrote it: restarts on a host, pods side by side, agents that fail alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from clienthealth.incidents import Transition
+from tests.support.stepped import Stepped, logged, snapshot
+
+NOT_CLOSED, METADATA = "producer-not-closed", "send-blocked-on-metadata"
+OTHER = "other"
+BUFFER = 33_554_432.0
+
+
+def reading(second: float, instance: str, used: float = 0.0, client_id: str = "p") -> Any:
+    """A producer that sends, with so many bytes in its buffer."""
+    metrics = {
+        "record-send-total": 100.0 * second,
+        "record-error-total": 0.0,
+        "select-total": 1000.0 + 50 * second,
+        "buffer-total-bytes": BUFFER,
+        "buffer-available-bytes": BUFFER - used,
+    }
+    return snapshot(second, metrics, client_id, instance=instance)
+
+
+def run(monitor: Stepped, inputs: Sequence[Any], until: int) -> None:
+    """All in order, and somebody on another host who reports all the time, so that time goes on."""
+    others = [
+        snapshot(second, {"select-total": 1000 + second}, OTHER, instance="o:1", host="o")
+        for second in range(0, until, 10)
+    ]
+    monitor.batches([*inputs, *others], 10)
+
+
+def changes(monitor: Stepped, mode: str = NOT_CLOSED) -> list[Transition]:
+    return [c for published in monitor.published for c in published.changes if c.verdict.mode == mode]
+
+
+def verdict(monitor: Stepped, key: str, mode: str = NOT_CLOSED) -> dict[str, Any]:
+    """What was said of a client last."""
+    of_mode = [v for v in monitor.records[key]["verdicts"] if v["mode"] == mode]
+    assert len(of_mode) == 1
+    return dict(of_mode[0])
+
+
+def forced_close(second: float, instance: str | None = None) -> list[Any]:
+    """What a producer logs that is closed with a time limit and does not make it."""
+    return [
+        logged(second, "producer-closing", "p", instance=instance, timeout="5000"),
+        logged(second + 5, "producer-force-close", "p", instance=instance, timeout="5000"),
+    ]
+
+
+@pytest.mark.parametrize("instance", [None, "h:1"], ids=["nameless", "named"])
+@pytest.mark.parametrize("speaks", [True, False], ids=["goes on logging", "silent"])
+def test_the_forced_close_of_a_process_is_not_its_successors(instance: str | None, speaks: bool) -> None:
+    """The successor reports well for 100 s; then its agent fails."""
+    monitor = Stepped()
+    inputs = [reading(s, "h:1", 4e6) for s in range(0, 60, 10)] + forced_close(55, instance)
+    inputs += [logged(66, "producer-config", "p", instance=instance and "h:2")]
+    inputs += [reading(s, "h:2", 1000.0) for s in range(70, 170, 10)]
+    if speaks:
+        inputs += [logged(s, "connection-failed", "p", instance=instance and "h:2") for s in range(100, 400, 20)]
+    run(monitor, inputs, 400)
+    assert {(c.client.instance, c.change) for c in changes(monitor)} >= {("h:1", "opened")}
+    of_successor = verdict(monitor, "shop|h:2|p")
+    if speaks:
+        assert of_successor["status"] == "unknown"
+        assert "goes on logging" in of_successor["reason"]
+        assert {c.client.instance for c in changes(monitor)} == {"h:1"}
+    else:
+        # It was started, has something to deliver, and nobody heard of a close: no more than that.
+        assert of_successor["status"] == "suspected"
+    assert verdict(monitor, "shop|h:1|p")["status"] == "confirmed"
+
+
+def test_an_agent_that_fails_alone_proves_nothing_whatever_waits_in_the_buffer() -> None:
+    monitor = Stepped()
+    inputs = [logged(0, "producer-config", "p"), *(reading(s, "h:1", 8e6) for s in range(0, 100, 10))]
+    inputs += [logged(s, "connection-failed", "p") for s in range(0, 300, 20)]
+    run(monitor, inputs, 300)
+    assert verdict(monitor, "shop|h:1|p")["status"] == "unknown"
+    assert not changes(monitor)
+
+
+def test_one_of_two_pods_on_a_node_that_is_closed_by_force_accuses_only_itself() -> None:
+    """One client id, one host, and lines that name no pod: whose they are is not known, so they accuse nobody."""
+    monitor = Stepped()
+    inputs = [reading(s, "a", 4e6) for s in range(0, 100, 10)] + [reading(s, "b", 1e3) for s in range(3, 110, 10)]
+    inputs += [*forced_close(100), logged(0, "producer-config", "p"), logged(1, "producer-config", "p")]
+    run(monitor, inputs, 300)
+    assert verdict(monitor, "shop|a|p")["status"] == "suspected", "its buffer was fuller than those of healthy ones"
+    assert verdict(monitor, "shop|b|p")["status"] == "unknown"
+    assert [(c.client.instance, c.verdict.status) for c in changes(monitor)] == [("a", "suspected")]
+
+
+def test_a_service_whose_clients_come_and_go_opens_no_tickets() -> None:
+    """One client id on one host, a process every 40 s, each closed well with some records on their way."""
+    monitor = Stepped()
+    inputs: list[Any] = []
+    for begin in range(0, 20 * 40, 40):
+        process = f"h:{begin}"
+        inputs += [logged(begin, "producer-config", "p"), logged(begin + 0.01, "producer-started", "p")]
+        inputs += [reading(begin + s, process, 20_000.0) for s in (2, 12, 22, 30)]
+        inputs += [logged(begin + 31, "producer-closing", "p", timeout="30000")]
+        inputs += [logged(begin + 31.5, "producer-unregistered", "p")]
+    run(monitor, inputs, 1000)
+    assert not changes(monitor)
+
+
+def test_a_process_whose_successor_closes_well_had_not_closed_itself() -> None:
+    """With instances in the log each is judged by its own lines."""
+    monitor = Stepped()
+    inputs = [logged(0, "producer-config", "p", instance="h:1"), *(reading(s, "h:1", 4e6) for s in range(2, 60, 10))]
+    inputs += [logged(62, "producer-config", "p", instance="h:2"), *(reading(s, "h:2") for s in range(64, 100, 10))]
+    inputs += [logged(97, "producer-closing", "p", instance="h:2")]
+    run(monitor, inputs, 300)
+    assert verdict(monitor, "shop|h:1|p")["status"] == "confirmed"
+    assert verdict(monitor, "shop|h:2|p")["status"] == "ok"
+
+
+def test_without_instances_the_close_of_its_successor_is_no_proof_either_way() -> None:
+    monitor = Stepped()
+    inputs = [logged(0, "producer-config", "p"), *(reading(s, "h:1", 1e4) for s in range(2, 60, 10))]
+    inputs += [logged(62, "producer-config", "p"), *(reading(s, "h:2") for s in range(64, 100, 10))]
+    inputs += [logged(97, "producer-closing", "p")]
+    run(monitor, inputs, 300)
+    assert verdict(monitor, "shop|h:1|p")["status"] == "unknown"
+    assert verdict(monitor, "shop|h:2|p")["status"] == "ok"
+
+
+@pytest.mark.parametrize("instance", [None, "h:1"], ids=["nameless", "named"])
+def test_what_a_process_suffered_from_is_not_its_successors(instance: str | None) -> None:
+    monitor = Stepped()
+    failed = [
+        logged(s, "topic-not-in-metadata", "p", instance=instance, topic="t", waitMs="60000") for s in range(40, 70, 10)
+    ]
+    stuck = {"record-send-total": 7.0, "record-error-total": 1.0, "select-total": 1.0}
+    inputs = [snapshot(s, stuck, "p", instance="h:1") for s in range(0, 70, 10)] + failed
+    inputs += [reading(s, "h:2") for s in range(75, 300, 10)]
+    run(monitor, inputs, 300)
+    assert {c.client.instance for c in changes(monitor, METADATA)} == {"h:1"}
+
+
+def test_a_successor_that_logs_keeps_no_incident_of_its_predecessor_open() -> None:
+    """The restart that mends a deadlock ends its incident."""
+    deadlock = "producer-callback-deadlock"
+    monitor = Stepped()
+    inputs: list[Any] = []
+    for second in range(0, 200, 10):
+        stuck = {
+            "select-total": 500.0,
+            "record-send-total": 100.0,
+            "buffer-total-bytes": BUFFER,
+            "buffer-available-bytes": max(0.0, BUFFER * (1 - second / 100)),
+            "waiting-threads": 2.0 if second > 100 else 0.0,
+        }
+        inputs.append(snapshot(second, stuck, "p", instance="h:1"))
+    inputs += [reading(s, "h:2") for s in range(210, 600, 10)]
+    inputs += [logged(s, "connection-failed", "q") for s in range(205, 600, 5)]
+    run(monitor, inputs, 600)
+    of_deadlock = changes(monitor, deadlock)
+    assert [c.change for c in of_deadlock][-1] == "closed"
+    assert {c.client.instance for c in of_deadlock} == {"h:1"}
+    closed_in = [n for n, p in enumerate(monitor.published) for c in p.changes if c.change == "closed"]
+    assert max(closed_in) * 10 < 300, "when it has gone"
