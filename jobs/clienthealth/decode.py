@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -55,6 +55,7 @@ __all__ = [
     "FastClient",
     "FastTopic",
     "decode_any",
+    "decode_line",
     "decode_logs",
     "decode_metrics",
     "fast",
@@ -113,6 +114,15 @@ def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
     if isinstance(readable, str):
         return Decoded(errors=[readable])
     return _logs(readable, _format(readable, "logs"), latest_ms(settings, now_ms))
+
+
+def decode_line(line: LogLine, record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
+    """What a line says that its reader took apart already. The record says of which process it is."""
+    headers = _header_values(record.headers)
+    of_line = Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms)
+    result = Decoded(format="thread_dump" if line.dumps else "plain_text")
+    _take_lines([line], of_line, latest_ms(settings, now_ms), result)
+    return result
 
 
 def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
@@ -363,11 +373,16 @@ def _metrics(record: Record, fmt: Format | None, latest: int) -> Decoded:
 def _logs(record: Record, fmt: Format | None, latest: int) -> Decoded:
     log_lines, errors = _decoded(record, fmt)
     result = Decoded(format=fmt.name if fmt else None, errors=errors)
+    _take_lines(log_lines, record, latest, result)
+    return result
+
+
+def _take_lines(log_lines: Sequence[LogLine], record: Record, latest: int, result: Decoded) -> None:
     for shipped in log_lines:
         try:
             line = opened(shipped)
         except Exception as mistake:  # noqa: BLE001 - as in `_decoded`
-            errors.append(f"wrong-types: {type(mistake).__name__}: {mistake}")
+            result.errors.append(f"wrong-types: {type(mistake).__name__}: {mistake}")
             continue
         if line.ts_ms is None:
             line.ts_ms = record.ts_ms
@@ -376,8 +391,7 @@ def _logs(record: Record, fmt: Format | None, latest: int) -> Decoded:
         if error is None:
             result.lines.append(line)
         else:
-            errors.append(error)
-    return result
+            result.errors.append(error)
 
 
 def _identified(client: Identity, record: Record) -> Identity:

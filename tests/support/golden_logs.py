@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,39 @@ POLL_EXPIRED = (
 NODE = {"host": "node-7"}
 PLAIN_FILE = {"file": "/var/log/checkout/app.log"}
 
+STUCK = {
+    "name": "kafka-producer-network-thread | checkout-producer-2",
+    "state": "TIMED_WAITING",
+    "frames": [
+        ("java.lang.Thread.sleep0", "Native Method"),
+        ("java.lang.Thread.sleep", "Thread.java:509"),
+        ("com.example.checkout.AuditCallback.onCompletion", "AuditCallback.java:41"),
+        (
+            "org.apache.kafka.clients.producer.internals.ProducerBatch.completeFutureAndFireCallbacks",
+            "ProducerBatch.java:308",
+        ),
+        ("org.apache.kafka.clients.producer.internals.Sender.runOnce", "Sender.java:345"),
+        ("java.lang.Thread.run", "Thread.java:1583"),
+    ],
+    "cpu_ms": 912331.2,
+    "line": 8,
+}
+CALLER = {
+    "name": "http-nio-8080-exec-12",
+    "state": "TIMED_WAITING",
+    "frames": [
+        ("jdk.internal.misc.Unsafe.park", "Native Method"),
+        (
+            "java.util.concurrent.locks.AbstractQueuedSynchronizer$ConditionObject.await",
+            "AbstractQueuedSynchronizer.java:1847",
+        ),
+        ("org.apache.kafka.clients.producer.internals.BufferPool.allocate", "BufferPool.java:151"),
+        ("org.apache.kafka.clients.producer.KafkaProducer.doSend", "KafkaProducer.java:1029"),
+    ],
+    "cpu_ms": 8123.11,
+    "line": 17,
+}
+
 #: File → what each of its log records says. `client` and what is null are left out where nothing is known.
 GOLDEN: dict[str, list[dict[str, Any]]] = {
     "filebeat_ecs_dotted.json": [
@@ -70,7 +102,7 @@ GOLDEN: dict[str, list[dict[str, Any]]] = {
         {
             "format": "ecs",
             "ts_ms": 1795200046100,
-            "dump": json.loads((SAMPLES / "filebeat_jstack_multiline.json").read_text())["message"],
+            "dumps": [("JVM thread dump", [STUCK, CALLER])],
             "file": "/var/log/checkout/jstack-20261120T184045.txt",
             "file_offset": 0,
             "client": NODE,

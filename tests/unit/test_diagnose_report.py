@@ -17,6 +17,7 @@ from clienthealth.diagnose.html_report import html_report
 from clienthealth.diagnose.input import Input
 from clienthealth.diagnose.outcome import EXIT_CODES, exit_code, json_lines
 from clienthealth.diagnose.report import colour_of, report, width_of
+from clienthealth.logs.dump_formats import dumps_in
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import Evidence, Status, Verdict
@@ -68,7 +69,7 @@ CONFIRMED  order-producer  (orders, producer, java 3.9.1)
               nothing is sent any more.
   Because     2026-11-20 18:40:45 UTC, thread dump: the I/O thread
               'kafka-producer-network-thread | order-producer' is WAITING in
-              ProduceRequestResult.await (jstack.txt:1)
+              ProduceRequestResult.await (jstack.txt:3)
                 at ProduceRequestResult.await (ProduceRequestResult.java:76)
                 at shop.Retry.onCompletion (Retry.java:31)
                 at Sender.run (Sender.java:243)
@@ -105,7 +106,7 @@ CANNOT JUDGE
 
 def test_the_report_says_what_was_read_what_is_wrong_why_and_what_to_do() -> None:
     clients = [(CLIENT, [DEADLOCK, Verdict("send-blocked-on-metadata", "ok")])]
-    assert report(clients, INPUTS, {DUMP: DUMP_TEXT}) == REPORT
+    assert report(clients, INPUTS, {DUMP: dumps_in(DUMP_TEXT)[0].threads}) == REPORT
 
 
 def test_what_cannot_be_judged_is_said_with_the_reason_and_the_next_command() -> None:
@@ -119,7 +120,7 @@ def test_what_cannot_be_judged_is_said_with_the_reason_and_the_next_command() ->
 def test_an_unknown_time_is_not_made_up() -> None:
     inputs = [Input("jstack.txt", "thread dump", 9, 9, 5_000, 5_000, timed=False, topics=frozenset({DUMP.topic}))]
     only = Verdict(DEADLOCK.mode, "confirmed", 5_000, evidence=DEADLOCK.evidence[:1])
-    text = report([(CLIENT, [only])], inputs, {DUMP: DUMP_TEXT})
+    text = report([(CLIENT, [only])], inputs, {DUMP: dumps_in(DUMP_TEXT)[0].threads})
     assert "jstack.txt: thread dump; 9 of 9 lines used; time unknown, order kept" in text
     assert "producer-callback-deadlock, time unknown." in text
     assert "1970" not in text and "2026" not in text

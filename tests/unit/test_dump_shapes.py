@@ -10,12 +10,18 @@ from pathlib import Path
 import pytest
 
 from clienthealth.configuration import load
+from clienthealth.decode import decode_logs
 from clienthealth.diagnose import diagnose
 from clienthealth.diagnose.outcome import exit_code
-from clienthealth.logs.dump_formats import EmbeddedDump, dumps_in, may_hold_dumps
-from clienthealth.logs.dumps import placed_frames, threads
+from clienthealth.logs.dump_formats import dumps_in, may_hold_dumps
+from clienthealth.logs.events import events_and_dumps, literals
+from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import Dump, LogLine
+from clienthealth.model.telemetry import RawRecord as Shipped
 from clienthealth.model.verdicts import Verdict
+from clienthealth.modes import catalogue
 from clienthealth.recordings import RawRecord
+from clienthealth.settings import Settings
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 FOLDER = Path(__file__).parents[1] / "dump_shapes"
@@ -55,6 +61,7 @@ def thread_info() -> list[dict[str, object]]:
     return [{"className": of, "methodName": name, "fileName": "F.java", "lineNumber": 7} for of, _, name in parts]
 
 
+TAKEN = 1795200045000  # 2026-11-20 18:40:45 UTC
 STATE = "   java.lang.Thread.State: WAITING (parking)\n"
 OTHER = (
     '"main" #1 prio=5 os_prio=0 tid=0x1 nid=0x2 runnable\n   java.lang.Thread.State: RUNNABLE\n\tat a.B.c(B.java:1)\n\n'
@@ -112,29 +119,32 @@ def verdicts(*texts: str) -> dict[str, Verdict]:
     records: list[RawRecord] = []
     for text in texts:
         for dump in dumps_in(text):
-            at = dump.text if dump.ts_ms is not None else f"2026-11-20 18:40:{45 + len(records) * 10}\n{dump.text}"
-            records.append(RawRecord("logs", "shop", "shop:1", "dump.txt", len(records), at.encode()))
+            line = LogLine(ts_ms=dump.ts_ms or TAKEN + len(records) * 10_000, dumps=[dump])
+            records.append(RawRecord("logs", "shop", "shop:1", "dump.txt", len(records), b"", line=line))
     result = diagnose(records, load(None))
     return {verdict.mode: verdict for _, dump in result.clients for verdict in dump}
 
 
-def only(text: str) -> EmbeddedDump:
+def only(text: str) -> Dump:
     (dump,) = dumps_in(text)
     return dump
+
+
+def methods(dump: Dump) -> list[str]:
+    return [frame.method for thread in dump.threads for frame in thread.frames]
 
 
 @pytest.mark.parametrize("shape", DEADLOCKS)
 def test_a_deadlock_is_confirmed_by_one_dump_of_any_shape(shape: str) -> None:
     text = DEADLOCKS[shape]
     dump = only(text)
-    assert dump.kafka == 1
     assert verdicts(text)["producer-callback-deadlock"].status == "confirmed"
     assert verdicts(text.replace("\n", "\r\n"))["producer-callback-deadlock"].status == "confirmed"
-    ((name, frames),) = placed_frames(dump.text)
-    assert name.startswith("kafka-producer-network-thread")
-    assert [method for method, _ in frames] == [method for method, _ in AWAIT]
+    (thread,) = dump.threads
+    assert thread.name.startswith("kafka-producer-network-thread")
+    assert [method for method, _ in thread.frames] == [method for method, _ in AWAIT]
     if shape not in ("jstack -F", "actuator"):
-        assert frames[5] == ("shop.Retry.onCompletion", "Retry.java:31")
+        assert thread.frames[5] == ("shop.Retry.onCompletion", "Retry.java:31")
 
 
 def test_what_a_dump_does_not_say_is_not_known() -> None:
@@ -143,7 +153,7 @@ def test_what_a_dump_does_not_say_is_not_known() -> None:
     assert timed == {"JDK 7", "VisualVM", "dump_to_file", "javacore"}
     assert times["JDK 7"] == 1795200045000
     assert times["javacore"] == times["dump_to_file"] == 1795200045123
-    assert threads(only(DEADLOCKS["javacore"]).text)[0].cpu_ms == 250
+    assert only(DEADLOCKS["javacore"]).threads[0].cpu_ms == 250
     assert only(DEADLOCKS["JDK 7"]).complete is True
     assert only(DEADLOCKS["JDK 7"].replace("JNI global references", "")).complete is False
     assert only(DEADLOCKS["frames"]).complete is None
@@ -166,7 +176,7 @@ def test_real_tools_tell_of_callers_that_wait_for_metadata(file: str, what: str,
     text = (FOLDER / file).read_text(encoding="utf-8")
     dump = only(text)
     assert dump.what == what
-    names = [thread.name for thread in threads(dump.text)]
+    names = [thread.name for thread in dump.threads]
     assert [name for name in names if not name.startswith("kafka-")] == workers
     network = next(name for name in names if name.startswith("kafka-producer-network-thread"))
     assert network.endswith(" | order-producer") or file == "faulthandler.txt"
@@ -178,23 +188,27 @@ def test_real_tools_tell_of_callers_that_wait_for_metadata(file: str, what: str,
 def test_a_python_callback_that_waits_is_suspected_as_nobody_knows_whether_for_ever() -> None:
     verdict = verdicts(PYTHON)["producer-callback-deadlock"]
     assert (verdict.status, verdict.detail["cause"]) == ("suspected", "get-in-callback")
-    ((_, frames),) = placed_frames(only(PYTHON).text)
-    assert ("app.on_delivery", "app.py:17 on_delivery") in frames
+    (thread,) = only(PYTHON).threads
+    assert ("app.on_delivery", "app.py:17 on_delivery") in thread.frames
 
 
 def test_dumps_without_titles_are_told_apart_by_their_threads_and_keep_their_order() -> None:
     text = DEADLOCKS["JDK 8 without title"]
     first, second = dumps_in(text + "\n" + text.replace("onCompletion", "other"))
     assert first.taken.isdisjoint(second.taken)
-    assert "onCompletion" in first.text and "onCompletion" not in second.text
+    assert methods(first)[5] == "shop.Retry.onCompletion" and methods(second)[5] == "shop.Retry.other"
 
 
 def test_real_dumps_read_the_same_with_and_without_their_title() -> None:
     for file in sorted(RECORDINGS.glob("*-3.9/jstack-*.txt")):
         text = file.read_text(encoding="utf-8")
         if "Full thread dump" in text:
-            assert threads(only(text).text) == threads(text)
-            assert threads(only(text[text.index('\n"') + 1 :]).text) == threads(text)
+            untitled = text[text.index('\n"') + 1 :]
+            above = text.count("\n") - untitled.count("\n")
+            shown = [(t.name, t.state, t.frames, t.cpu_ms, t.line) for t in only(text).threads]
+            assert shown == [(t.name, t.state, t.frames, t.cpu_ms, t.line + above) for t in only(untitled).threads]
+            lines = text.split("\n")
+            assert all(lines[line].startswith(f'"{name}" #') for name, *_, line in shown)
 
 
 @pytest.mark.parametrize(
@@ -277,3 +291,30 @@ def test_callers_without_the_producers_own_thread_are_judged() -> None:
 def test_a_dump_without_kafka_judges_nothing() -> None:
     records = [RawRecord("logs", "shop", "shop:1", "dump.txt", 0, (TITLE_7 + OTHER).encode())]
     assert exit_code(diagnose(records, load(None)).clients) == 3
+
+
+@pytest.mark.parametrize("shape", [shape for shape in DEADLOCKS if shape not in ("frames", "frames without at")])
+def test_the_stream_reads_a_dump_of_any_shape_as_one_record_whatever_ships_it(shape: str) -> None:
+    text = DEADLOCKS[shape]
+    if shape == "frames below their thread's name":
+        text = OTHER + text  # alone they may be the trace of an exception
+    shipped = json.dumps({"@timestamp": "2026-11-20T18:40:45.123Z", "message": text, "host": {"name": "web-1"}})
+    for value in (text, shipped):
+        record = Shipped(value.encode(), Source("client-logs", 0, 7), TAKEN, None, {"service": b"shop"})
+        assert any(literal in value for literal in literals(catalogue()))
+        (line,) = decode_logs(record, Settings(), TAKEN).lines
+        (dump,) = events_and_dumps(line, record.source, catalogue())[1]
+        assert dump.source == record.source and dump.ts_ms // 1000 == TAKEN // 1000
+        assert [frame for thread in dump.threads for frame in thread.frames] == [method for method, _ in AWAIT]
+
+
+def test_a_line_that_holds_a_dump_is_a_line_all_the_same() -> None:
+    text = (
+        "2026-11-20 18:40:45,000 ERROR [watch] shop.Watch - [Producer clientId=p] Got error produce response with corr"
+    )
+    text += "elation id 7 on topic-partition orders-0, retrying (3 attempts left). Error: NOT_ENOUGH_REPLICAS\n"
+    record = Shipped((text + DEADLOCKS["ThreadInfo"]).encode(), Source("client-logs", 0, 7), TAKEN, b"a|b|", {})
+    (line,) = decode_logs(record, Settings(), TAKEN).lines
+    events, dumps = events_and_dumps(line, record.source, catalogue())
+    assert [(event.signature, event.client_id, event.level) for event in events] == [("produce-refused", "p", "ERROR")]
+    assert [thread.name for dump in dumps for thread in dump.threads] == [NAME]

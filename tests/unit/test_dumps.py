@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from clienthealth.logs.dumps import DUMP_LINE, dumps, line_sample, rejoin, threads, written_ms
+from clienthealth.logs.dump_formats import dumps_in
+from clienthealth.logs.dumps import DUMP_LINE, dumps_of, line_sample, rejoin
 from clienthealth.model.readings import LogEvent, Source, Thread
+from clienthealth.model.telemetry import LogLine
 from tests.support.recorded import RECORDINGS
 
 JVM_8 = (
@@ -164,7 +166,13 @@ def as_tuples(threads_of_dump: Iterable[Thread]) -> list[tuple[str, str, list[st
 def test_dumps_of_all_jvms_by_hand() -> None:
     for text, expected in EXPECTED.items():
         assert as_tuples(threads(text)) == expected
-        assert written_ms(text) == TAKEN
+        assert dumps_in(text)[0].ts_ms == TAKEN
+
+
+def threads(text: str) -> tuple[Thread, ...]:
+    """The threads of the one dump in a text, as they are judged."""
+    (dump,) = dumps_of(LogLine(ts_ms=TAKEN, dumps=dumps_in(text)), None)
+    return dump.threads
 
 
 HEADER = re.compile(r'^"(?P<name>.*?)"(?P<rest>.*)$')
@@ -194,12 +202,12 @@ def test_real_dumps_are_read_as_one_reads_them_by_blocks() -> None:
     texts = {name: text for name, text in texts.items() if "Full thread dump" in text}
     assert len(texts) > 50
     for name, text in texts.items():
-        assert (written_ms(text), threads(text)) == read_by_blocks(text), name
+        assert (dumps_in(text)[0].ts_ms, threads(text)) == read_by_blocks(text), name
 
 
 def test_several_dumps_in_one_text_keep_their_distance() -> None:
     text = "started\n" + JVM_21 + "other\n" + JVM_8.replace("18:40:45", "18:40:55")
-    parsed = dumps(text, 5_000, None)
+    parsed = dumps_of(LogLine(ts_ms=5_000, dumps=dumps_in(text)), None)
     assert [d.ts_ms for d in parsed] == [5_000, 15_000]
     assert [len(d.threads) for d in parsed] == [2, 3]
 

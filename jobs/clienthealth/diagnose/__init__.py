@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clienthealth.decode import Decoded, decode_any, decode_logs, decode_metrics
+from clienthealth.decode import Decoded, decode_any, decode_line, decode_logs, decode_metrics
 from clienthealth.diagnose.clear import honest
 from clienthealth.diagnose.input import Input
 from clienthealth.diagnose.tally import Tally
@@ -22,7 +22,7 @@ from clienthealth.judging import explained, judge_windows, merged
 from clienthealth.logs.events import events_and_dumps
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
-from clienthealth.model.telemetry import RawRecord
+from clienthealth.model.telemetry import DumpedThread, RawRecord
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import catalogue, modes
 from clienthealth.recordings import RawRecord as Recorded
@@ -39,14 +39,14 @@ from clienthealth.windows.packer import Packer
 class Diagnosis:
     """What was found: verdicts by client, how many records were of which format, and the reasons of the rest.
 
-    inputs: what was attached, one by one; dumps: the text of each thread dump by the record that it came with
+    inputs: what was attached, one by one; dumps: the threads of the dumps in each record
     """
 
     clients: list[tuple[Client, list[Verdict]]]
     recognised: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
     inputs: list[Input] = field(default_factory=list)
-    dumps: dict[Source, str] = field(default_factory=dict)
+    dumps: dict[Source, list[DumpedThread]] = field(default_factory=dict)
 
 
 def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | None = None) -> Diagnosis:
@@ -56,9 +56,14 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
     decoders = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
     for record in records:
         raw = raw_record(record)
-        decoded = decoders[record.stream](raw, settings, now_ms)
+        if record.line is not None:
+            decoded = decode_line(record.line, raw, settings, now_ms)
+        else:
+            decoded = decoders[record.stream](raw, settings, now_ms)
         pack(decoded, raw.source, packer, record.repeats)
-        result.dumps.update((raw.source, line.dump) for line in decoded.lines if line.dump is not None)
+        threads = [thread for line in decoded.lines for dump in line.dumps for thread in dump.threads]
+        if threads:
+            result.dumps[raw.source] = threads
         tally.add(record, raw.source, decoded)
         if decoded.snapshots or decoded.lines:
             result.recognised[decoded.format or ""] += 1

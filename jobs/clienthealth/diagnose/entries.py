@@ -68,7 +68,8 @@ class Entry:
     """A record found in a log.
 
     line: its number from 0; ts_ms: None where neither it nor a line before says it; key: who wrote it, '' where all
-    lines are of one writer; dump: it may hold a thread dump; repeats: of a storm, for how many entries it stands
+    lines are of one writer; dump: it may hold a thread dump; repeats: of a storm, for how many entries it stands;
+    numbers: of each of its lines
     """
 
     line: int
@@ -77,6 +78,7 @@ class Entry:
     key: str = ""
     dump: bool = False
     repeats: int = 1
+    numbers: Sequence[int] = ()
 
 
 @dataclass
@@ -85,6 +87,7 @@ class _Open:
     stamp: Stamp | None
     ts_ms: int | None
     lines: list[bytes] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
     relevant: bool = False
     dump: bool = False
     size: int = 0
@@ -223,6 +226,7 @@ class Splitter:
             entry = self._open[key] = _Open(number, stamp, self._time(stamp, time, key))
         assert entry is not None
         entry.lines.append(line)
+        entry.numbers.append(number)
         entry.size += len(line) + 1
         if relevant:
             entry.relevant = True
@@ -234,7 +238,8 @@ class Splitter:
             return
         first = entry.lines[0]
         if entry.dump:
-            yield Entry(entry.line, entry.ts_ms, utf8(b"\n".join(entry.lines)), self._writer(key), True)
+            text = utf8(b"\n".join(entry.lines))
+            yield Entry(entry.line, entry.ts_ms, text, self._writer(key), True, numbers=entry.numbers)
             return
         same = None
         if len(entry.lines) == 1 and entry.stamp is not None and entry.ts_ms is not None:

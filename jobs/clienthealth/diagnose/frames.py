@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from clienthealth.logs.dumps import placed_frames
 from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import DumpedThread, Frame
 from clienthealth.model.verdicts import Evidence
 
 MOST, MOST_THREADS = 5, 2
@@ -16,19 +16,22 @@ _KAFKA = ("org.apache.kafka.", "kafka.")
 Frames = tuple[str, tuple[str, ...]]
 
 
-def frames_of(fact: Evidence, dumps: Mapping[Source, str]) -> list[Frames]:
+def frames_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> list[Frames]:
     """The threads that a fact names with their decisive frames, those at the same place together."""
-    text = dumps.get(fact.source) if fact.source is not None and fact.kind == "thread-dump" else None
-    if text is None:
-        return []
     named: dict[tuple[str, ...], list[str]] = {}
-    for name, shown in placed_frames(text):
-        if name and name in fact.text and shown:
-            named.setdefault(decisive(shown, fact.text), []).append(name)
+    for thread in threads_of(fact, dumps):
+        if thread.frames:
+            named.setdefault(decisive(thread.frames, fact.text), []).append(thread.name)
     return [(", ".join(names), frames) for frames, names in islice(named.items(), MOST_THREADS)]
 
 
-def decisive(frames: Sequence[tuple[str, str]], fact: str = "") -> tuple[str, ...]:
+def threads_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> list[DumpedThread]:
+    """The threads that a fact names, of the dump that it rests on."""
+    of_dump = dumps.get(fact.source, ()) if fact.source is not None and fact.kind == "thread-dump" else ()
+    return [thread for thread in of_dump if thread.name in fact.text]
+
+
+def decisive(frames: Sequence[Frame], fact: str = "") -> tuple[str, ...]:
     """Of the frames (method, place) those of Kafka and of the application that are nearest to where the thread is.
 
     `fact`: the evidence about the thread; the frame that it names is shown.

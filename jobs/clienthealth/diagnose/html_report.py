@@ -11,6 +11,7 @@ from clienthealth.diagnose.input import Input
 from clienthealth.diagnose.story import Fact, Finding, Story, input_line, nothing_judged, stories
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import DumpedThread
 from clienthealth.model.verdicts import Verdict
 from clienthealth.platform.html_page import foreign, page
 
@@ -25,7 +26,7 @@ _PRINT = (
 def html_report(
     clients: Sequence[tuple[Client, Sequence[Verdict]]],
     inputs: Sequence[Input],
-    dumps: Mapping[Source, str] | None = None,
+    dumps: Mapping[Source, Sequence[DumpedThread]] | None = None,
 ) -> str:
     """The page."""
     all_stories = stories(clients, inputs, dumps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from clienthealth.diagnose.layouts import Layouts
 
@@ -64,12 +64,12 @@ def named(writer: str) -> tuple[str, str]:
     return service or writer, writer
 
 
-def times_before(lines: list[bytes], layouts: Layouts) -> Callable[[int], int]:
+def times_before(lines: Mapping[int, bytes], layouts: Layouts) -> Callable[[int], int]:
     """For the number of a line: the time of the nearest line above that has one, 0 where none has."""
 
     def before(at: int) -> int:
-        for line in reversed(lines[max(0, at - 500) : at]):
-            stamp = layouts.stamp(line)
+        for number in range(at - 1, max(-1, at - 501), -1):
+            stamp = layouts.stamp(lines[number]) if number in lines else None
             if stamp is not None and stamp.ts_ms is not None:
                 return stamp.ts_ms
         return 0

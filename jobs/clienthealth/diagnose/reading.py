@@ -7,7 +7,7 @@ dumps of any shape, and what remains is a log. Texts of moderate size are looked
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 from clienthealth.decode import Decoded, decode_any
 from clienthealth.diagnose import exports, metrics
@@ -22,9 +22,10 @@ from clienthealth.diagnose.prefixes import Prefixes
 from clienthealth.diagnose.text import blocks, encoding_of, plain, unwrapper, utf8
 from clienthealth.formats._json_layouts import any_layout, line_of
 from clienthealth.formats._protobuf import signal
-from clienthealth.logs.dump_formats import EmbeddedDump, dumps_in, is_dump_document
+from clienthealth.logs.dump_formats import dumps_in, dumps_of_document, is_dump_document
 from clienthealth.mbeans import Process
 from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import Dump, LogLine
 from clienthealth.model.telemetry import RawRecord as Shipped
 from clienthealth.model.values import EARLIEST_MS
 from clienthealth.recordings import RawRecord, Timed, readings
@@ -191,7 +192,8 @@ class Reader:
         document = parsed(content)
         if document is None:
             return None
-        if is_dump_document(text := content.decode("utf-8", "replace")) and (dumps := dumps_in(text)):
+        text = content.decode("utf-8", "replace")
+        if is_dump_document(text) and (dumps := dumps_of_document(document, len(lines))):
             self._cut = False
             return self._dump_records(dumps, lambda _: 0)
         single = self._is_recognised(content)
@@ -275,20 +277,20 @@ class Reader:
         alone = timed * 5 < len(lines[:200])
         for key, mine in writers.items():
             text = utf8(b"\n".join(line for _, line in mine)).decode()
-            dumps = dumps_in(text, alone)
+            dumps = [_numbered(dump, [number for number, _ in mine]) for dump in dumps_in(text, alone)]
             if not dumps:
                 continue
-            before = times_before([line for _, line in mine], Layouts(layouts.forms, layouts.order, layouts.day))
+            before = times_before(dict(mine), Layouts(layouts.forms, layouts.order, layouts.day))
             writer = utf8(key).decode() if len(prefixes.keys) > 1 else ""
             yield from self._dump_records(dumps, before, writer)
-            taken.update(mine[at][0] for dump in dumps for at in dump.taken)
+            taken.update(at for dump in dumps for at in dump.taken)
         if taken:
             # What remains of a dump is nothing of a log.
             self._cut = self._cut and len(lines) - 1 not in taken
         return taken
 
     def _dump_records(
-        self, dumps: list[EmbeddedDump], time_before: Callable[[int], int], writer: str = ""
+        self, dumps: list[Dump], time_before: Callable[[int], int], writer: str = ""
     ) -> Iterator[RawRecord]:
         self._dumps = True
         kinds = sorted({dump.what for dump in dumps})
@@ -304,7 +306,7 @@ class Reader:
                 cannot_read(self.input, "a thread dump in it is cut")
             self.input.read += len(dump.taken)
             self.input.used += max(0, len(dump.taken) - 1)  # The record itself is counted when it is judged.
-            yield self._record("logs", first, dump.text.encode("utf-8", "replace"), ts_ms, writer)
+            yield self._record("logs", first, b"", ts_ms, writer, line=LogLine(ts_ms=ts_ms, dumps=[dump]))
 
     # Large texts, and what is a log in small ones.
 
@@ -362,8 +364,9 @@ class Reader:
         value = entry.value
         if entry.dump and (dumps := dumps_in(value.decode("utf-8", "replace"), False)):
             for dump in dumps:
-                text = dump.text.encode("utf-8", "replace")
-                yield self._record("logs", entry.line, text, dump.ts_ms or entry.ts_ms, entry.key)
+                numbered, ts_ms = _numbered(dump, entry.numbers), dump.ts_ms or entry.ts_ms
+                line = LogLine(ts_ms=ts_ms, dumps=[numbered])
+                yield self._record("logs", min(numbered.taken), b"", ts_ms, entry.key, line=line)
             return
         if any(text in value for text in METRICS):
             readings_in_entry = metrics.in_entry(value.decode("utf-8", "replace"), entry.ts_ms or self._file_ms)
@@ -389,9 +392,16 @@ class Reader:
     # Records.
 
     def _record(
-        self, stream: str, number: int, value: bytes, ts_ms: int | None = 0, writer: str = "", repeats: int = 1
+        self,
+        stream: str,
+        number: int,
+        value: bytes,
+        ts_ms: int | None = 0,
+        writer: str = "",
+        repeats: int = 1,
+        line: LogLine | None = None,
     ) -> RawRecord:
-        """`ts_ms`: its time, 0 where it says that itself, None where nothing does."""
+        """`ts_ms`: its time, 0 where it says that itself, None where nothing does. `line`: what was read already."""
         service, instance = self._stream.process
         if writer:
             service, instance = named(writer)
@@ -404,7 +414,7 @@ class Reader:
             self.input.timed = timed == "file" and self._undated_records == 1
         self.input.topics |= {f"{instance}/{self._stream.file}"}
         file = self._stream.file
-        return RawRecord(stream, service, instance, file, number, value, ts_ms, timed, repeats)  # type: ignore[arg-type]
+        return RawRecord(stream, service, instance, file, number, value, ts_ms, timed, repeats, line)  # type: ignore[arg-type]
 
     def _what(self, what: str) -> None:
         self.input.what = f"{what} ({self.input.what})" if self.input.what else what
@@ -413,3 +423,11 @@ class Reader:
         entered = self.input
         entered.start_ms = ts_ms if entered.start_ms is None else min(entered.start_ms, ts_ms)
         entered.end_ms = ts_ms if entered.end_ms is None else max(entered.end_ms, ts_ms)
+
+
+def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
+    """A dump with the numbers of its lines in their file. `numbers`: of each line of the text that it was found in."""
+    for thread in dump.threads:
+        thread.line = numbers[thread.line]
+    dump.taken = frozenset(numbers[at] for at in dump.taken)
+    return dump

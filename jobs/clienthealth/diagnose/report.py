@@ -14,6 +14,7 @@ from clienthealth.diagnose.input import Input
 from clienthealth.diagnose.story import Finding, Story, input_line, nothing_judged, stories
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import DumpedThread
 from clienthealth.model.verdicts import Verdict
 
 WIDTH, LEAST, MOST = 80, 40, 120
@@ -37,7 +38,7 @@ def colour_of(stream: TextIO) -> bool:
 def report(
     clients: Sequence[tuple[Client, Sequence[Verdict]]],
     inputs: Sequence[Input] = (),
-    dumps: Mapping[Source, str] | None = None,
+    dumps: Mapping[Source, Sequence[DumpedThread]] | None = None,
     width: int = WIDTH,
     colour: bool = False,
 ) -> str:
@@ -46,7 +47,9 @@ def report(
 
 
 def show(
-    clients: Sequence[tuple[Client, Sequence[Verdict]]], inputs: Sequence[Input], dumps: Mapping[Source, str]
+    clients: Sequence[tuple[Client, Sequence[Verdict]]],
+    inputs: Sequence[Input],
+    dumps: Mapping[Source, Sequence[DumpedThread]],
 ) -> str:
     """The report as standard output can show it."""
     return report(clients, inputs, dumps, width_of(sys.stdout), colour_of(sys.stdout))

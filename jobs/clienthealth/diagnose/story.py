@@ -11,10 +11,11 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from clienthealth.diagnose.causes import JAVA_DUMPS, cause, next_command, remedy
-from clienthealth.diagnose.frames import Frames, frames_of
+from clienthealth.diagnose.frames import Frames, frames_of, threads_of
 from clienthealth.diagnose.input import CUT, Input
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import DumpedThread
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Verdict
 from clienthealth.model.wording import duration
 from clienthealth.modes import modes
@@ -72,7 +73,7 @@ class Story:
 def stories(
     clients: Sequence[tuple[Client, Sequence[Verdict]]],
     inputs: Sequence[Input] = (),
-    dumps: Mapping[Source, str] | None = None,
+    dumps: Mapping[Source, Sequence[DumpedThread]] | None = None,
 ) -> list[Story]:
     """What to tell of all clients, the worst first."""
     untimed = frozenset(topic for attached in inputs if not attached.timed for topic in attached.topics)
@@ -83,7 +84,9 @@ def stories(
 _RANK: Mapping[str, int] = {"ok": 0, "unknown": 1, "suspected": 2, "confirmed": 3}
 
 
-def _story(client: Client, verdicts: Sequence[Verdict], untimed: frozenset[str], dumps: Mapping[Source, str]) -> Story:
+def _story(
+    client: Client, verdicts: Sequence[Verdict], untimed: frozenset[str], dumps: Mapping[Source, Sequence[DumpedThread]]
+) -> Story:
     ill = sorted((v for v in verdicts if v.unhealthy), key=lambda v: -STATUS_ORDER.index(v.status))
     healthy = tuple(v.mode for v in verdicts if v.status == "ok")
     unknown = tuple((v.mode, v.reason or "no evidence") for v in verdicts if v.status == "unknown")
@@ -102,7 +105,7 @@ def _story(client: Client, verdicts: Sequence[Verdict], untimed: frozenset[str],
     )
 
 
-def _finding(verdict: Verdict, untimed: frozenset[str], dumps: Mapping[Source, str]) -> Finding:
+def _finding(verdict: Verdict, untimed: frozenset[str], dumps: Mapping[Source, Sequence[DumpedThread]]) -> Finding:
     mode = modes()[verdict.mode]
     return Finding(
         mode=mode.id,
@@ -145,14 +148,18 @@ def _all_untimed(verdict: Verdict, untimed: frozenset[str]) -> bool:
     return bool(topics) and topics <= untimed
 
 
-def _fact(fact: Evidence, untimed: frozenset[str], dumps: Mapping[Source, str]) -> Fact:
+def _fact(fact: Evidence, untimed: frozenset[str], dumps: Mapping[Source, Sequence[DumpedThread]]) -> Fact:
     source = fact.source
     time = UNTIMED if source is not None and source.topic in untimed else moment(fact.ts_ms)
-    return Fact(time, fact.kind.replace("-", " "), fact.text, _where(source), tuple(frames_of(fact, dumps)))
+    return Fact(time, fact.kind.replace("-", " "), fact.text, _where(fact, dumps), tuple(frames_of(fact, dumps)))
 
 
-def _where(source: Source | None) -> str:
-    return "" if source is None else f"{PurePosixPath(source.topic).name}:{source.offset + 1}"
+def _where(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> str:
+    """File and line: of a dump the line where the thread begins that is spoken of."""
+    if fact.source is None:
+        return ""
+    lines = [thread.line for thread in threads_of(fact, dumps)]
+    return f"{PurePosixPath(fact.source.topic).name}:{(lines[0] if lines else fact.source.offset) + 1}"
 
 
 def _words(name: str) -> str:

@@ -7,12 +7,14 @@ envelope.
 
 from __future__ import annotations
 
+import msgspec
+
 from clienthealth.formats._json_layouts import any_layout, line_of, parsed
 from clienthealth.formats._stacks import stack_text
 from clienthealth.logs import lines
-from clienthealth.logs.dumps import written_ms
-from clienthealth.logs.fields import has_zone, is_dump, level_name, named_client
-from clienthealth.model.telemetry import Identity, LogLine
+from clienthealth.logs.dump_formats import dumps_in, may_hold_dumps
+from clienthealth.logs.fields import has_zone, level_name, named_client
+from clienthealth.model.telemetry import Dump, Identity, LogLine
 
 #: A time without zone is believed where it differs from the shipper's clock by no more than this: a line written
 #: in local time would be hours off, and a line that waited for its shipper is rarely later than this.
@@ -22,10 +24,10 @@ BELIEVED_MS = 600_000
 def opened(line: LogLine) -> LogLine:
     """The line read to the end: what its message says itself, and below that what its envelope says. Never raises."""
     message = line.message
-    if message is None:
+    if message is None or line.dumps:
         return _finished(line)
-    if is_dump(message):
-        return _dump(line, message)
+    if may_hold_dumps(message) and (dumps := dumps_in(message, alone=False)):
+        return _with_dumps(line, message, dumps)
     if line.level is not None or line.logger is not None or line.error is not None:
         return _finished(line)
     text = lines.cleaned(message)
@@ -45,12 +47,17 @@ def _inside(text: str) -> LogLine | None:
     return line_of(document, any_layout()) if isinstance(document, dict) else None
 
 
-def _dump(line: LogLine, text: str) -> LogLine:
-    finished = _finished(line)
-    finished.message, finished.stack, finished.dump = None, None, text
-    finished.client.client_id = _filled(line.client.client_id)
+def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
+    """The line with the dumps in its text, and what else that says. A dump's text names no client of the line."""
+    taken = frozenset[int]().union(*(dump.taken for dump in dumps))
+    rest = "\n".join(part for number, part in enumerate(text.split("\n")) if number not in taken).strip()
+    if rest:
+        finished = opened(msgspec.structs.replace(line, message=rest))
+    else:
+        finished = _finished(msgspec.structs.replace(line, message=None, stack=None, dumps=dumps))
+    finished.dumps = dumps
     if finished.ts_ms is None:
-        finished.ts_ms = written_ms(text)
+        finished.ts_ms = next((dump.ts_ms for dump in dumps if dump.ts_ms is not None), None)
     return finished
 
 
@@ -93,7 +100,7 @@ def _finished(line: LogLine) -> LogLine:
     client, message, thread = line.client, line.message, line.thread or None
     stack = (line.stack or "").rstrip("\r\n")
     error = line.error
-    if error is None and message is None and line.stack is None:
+    if error is None and message is None and line.stack is None and not line.dumps:
         error = "empty: no message"
     return LogLine(
         ts_ms=line.ts_ms,
@@ -111,6 +118,7 @@ def _finished(line: LogLine) -> LogLine:
         stack=stack_text(stack) if stack else None,
         file=line.file,
         file_offset=line.file_offset,
+        dumps=line.dumps,
         error=error,
     )
 

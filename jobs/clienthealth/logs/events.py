@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clienthealth.logs.dumps import DUMP_LINE, dumps, is_line
-from clienthealth.logs.fields import DUMP_TITLE, body_of
+from clienthealth.logs.dump_formats import SHIPPED
+from clienthealth.logs.dumps import DUMP_LINE, dumps_of, is_line
+from clienthealth.logs.fields import body_of
 from clienthealth.logs.wordings import Catalogue
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import LogLine
@@ -21,8 +22,7 @@ BYTES_PER_LINE = 64
 #: What dumps and single lines of them hold (a tab may be an escape). All ASCII, and nothing that a JSON encoder would
 #: escape but that tab.
 _OF_DUMPS = (
-    DUMP_TITLE,
-    "java.lang.Thread.State: ",
+    *SHIPPED,
     "\tat ",
     "\\tat ",
     " tid=0x",
@@ -37,21 +37,18 @@ def literals(catalogue: Catalogue) -> tuple[str, ...]:
 
 
 def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tuple[list[LogEvent], list[ThreadDump]]:
-    """What a log line with a time and without an error says: its events (one per wording), or the dumps it holds.
+    """What a log line with a time and without an error says: its events (one per wording), and the dumps it holds.
 
     A line of a dump that was sent line by line is an event DUMP_LINE, which `dumps.rejoin` puts together again.
     """
-    ts_ms = line.ts_ms or 0
-    if line.dump is not None:
-        return [], dumps(line.dump, ts_ms, source)
     events = [
         _event(line, source, wording.id, _telling_text(line, wording.literal), match.groupdict())
         for wording, match in catalogue.matches(body_of(line), line.logger)
     ]
-    message = line.message
-    if not events and message is not None and line.stack is None and is_line(message):
+    message, dumps = line.message, dumps_of(line, source) if line.dumps else []
+    if not events and not dumps and message is not None and line.stack is None and is_line(message):
         events.append(_event(line, source, DUMP_LINE, message, _line_position(line, source)))
-    return events, []
+    return events, dumps
 
 
 def _event(line: LogLine, source: Source, signature: str, text: str, captures: Mapping[str, str | None]) -> LogEvent:

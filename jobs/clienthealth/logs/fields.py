@@ -42,11 +42,6 @@ _HANDLE_END = re.compile(r"(?<=[^ \t\n\r\f\v\[\]|#])#(?:producer|consumer)-\d", 
 _HANDLE_NAME = re.compile(r"[^\s\[\]|#]{1,255}\Z", re.ASCII)
 
 
-def is_dump(message: str) -> bool:
-    """Is it a whole thread dump: a title, and threads below it?"""
-    return DUMP_TITLE in message and '\n"' in message
-
-
 def has_zone(time: str) -> bool:
     """Is a written time free of doubt, because it names its zone or counts from 1970?"""
     return ":" not in time or _ZONE.search(time, len(time) - 6 if len(time) > 6 else 0) is not None

@@ -6,7 +6,7 @@ Still as the record tells it: who it is of may be incomplete, and nothing is che
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -73,13 +73,52 @@ class Snapshot(msgspec.Struct):
     error: str | None = None
 
 
+class Frame(NamedTuple):
+    """`package.Class.method` (of Python: `module.function`), and where that is: file and line, '' where unknown."""
+
+    method: str
+    place: str
+
+
+class DumpedThread(msgspec.Struct):
+    """A thread as a dump shows it, its innermost frame first.
+
+    state   '' where the dump does not say it
+    cpu_ms  since the thread began; since JVM 11 only
+    line    the number of its first line, from 0, in the text that the dump was found in
+    """
+
+    name: str
+    state: str = ""
+    frames: list[Frame] = []
+    cpu_ms: float | None = None
+    line: int = 0
+
+
+class Dump(msgspec.Struct):
+    """A thread dump that was found in a text.
+
+    what      what wrote it, for people
+    threads   those that touch a Kafka client, and DestroyJavaVM
+    ts_ms     its time, taken as UTC where it names no zone; None where it says none
+    taken     the numbers of the text's lines, from 0, that it is made of
+    complete  does it end as such a dump ends? False where it was cut, None where its shape has no end
+    """
+
+    what: str
+    threads: list[DumpedThread]
+    ts_ms: int | None = None
+    taken: frozenset[int] = frozenset()
+    complete: bool | None = None
+
+
 class LogLine(msgspec.Struct):
     """One log entry.
 
     message            the line without the decoration of its layout
     stack              the exception below it, lines joined by newline
     file, file_offset  where the line stood, to re-join what was split over records
-    dump               the text of a whole thread dump (then `message` is None)
+    dumps              the thread dumps that stand in it; where it holds nothing else, `message` is None
     error              why it cannot be used
     """
 
@@ -92,7 +131,7 @@ class LogLine(msgspec.Struct):
     stack: str | None = None
     file: str | None = None
     file_offset: int | None = None
-    dump: str | None = None
+    dumps: list[Dump] = []
     error: str | None = None
 
 

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from clienthealth.errors import InputError
 from clienthealth.mbeans import Process, snapshots
+from clienthealth.model.telemetry import LogLine
 
 Stream = Literal["metrics", "logs", "any"]
 Timed = Literal["own", "file", "order"]
@@ -35,6 +36,7 @@ class RawRecord:
     """One record: the bytes, whose process it is of, and where it stood (`offset`: line number from 0).
 
     ts_ms  the time that it has where it says none itself, epoch ms; 0 where nobody knows one
+    line     what the record says, where whoever read the file knows it already; `value` is then empty
     repeats  for how many records of a storm, all within a tenth of a second, it stands
     timed  how that time is known: the record (or a line before it) says it, its file's, or only the order
     """
@@ -48,6 +50,7 @@ class RawRecord:
     ts_ms: int = 0
     timed: Timed = "own"
     repeats: int = 1
+    line: LogLine | None = None
 
 
 def read(paths: Sequence[Path]) -> list[RawRecord]:

@@ -1,17 +1,20 @@
-"""One thread of a dump of any shape, and its text as `jstack` would write it."""
+"""One thread of a dump while it is read, line by line."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import islice
 
-from clienthealth.logs.fields import DUMP_TITLE
 from clienthealth.logs.thread_names import FETCHER_THREAD, NETWORK_THREAD
+from clienthealth.model.telemetry import Dump, DumpedThread, Frame
 
 MAX_FRAMES = 1_024
+MAX_THREADS = 256
 STATES = ("NEW", "RUNNABLE", "BLOCKED", "WAITING", "TIMED_WAITING", "TERMINATED")
+#: The thread that says that `main` has returned.
+EXITING = "DestroyJavaVM"
 #: By what frame a Kafka thread that has no name is known.
 _BY_FRAME = (
     ("clients.producer.internals.Sender.run", NETWORK_THREAD),
@@ -23,38 +26,11 @@ _UNLIMITED = ".LockSupport.park"
 _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
 
 
-class EmbeddedDump(NamedTuple):
-    """A dump that was found in a text.
-
-    what      what wrote it
-    text      the dump as `jstack` would have written it: one that `logs.dumps.threads` reads
-    ts_ms     its time, taken as UTC where it names no zone; None where it says none
-    threads   how many threads it shows, and
-    kafka     how many of these touch a Kafka client
-    taken     the numbers of the text's lines, from 0, that it is made of
-    complete  does it end as such a dump ends? False where it was cut, None where its shape has no end
-    """
-
-    what: str
-    text: str
-    ts_ms: int | None
-    threads: int
-    kafka: int
-    taken: frozenset[int]
-    complete: bool | None = None
-
-
-class Frame(NamedTuple):
-    """`package.Class.method` and where that is: file and line, as the dump says it."""
-
-    method: str
-    location: str
-
-
 @dataclass
 class Block:
-    """One thread of a dump. `state`: '' where the dump does not say it."""
+    """A thread. `state`: '' where the dump does not say it; `line`: the number of its first line in the text."""
 
+    line: int = 0
     name: str = ""
     state: str = ""
     cpu_ms: float | None = None
@@ -62,35 +38,29 @@ class Block:
     python: bool = False
     key: str = ""
 
-    def add(self, method: str, location: str) -> None:
+    def add(self, method: str, place: str) -> None:
         """One more frame, the innermost first."""
         if len(self.frames) < MAX_FRAMES:
-            self.frames.append(Frame(method, location))
+            self.frames.append(Frame(method, place))
 
     @property
     def telling(self) -> bool:
         """Does it touch a Kafka client?"""
         return any("kafka" in text.lower() for text in (self.name, *(frame.method for frame in self.frames)))
 
-    def text(self, number: int) -> str:
-        """The thread as `jstack` writes it."""
-        used = f"cpu={self.cpu_ms:.2f}ms " if self.cpu_ms is not None else ""
-        lines = [f'"{self._named(number)}" #{number} prio=5 {used}tid=0x0']
+    def thread(self, number: int) -> DumpedThread:
+        """What was read. `number`: what it is called where nothing else names it."""
         state = self.state if self.state in STATES else _state_by_frames(self.frames)
-        if state:
-            lines.append(f"   java.lang.Thread.State: {state}")
-        lines += [f"\tat {_plain(frame.method)}({_plain(frame.location)})" for frame in self.frames]
-        return "\n".join(lines)
+        return DumpedThread(self._named(number), state, self.frames, self.cpu_ms, self.line)
 
     def _named(self, number: int) -> str:
-        name = _plain(self.name)
-        if not name:
+        if not self.name:
             methods = [frame.method for frame in self.frames]
             return next((name for part, name in _BY_FRAME if any(part in m for m in methods)), f"thread {number}")
         if self.python and any(_BY_FRAME[0][0] in frame.method for frame in self.frames):
-            client = _PYTHON_NETWORK.match(name)
+            client = _PYTHON_NETWORK.match(self.name)
             return f"{NETWORK_THREAD} | {client['client']}" if client else NETWORK_THREAD
-        return name
+        return self.name
 
 
 def _state_by_frames(frames: Sequence[Frame]) -> str:
@@ -103,29 +73,9 @@ def _state_by_frames(frames: Sequence[Frame]) -> str:
     return ""
 
 
-def _plain(text: str) -> str:
-    """Text that cannot end a line or a place."""
-    return re.sub(r"[\x00-\x1f()]", " ", text).strip()
-
-
-def dump_text(blocks: Sequence[Block], what: str, above: str = "") -> str:
-    """A dump as `jstack` writes it, of the threads that touch a Kafka client and those that say that the JVM ends."""
-    shown = [b for b in blocks if b.telling or b.name == "DestroyJavaVM"]
-    parts = [f"{above}\n" if above else "", f"{DUMP_TITLE}({what}):\n\n"]
-    return "".join(parts) + "\n\n".join(block.text(n) for n, block in enumerate(shown, 1)) + "\n\nJNI global refs: 0\n"
-
-
-def stamp(ts_ms: int) -> str:
-    """A time as it stands above a dump's title."""
-    from datetime import UTC, datetime
-
-    return f"{datetime.fromtimestamp(ts_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
-
-
-def rendered(
-    what: str, blocks: Sequence[Block], ts_ms: int | None, taken: frozenset[int], complete: bool | None
-) -> EmbeddedDump:
-    """What was found, rendered."""
-    above = stamp(ts_ms) if ts_ms is not None else ""
-    text = dump_text(blocks, what, above)
-    return EmbeddedDump(what, text, ts_ms, len(blocks), sum(b.telling for b in blocks), taken, complete)
+def dump_of(
+    what: str, blocks: Iterable[Block], ts_ms: int | None, taken: frozenset[int], complete: bool | None
+) -> Dump:
+    """A dump, of its threads those that touch a Kafka client or say that the JVM ends; MAX_THREADS at most."""
+    kept = islice((block for block in blocks if block.telling or block.name == EXITING), MAX_THREADS)
+    return Dump(what, [block.thread(number) for number, block in enumerate(kept, 1)], ts_ms, taken, complete)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from clienthealth.logs.dump_formats._threads import Block, EmbeddedDump, rendered
+from clienthealth.logs.dump_formats._threads import Block, dump_of
 from clienthealth.logs.dump_formats.shapes import ASIDE, BARE
+from clienthealth.model.telemetry import Dump
 
 MIN_FRAMES = 3
 #: The line that heads the stack trace of an exception, which is no thread's present place.
@@ -21,14 +22,16 @@ _LOCK = re.compile(r"[ \t]*- ", re.ASCII)
 WHAT = "stack of one thread"
 
 
-def bare_stacks(text: str) -> list[EmbeddedDump]:
+def bare_stacks(text: str) -> list[Dump]:
     """The stacks in a text that are no exception's; each is a dump of one thread."""
     lines = [line.rstrip("\r") for line in text.split("\n")]
-    stacks: list[EmbeddedDump] = []
+    stacks: list[Dump] = []
     block, taken, above = Block(), set[int](), ""
     for number, line in enumerate([*lines, ""]):
         frame = BARE.match(line) or ASIDE.match(line)
         if frame:
+            if not block.frames:
+                block.line = number
             block.add(frame["method"], frame["location"].rpartition("/")[2])
             taken.add(number)
         elif _LOCK.match(line) and block.frames:
@@ -37,6 +40,6 @@ def bare_stacks(text: str) -> list[EmbeddedDump]:
             if len(block.frames) >= MIN_FRAMES and block.telling and not _THROWN.match(above):
                 named = _KAFKA_NAME.match(above)
                 block.name = named["name"].strip() if named else ""
-                stacks.append(rendered(WHAT, [block], None, frozenset(taken), None))
+                stacks.append(dump_of(WHAT, [block], None, frozenset(taken), None))
             block, taken, above = Block(), set(), line
     return stacks

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-from clienthealth.logs.dump_formats._threads import Block, EmbeddedDump, rendered
+from clienthealth.logs.dump_formats._threads import Block, dump_of
 from clienthealth.logs.dump_formats.python_frames import add_function
 from clienthealth.logs.dump_formats.shapes import BARE
 from clienthealth.logs.fields import time_ms
+from clienthealth.model.telemetry import Dump
 
 MAX_DEPTH = 8
 
@@ -23,12 +23,8 @@ def is_dump_document(text: str) -> bool:
     )
 
 
-def dumps_of_document(text: str) -> list[EmbeddedDump]:
-    """The dump in a JSON document, if there is one that can be read."""
-    try:
-        document = json.loads(text.lstrip("\ufeff"))
-    except (ValueError, RecursionError):
-        return []
+def dumps_of_document(document: object, lines: int = 1) -> list[Dump]:
+    """The dump in a JSON document, if there is one that can be read. `lines`: of how many lines of text it is."""
     blocks = list(_blocks(document, 0))
     if not blocks:
         return []
@@ -37,8 +33,7 @@ def dumps_of_document(text: str) -> list[EmbeddedDump]:
     what = "py-spy dump (JSON)" if any(block.python for block in blocks) else what
     time = dump.get("time") if isinstance(dump, dict) else None
     ts_ms = time_ms(time) if isinstance(time, str) else None
-    lines = frozenset(range(text.count("\n") + 1))
-    return [rendered(what, blocks, ts_ms, lines, True)]
+    return [dump_of(what, blocks, ts_ms, frozenset(range(lines)), True)]
 
 
 def _blocks(value: Any, depth: int) -> Iterator[Block]:

@@ -1,14 +1,19 @@
-"""Finds the dumps of all shapes in a text, line by line."""
+"""Finds the dumps of all shapes in a text, line by line.
+
+Of the threads of a JVM's own dump nearly all have nothing to do with Kafka: below their first line they are passed by.
+"""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from clienthealth.logs.dump_formats._threads import Block, EmbeddedDump, rendered
+from clienthealth.logs.dump_formats._threads import EXITING, Block, dump_of
 from clienthealth.logs.dump_formats.shapes import HOTSPOT, SHAPES, STATES, Shape
 from clienthealth.logs.fields import DUMP_TITLE, time_ms
+from clienthealth.model.telemetry import Dump
 
 #: So many lines above a first thread can belong to its dump: a javacore has many.
 MAX_ABOVE = 20_000
@@ -23,9 +28,14 @@ _ENTRY = re.compile(
 )
 
 
+#: What a JVM says of deadlocks below its dump: it names threads, and shows their frames, again.
+_SUMMARY = re.compile(r"Found (?:one Java-level|\d{1,6}) deadlock", re.ASCII)
+_IN_SUMMARY = re.compile(r"[ \t\"=]|Found |Java stack information", re.ASCII)
+
+
 @dataclass
 class _Open:
-    """The dump that is being read."""
+    """The dump that is being read. `summed_up`: what follows names its threads again."""
 
     shape: Shape
     ts_ms: int | None
@@ -34,9 +44,10 @@ class _Open:
     blocks: list[Block] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
     ended: bool = False
+    summed_up: bool = False
 
 
-def scan(text: str) -> list[EmbeddedDump]:
+def scan(text: str) -> list[Dump]:
     """All dumps in a text, in its order; MAX_DUMPS at most."""
     return _Scan(text).dumps()
 
@@ -50,17 +61,35 @@ class _Scan:
         self.block: Block | None = None
         #: Stands a line that no dump has among the frames? Then no more of them follow a blank line.
         self.foreign = False
+        self.telling = [number for number, line in enumerate(text.lower().split("\n")) if "kafka" in line]
 
-    def dumps(self) -> list[EmbeddedDump]:
-        for number, line in enumerate(self.lines):
+    def dumps(self) -> list[Dump]:
+        number, count = 0, len(self.lines)
+        while number < count and len(self.closed) < MAX_DUMPS:
+            line = self.lines[number]
             if line and not line.isspace():
                 self._line(number, line)
+                number = self._passed_by(number)
             elif self.foreign:
                 self.block, self.foreign = None, False
-            if len(self.closed) >= MAX_DUMPS:
-                break
+            number += 1
         self._close()
-        return [self._rendered(dump) for dump in self.closed]
+        return [self._made(dump) for dump in self.closed]
+
+    def _passed_by(self, number: int) -> int:
+        """The last line of the JVM's thread that begins here where it has nothing to do with Kafka, else this one."""
+        dump, block = self.dump, self.block
+        begins = dump is not None and dump.shape is HOTSPOT and block is not None and block.line == number
+        if dump is None or block is None or not begins or block.name == EXITING:
+            return number
+        end = number + 1
+        while end < len(self.lines) and self.lines[end][:1] in ("\t", " "):
+            end += 1
+        at = bisect_left(self.telling, number)
+        if at < len(self.telling) and self.telling[at] < end:
+            return number
+        dump.taken.update(range(number, end))
+        return end - 1
 
     def _line(self, number: int, line: str) -> None:
         for shape in self.shapes:
@@ -69,6 +98,12 @@ class _Scan:
                 self._thread(number, shape, match.groupdict())
                 return
         dump, block = self.dump, self.block
+        if dump is not None and dump.shape is HOTSPOT and _SUMMARY.match(line):
+            dump.ended = dump.summed_up = True
+            self.block = None
+        if dump is not None and dump.summed_up and _IN_SUMMARY.match(line):
+            dump.taken.add(number)
+            return
         if self._nameless(number, line):
             return
         if dump is None:
@@ -85,7 +120,7 @@ class _Scan:
                 dump.taken.add(number)
                 return
         if shape.end and shape.end in line:
-            dump.ended = True
+            dump.ended, self.block = True, None
             dump.taken.add(number)
         elif shape.other.match(line) and not dump.ended:
             dump.taken.add(number)
@@ -127,6 +162,7 @@ class _Scan:
 
     def _begin(self, number: int, dump: _Open, block: Block, fields: dict[str, str | None]) -> None:
         self._set_state(block, fields)
+        block.line = number
         dump.blocks.append(block)
         dump.taken.add(number)
         self.block, self.foreign = block, False
@@ -163,18 +199,9 @@ class _Scan:
             self.closed.append(self.dump)
         self.dump = self.block = None
 
-    def _rendered(self, dump: _Open) -> EmbeddedDump:
+    def _made(self, dump: _Open) -> Dump:
         complete = dump.ended if dump.titled or (dump.shape.end and dump.shape is not HOTSPOT) else None
-        embedded = rendered(dump.shape.what, dump.blocks, dump.ts_ms, frozenset(dump.taken), complete)
-        if dump.titled and dump.shape is HOTSPOT:
-            return embedded._replace(text="\n".join(self._whole(dump)) + "\n")
-        return embedded
-
-    def _whole(self, dump: _Open) -> list[str]:
-        """The dump's own lines, with the blank ones between its threads."""
-        first, last = min(dump.taken), max(dump.taken)
-        lines = self.lines
-        return [lines[at] for at in range(first, last + 1) if at in dump.taken or not lines[at].strip()]
+        return dump_of(dump.shape.what, dump.blocks, dump.ts_ms, frozenset(dump.taken), complete)
 
 
 def _time(match: re.Match[str]) -> int | None:
