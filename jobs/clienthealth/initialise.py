@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kafka.errors import AuthorizationError, KafkaError, TopicAuthorizationFailedError
 
+from clienthealth.configuration import placed
 from clienthealth.configuration.text import toml
 from clienthealth.errors import ServiceError, SettingsError
 from clienthealth.platform import secrecy
@@ -32,6 +33,7 @@ class Answers:
     """What must be known of a cluster to connect to it. `password` is shown nowhere.
 
     ca_file, client_file   PEM files: the authority of the brokers, and the client's own certificate with its key
+    state                  folder or URL of checkpoints, history and reviews; empty: the current folder
     """
 
     servers: str
@@ -42,6 +44,7 @@ class Answers:
     ca_file: str = ""
     client_file: str = ""
     topics: TopicSettings = field(default_factory=TopicSettings)
+    state: str = ""
 
     def options(self) -> dict[str, str]:
         """`[kafka.options]`, as Kafka's Java clients name them. Raises SettingsError where an answer is missing."""
@@ -72,8 +75,15 @@ class Answers:
         ]
         if options:
             lines += ["", "[kafka.options]", *(f"{toml(name)} = {toml(value)}" for name, value in options.items())]
-        topics = {"metrics": self.topics.metrics, "logs": self.topics.logs}
-        return "\n".join([*lines, "", "[topics]", *(f"{name} = {toml(value)}" for name, value in topics.items()), ""])
+        there = placed(Settings(), self.state)
+        sections: dict[str, dict[str, str | tuple[str, ...]]] = {
+            "topics": {"metrics": self.topics.metrics, "logs": self.topics.logs},
+            "monitor": {"checkpoint": there.monitor.checkpoint, "history": there.monitor.history},
+            "review": {"out": there.review.out},
+        }
+        for section, values in sections.items():
+            lines += ["", f"[{section}]", *(f"{name} = {toml(value)}" for name, value in values.items())]
+        return "\n".join([*lines, ""])
 
 
 def missing_topics(settings: Settings, partitions: int, replicas: int) -> tuple[list[Topic], list[str]]:

@@ -14,11 +14,22 @@ from clienthealth.initialise import Answers, write
 from clienthealth.platform.kafka import python_options
 
 
-def test_a_plain_cluster_needs_its_address_alone() -> None:
+def test_a_plain_cluster_needs_its_address_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     assert tomllib.loads(Answers("b:9092").text()) == {
         "kafka": {"bootstrap_servers": "b:9092"},
         "topics": {"metrics": ["client-metrics"], "logs": ["client-logs"]},
+        "monitor": {"checkpoint": f"{tmp_path}/state/checkpoints", "history": f"{tmp_path}/state/history"},
+        "review": {"out": f"{tmp_path}/reports"},
     }
+
+
+def test_state_may_lie_elsewhere() -> None:
+    assert tomllib.loads(Answers("b:9092", state="/var/lib/health").text())["monitor"] == {
+        "checkpoint": "/var/lib/health/state/checkpoints",
+        "history": "/var/lib/health/state/history",
+    }
+    assert tomllib.loads(Answers("b:9092", state="s3a://health").text())["review"] == {"out": "s3a://health/reports"}
 
 
 def test_a_password_is_read_as_it_was_typed(tmp_path: Path) -> None:

@@ -73,3 +73,18 @@ def test_what_is_in_force_reads_back_and_hides_secrets(tmp_path: Path) -> None:
     assert again.kafka.options == {"sasl.jaas.config": "(hidden)", "security.protocol": "SSL"}
     assert again.monitor == load(None, {}).monitor
     assert in_force(load(path, {}), changed_only=True).splitlines()[0] == "[kafka]"
+
+
+def test_what_the_settings_name_lies_in_the_current_folder_and_urls_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delta takes absolute folders only: with relative ones the monitor would be started again for ever."""
+    (tmp_path / "else").mkdir()
+    path = written(tmp_path / "else", '[monitor]\nhistory = "h"\n[review.histories]\neu = "eu"\nus = "s3a://us/h"\n')
+    monkeypatch.chdir(tmp_path)
+    settings = load(path, {"KAFKA_HEALTH_REVIEW_OUT": "dbfs:/reports"})
+    assert settings.monitor.history == f"{tmp_path}/h"
+    assert settings.monitor.checkpoint == f"{tmp_path}/state/checkpoints"
+    assert settings.review.histories == {"eu": f"{tmp_path}/eu", "us": "s3a://us/h"}
+    assert settings.review.out == "dbfs:/reports"
+    assert in_force(load(None, {}), changed_only=True) == ""

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from clienthealth.cli import commands
+from clienthealth.configuration import load
+from clienthealth.initialise import Answers
 from clienthealth.reference.sources import ROOT
 
 UNITS = sorted((ROOT / "deploy/systemd").iterdir())
@@ -42,6 +44,23 @@ def test_a_service_runs_a_command_of_ours_without_privileges(unit: Path) -> None
         "strict",
         "",
     )
+
+
+def test_state_lies_where_a_service_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both what settings without a folder mean in a unit, and what the page has `init` write for the units."""
+    page = (ROOT / "deploy/README.md").read_text("utf-8")
+    (state,) = re.findall(r"kafka-health init --out /etc/kafka-client-health/health.toml --state (\S+)", page)
+    for unit in (unit for unit in UNITS if unit.suffix == ".service"):
+        service = dict(re.findall(r"^(\w+)=(.*)$", unit.read_text("utf-8"), re.MULTILINE))
+        assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}" == state, unit
+    # What systemd does before it starts one.
+    folder = tmp_path / state[1:]
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    (tmp_path / "health.toml").write_text(Answers("b:1", state=state).text(), "utf-8")
+    for settings, root in ((load(None, {}), folder), (load(str(tmp_path / "health.toml"), {}), Path(state))):
+        for place in (settings.monitor.checkpoint, settings.monitor.history, settings.review.out):
+            assert Path(place).is_relative_to(root)
 
 
 def test_every_timer_has_its_service() -> None:

@@ -17,7 +17,7 @@ HELP = "write the settings for a cluster, test the connection, and create the to
 #: Options that say how to connect: a file of settings that is there says it already.
 _CONNECTION = (
     *("bootstrap_servers", "security_protocol", "sasl_mechanism", "username", "password_file"),
-    *("ca_file", "client_file", "metrics_topic", "logs_topic"),
+    *("ca_file", "client_file", "metrics_topic", "logs_topic", "state"),
 )
 
 
@@ -43,6 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     topics.add_argument("--logs-topic", metavar="NAME", action="append", help="read for logs (client-logs)")
     topics.add_argument("--partitions", metavar="N", type=int, default=12, help="of new input topics (12)")
     topics.add_argument("--replication-factor", metavar="N", type=int, default=-1, help="the brokers' default")
+    parser.add_argument(
+        "--state", metavar="DIR", help="folder or URL of checkpoints, history and reviews (the current folder)"
+    )
     parser.add_argument("--dry-run", action="store_true", help="connect, show what would be done, and do nothing")
     parser.add_argument("--yes", action="store_true", help="do it without asking")
 
@@ -109,7 +112,7 @@ def _answers(args: argparse.Namespace) -> Answers:
         login["client_file"] = args.client_file or ""
     default = TopicSettings()
     topics = TopicSettings(tuple(args.metrics_topic or default.metrics), tuple(args.logs_topic or default.logs))
-    return Answers(servers, protocol, topics=topics, **login)
+    return Answers(servers, protocol, topics=topics, state=args.state or "", **login)
 
 
 def _ask(what: str, default: str, choices: tuple[str, ...] = ()) -> str:

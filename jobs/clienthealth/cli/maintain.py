@@ -17,17 +17,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Maintain all tables and say what was done."""
-    from clienthealth.configuration import load
+    from clienthealth.configuration import load, placed
     from clienthealth.streaming.maintenance import maintain
     from clienthealth.streaming.session import session
 
     settings = load(args.config)
-    root = args.history or settings.monitor.history
-    settings = replace(settings, monitor=replace(settings.monitor, history=root))
+    if args.history:
+        settings = placed(replace(settings, monitor=replace(settings.monitor, history=args.history)))
     spark = session("kafka-client-health-maintenance", settings, batch=True)
     try:
         today = datetime.now(UTC).date()
-        for done in maintain(spark, root, settings.review.retention_days, today, args.alone):
+        for done in maintain(spark, settings.monitor.history, settings.review.retention_days, today, args.alone):
             print(
                 f"{done.table}: {done.days} days deleted, {done.removed} small files joined to {done.added}; "
                 f"{done.files} files, {done.bytes / 1e6:.1f} MB"

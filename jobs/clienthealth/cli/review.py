@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make the review, write it, send it where asked."""
-    from clienthealth.configuration import load
+    from clienthealth.configuration import load, placed
     from clienthealth.review.actions import FILE
     from clienthealth.review.clusters import side_by_side, write_all
     from clienthealth.review.mail import check, send
@@ -59,7 +59,8 @@ def run(args: argparse.Namespace) -> int:
         check(settings.review)
     reviewed = period(args.begin, args.end, args.week, datetime.now(UTC))
     out = args.out or inside(settings.review.out, reviewed.label)
-    settings = replace(settings, review=replace(settings.review, out=out))
+    settings = placed(replace(settings, review=replace(settings.review, out=out)))
+    out = settings.review.out
     with TemporaryDirectory(prefix="kafka-health-review-") as scratch:
         spark = session("kafka-client-health-review", settings, batch=True)
         try:

@@ -1,11 +1,13 @@
 """The settings in force, read from a TOML file and from the environment.
 
 The file is `--config` or $KAFKA_HEALTH_CONFIG; the environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) wins. A key that is not
-known is an error in both. No error repeats a text: it may be a secret.
+known is an error in both. No error repeats a text: it may be a secret. Where state and reviews are kept is relative to
+the current folder, and absolute once it is read.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import tomllib
@@ -15,8 +17,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clienthealth.errors import SettingsError
+from clienthealth.platform.locations import absolute
 from clienthealth.settings import Settings
-from clienthealth.settings.fields import complaint, keys
+from clienthealth.settings.fields import PLACE, complaint, keys
 
 _T = TypeVar("_T")
 PREFIX = "KAFKA_HEALTH_"
@@ -46,7 +49,23 @@ def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Se
         else:
             fitted = _fitted(_SECTIONS[name], table, name, where)
             built[name] = _whole(_SECTIONS[name], fitted, f"{chosen or 'environment'}: [{name}] ")
-    return _whole(Settings, built, f"{chosen or 'environment'}: ")
+    return placed(_whole(Settings, built, f"{chosen or 'environment'}: "))
+
+
+def placed(settings: Settings, folder: str = "") -> Settings:
+    """The settings with absolute locations: what is relative lies in this folder or URL (the current folder)."""
+
+    def there(value: Any) -> Any:
+        return {name: there(v) for name, v in value.items()} if isinstance(value, dict) else absolute(value, folder)
+
+    sections = {}
+    for name, kind in _SECTIONS.items():
+        section = getattr(settings, name)
+        places = {
+            key.name: there(getattr(section, key.name)) for key in keys(kind).values() if key.bounds.form is PLACE
+        }
+        sections[name] = dataclasses.replace(section, **places)
+    return dataclasses.replace(settings, **sections)
 
 
 _SECTIONS = {name: kind for name, kind in typing.get_type_hints(Settings).items() if name != "modes"}

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from typing import Any
 
+from clienthealth.configuration import placed
 from clienthealth.platform import secrecy
 from clienthealth.settings import Settings
 
@@ -13,10 +14,11 @@ from clienthealth.settings import Settings
 def in_force(settings: Settings, changed_only: bool = False) -> str:
     """The settings as TOML that says the same, without secrets; thresholds of modes only where they are set."""
     lines: list[str] = []
+    built_in = placed(Settings())
     for section in dataclasses.fields(settings):
         if section.name == "modes":
             continue
-        values, defaults = vars(getattr(settings, section.name)), vars(getattr(Settings(), section.name))
+        values, defaults = vars(getattr(settings, section.name)), vars(getattr(built_in, section.name))
         shown = {name: _public(value) for name, value in values.items() if not changed_only or value != defaults[name]}
         if shown:
             lines += [f"[{section.name}]", *(f"{key} = {toml(value)}" for key, value in shown.items()), ""]

@@ -32,6 +32,6 @@ def checks() -> tuple[Check, ...]:
     from clienthealth.doctor import brokers, codecs, limits, machine, servers, stores
 
     return (
-        *(machine.java_works, machine.jars_present, machine.folders_writable, stores.stores_writable),
+        *(machine.java_works, machine.jars_present, stores.places_work),
         *(codecs.codecs_present, brokers.kafka_works, limits.limits, servers.servers),
     )

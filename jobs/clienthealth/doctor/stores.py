@@ -1,52 +1,95 @@
-"""Checks of what is kept elsewhere than on this machine: can Spark write there, with these options and credentials."""
+"""Checks of where state and reviews are kept: tried by Spark as the monitor does it, with these options and rights."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from clienthealth.doctor import Finding
 from clienthealth.errors import DependencyError
 from clienthealth.platform.locations import is_url
 from clienthealth.settings import Settings
 
+#: A monitor that cannot write its checkpoint stops.
+MIN_FREE_BYTES = 1_000_000_000
+HISTORY = "monitor.history"
 
-def stores_writable(settings: Settings) -> Iterator[Finding]:
-    """Can checkpoint, history and reviews be written where they are URLs. Starts Spark only then."""
-    locations = {
+
+def places_work(settings: Settings) -> Iterator[Finding]:
+    """Can checkpoint, history and reviews be kept where the settings say: files written, tables opened."""
+    places = {
         "monitor.checkpoint": settings.monitor.checkpoint,
-        "monitor.history": settings.monitor.history,
+        HISTORY: settings.monitor.history,
         "review.out": settings.review.out,
     }
-    urls = {about: location for about, location in locations.items() if is_url(location)}
-    if urls and importlib.util.find_spec("pyspark") is None:
-        for about, location in urls.items():
-            yield Finding(about, "skipped", f"PySpark is not installed here, so nobody tried to write {location}.")
-    elif urls:
-        yield from _tried(settings, urls)
+    wrong = {about: why for about, place in places.items() if not is_url(place) and (why := _unfit(Path(place)))}
+    for about, why in wrong.items():
+        yield Finding(about, "failed", why)
+    left = {about: place for about, place in places.items() if about not in wrong}
+    if importlib.util.find_spec("pyspark") is None:
+        for about, place in left.items():
+            yield Finding(about, "skipped", f"PySpark is not installed here, so nobody tried to write {place}.")
+    elif left:
+        yield from _tried(settings, left)
 
 
-def _tried(settings: Settings, urls: dict[str, str]) -> Iterator[Finding]:
+def _unfit(place: Path) -> str | None:
+    """Why a folder of this machine cannot be used; None where it seems that it can."""
+    folder = next(folder for folder in (place, *place.parents) if folder.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        return f"{place} cannot be written: {folder} belongs to another user or is a file."
+    free = shutil.disk_usage(folder).free
+    if free < MIN_FREE_BYTES:
+        return f"The disk of {place} has {free / 1e6:.0f} MB left; at least 1 GB is needed."
+    return None
+
+
+def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
     from clienthealth.streaming.files import probe
+    from clienthealth.streaming.history import probe as probe_tables
     from clienthealth.streaming.session import session
 
     try:
         spark = session("kafka-client-health-doctor", settings, batch=True)
     except DependencyError as error:
-        for about in urls:
+        for about in places:
             yield Finding(about, "failed", f"{error}.")
         return
     try:
-        for about, location in urls.items():
-            why = probe(spark, location)
+        for about, place in places.items():
+            with _left_as_it_was(place):
+                why = probe(spark, place) or (probe_tables(spark, place) if about == HISTORY else None)
+            what = "tables are made and read there" if about == HISTORY else "files are written and read there"
             if why is None:
-                yield Finding(about, "ok", f"{location} can be written, read and cleared.")
-            else:
+                free = "" if is_url(place) else f", {shutil.disk_usage(_there(place)).free / 1e9:.0f} GB are free"
+                yield Finding(about, "ok", f"{place}: {what}{free}.")
+            elif is_url(place):
                 yield Finding(
                     about,
                     "failed",
-                    f"{location} cannot be written: {why}. Look at the bucket, [spark] options (spark.hadoop.fs.s3a.…) "
+                    f"{place} cannot be used: {why}. Look at the bucket, [spark] options (spark.hadoop.fs.s3a.…) "
                     "and at the credentials: deploy/README.md, object stores.",
                 )
+            else:
+                yield Finding(about, "failed", f"{place} cannot be used: {why}.")
     finally:
         spark.stop()
+
+
+def _there(place: str) -> Path:
+    return next(folder for folder in (Path(place), *Path(place).parents) if folder.exists())
+
+
+@contextmanager
+def _left_as_it_was(place: str) -> Iterator[None]:
+    """Folders that were made are deleted again: the doctor may be another user than the monitor."""
+    folders = () if is_url(place) else (Path(place), *Path(place).parents)
+    made = [folder for folder in folders if not folder.exists()]
+    yield
+    for folder in made:
+        with suppress(OSError):  # others have begun to use it
+            folder.rmdir()

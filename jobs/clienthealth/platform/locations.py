@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 #: Hadoop's client of S3, and of what speaks as S3 does.
 S3 = "s3a://"
 
 
 def is_url(location: str) -> bool:
     """Is it none of this machine's folders."""
-    return "://" in location
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", location) is not None
+
+
+def absolute(location: str, folder: str = "") -> str:
+    """The location, in this folder (the current one) where it is relative. Delta takes nothing else."""
+    if is_url(location):
+        return location
+    return inside(folder, location) if is_url(folder) else str(Path(folder, location).absolute())
 
 
 def on_s3(*locations: str) -> bool:

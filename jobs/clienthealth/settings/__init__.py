@@ -11,6 +11,7 @@ from clienthealth.settings.fields import (
     EXPRESSION,
     HOST,
     MAIL,
+    PLACE,
     SERVERS,
     SHARD,
     TARGET,
@@ -49,8 +50,10 @@ class TopicSettings(Checked):
 @dataclass(frozen=True)
 class MonitorSettings(Checked):
     cluster: str = setting("", "name of the Kafka cluster that is watched: label cluster of every series; empty: none")
-    checkpoint: str = setting("state/checkpoints", "folder or URL of the checkpoints; keep it over restarts")
-    history: str = setting("state/history", "folder or URL of the Delta tables of the history")
+    checkpoint: str = setting(
+        "state/checkpoints", "folder or URL of the checkpoints; keep it over restarts", form=PLACE
+    )
+    history: str = setting("state/history", "folder or URL of the Delta tables of the history", form=PLACE)
     window_seconds: int = setting(
         60, "length of a window of readings: six readings at the usual 10 s", at_least="slide_seconds", at_most=DAY
     )
@@ -258,9 +261,11 @@ class LinkSettings(Checked):
 
 @dataclass(frozen=True)
 class ReviewSettings(Checked):
-    out: str = setting("reports", "folder or URL of the weekly reviews, with actions.toml beside them")
+    out: str = setting("reports", "folder or URL of the weekly reviews, with actions.toml beside them", form=PLACE)
     histories: dict[str, str] = setting(
-        {}, "histories of several monitors that one review compares: cluster = folder or URL; empty: [monitor] history"
+        {},
+        "histories of several monitors that one review compares: cluster = folder or URL; empty: [monitor] history",
+        form=PLACE,
     )
     slo_target: float = setting(
         0.995, "share of healthy client-minutes that each service should reach", at_least=0, at_most=0.999_999

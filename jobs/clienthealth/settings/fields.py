@@ -245,6 +245,8 @@ def _compiles(expression: str) -> bool:
     return True
 
 
+#: Relative to the current folder; `configuration` makes it absolute.
+PLACE = Form("a folder or URL")
 URL = Form("http(s)://host[:port]", _URL, _parses)
 TARGET = Form("[SERVICE=]http(s)://host[:port]", rf"(?:\S+=)?{_URL}(?:\s+\S+=\S*)*", _parses)
 SERVERS = Form("host:port, comma separated", rf"\s*{_HOST}:[0-9]{{1,5}}\s*(?:,\s*{_HOST}:[0-9]{{1,5}}\s*)*", _ports)

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from clienthealth.platform.locations import is_url
@@ -50,8 +51,8 @@ class Files:
         stream.close()
 
     def delete(self, name: str) -> None:
-        """Delete a file."""
-        self._files.delete(self._path(f"{self._root}/{name}"), False)
+        """Delete a file, or a folder with all that is in it."""
+        self._files.delete(self._path(f"{self._root}/{name}"), True)
 
 
 def fetched(spark: SparkSession, location: str, scratch: Path, *names: str) -> Path:
@@ -83,5 +84,11 @@ def probe(spark: SparkSession, location: str) -> str | None:
         content = files.read(name)
         files.delete(name)
     except Py4JJavaError as error:
-        return str(error.java_exception.toString()).splitlines()[0]
+        return first_line(error)
     return None if content == text else "what was written there is not what is read"
+
+
+def first_line(error: Py4JJavaError | PySparkException) -> str:
+    """What Java says of an error, without its trace."""
+    text = str(error.java_exception.toString()) if isinstance(error, Py4JJavaError) else str(error)
+    return text.splitlines()[0].rstrip(".")

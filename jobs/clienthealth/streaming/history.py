@@ -16,8 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
+from uuid import uuid4
 
 from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -39,6 +42,7 @@ from clienthealth.incidents import OpenIncident
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import verdict_from_json
 from clienthealth.model.verdicts import UNHEALTHY
+from clienthealth.streaming.files import Files, first_line
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
@@ -158,19 +162,41 @@ def create(spark: SparkSession, root: str) -> None:
     Raises InputError where a table has another schema version.
     """
     for table, schema in TABLES.items():
-        (
-            DeltaTable.createIfNotExists(spark)
-            .location(path(root, table))
-            .addColumns(schema)
-            .partitionedBy("day")
-            .property(VERSION_PROPERTY, str(SCHEMA_VERSION))
-            .execute()
-        )
+        _make(spark, path(root, table), schema)
         there = DeltaTable.forPath(spark, path(root, table)).toDF().columns
         new = [field for field in read(spark, root, table).schema if field.name not in there]
         if new:
             columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in new)
             spark.sql(f"ALTER TABLE delta.`{path(root, table)}` ADD COLUMNS ({columns})")
+
+
+def _make(spark: SparkSession, where: str, schema: StructType) -> None:
+    (
+        DeltaTable.createIfNotExists(spark)
+        .location(where)
+        .addColumns(schema)
+        .partitionedBy("day")
+        .property(VERSION_PROPERTY, str(SCHEMA_VERSION))
+        .execute()
+    )
+
+
+def probe(spark: SparkSession, root: str) -> str | None:
+    """Why no history can be kept there, None where it can: a table is made and deleted, and those there are read."""
+    name = f".kafka-health-{uuid4()}"
+    try:
+        try:
+            _make(spark, path(root, name), QUALITY)
+        finally:
+            Files(spark, root).delete(name)
+        for table in TABLES:
+            if DeltaTable.isDeltaTable(spark, path(root, table)):
+                read(spark, root, table)
+    except InputError as error:
+        return str(error)
+    except (PySparkException, Py4JJavaError) as error:
+        return first_line(error)
+    return None
 
 
 def read(spark: SparkSession, root: str, table: str) -> DataFrame:

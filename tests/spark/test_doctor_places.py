@@ -1,0 +1,70 @@
+"""The doctor tries where state and reviews are kept: by the same Spark as the monitor, and leaves nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from clienthealth.configuration import placed
+from clienthealth.doctor import Finding
+from clienthealth.doctor.stores import places_work
+from clienthealth.settings import MonitorSettings, ReviewSettings, Settings
+from clienthealth.streaming import history
+
+
+@pytest.fixture
+def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which is the current one; the session of all tests is not ended."""
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def findings_of(settings: Settings) -> dict[str, Finding]:
+    return {finding.about: finding for finding in places_work(settings)}
+
+
+def test_in_an_empty_folder_all_works_and_the_folder_stays_empty(here: Path) -> None:
+    findings = findings_of(placed(Settings()))
+    assert {about: finding.state for about, finding in findings.items()} == {
+        "monitor.checkpoint": "ok",
+        "monitor.history": "ok",
+        "review.out": "ok",
+    }
+    assert findings["monitor.history"].text.startswith(f"{here}/state/history: tables are made and read there, ")
+    assert list(here.iterdir()) == []
+
+
+def test_where_no_table_can_be_opened_is_said(here: Path) -> None:
+    """Delta takes no relative folder: what the monitor would end with, the doctor says before."""
+    assert "state/history" in findings_of(Settings())["monitor.history"].text
+    assert findings_of(Settings())["monitor.history"].state == "failed"
+    (here / "taken").write_text("a file")
+    finding = findings_of(placed(Settings(monitor=MonitorSettings(history="taken/history"))))["monitor.history"]
+    assert (finding.state, finding.text) == (
+        "failed",
+        f"{here}/taken/history cannot be written: {here}/taken belongs to another user or is a file.",
+    )
+
+
+def test_a_history_of_another_release_is_found_before_the_monitor_ends_with_it(
+    spark: SparkSession, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as later:
+        later.setattr(history, "SCHEMA_VERSION", 9)
+        history.create(spark, str(here / "history"))
+    finding = findings_of(placed(Settings(monitor=MonitorSettings(history="history"))))["monitor.history"]
+    assert finding.state == "failed"
+    assert (
+        "the history has schema version 9, this program reads version 1; use the release that wrote it" in finding.text
+    )
+    assert {path.name for path in (here / "history").iterdir()} == {*history.TABLES}
+
+
+def test_without_spark_nobody_tries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monitor = MonitorSettings(checkpoint=str(tmp_path), history="s3a://bucket/history")
+    findings = findings_of(Settings(monitor=monitor, review=ReviewSettings(out=str(tmp_path))))
+    assert {finding.state for finding in findings.values()} == {"skipped"}
