@@ -160,6 +160,21 @@ SCENARIOS: tuple[Scenario, ...] = (
             logs=unknown_topic(40, 1, "TOPIC_AUTHORIZATION_FAILED"),
         ),
     ),
+    fires(
+        "the-same-call-in-dumps-of-two-windows",
+        window(
+            readings=producer(rising(), record_send_total=still(7), record_error_total=still()),
+            dumps=[dump(6, caller(1), OWN)],
+            earlier=[dump(-70, OWN), dump(-50, caller(1), OWN)],
+        ),
+    ),
+    suspects(
+        "callers-found-in-one-short-call-after-the-other",
+        window(
+            readings=producer(rising(), record_send_total=still(), record_error_total=rising(1)),
+            dumps=[dump(2, caller(1), caller(2)), dump(57, caller(1), caller(2))],
+        ),
+    ),
     near_miss(
         "callers-that-went-on",
         window(dumps=[dump(15, caller(1), caller(2), OWN), dump(40, OWN)], readings=producer(rising())),

@@ -81,14 +81,15 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     failures = _failures(window)
     waits = _waits(window, w, thresholds)
     topics = _missing_topics(window, thresholds)
-    facts = _logged(failures, thresholds) + _dumped(waits, thresholds)
+    same_call = _same_call(window, failures, waits)
+    facts = _logged(failures, thresholds) + _dumped(waits, same_call, thresholds)
     sends = bool(w.rose("record-send-total")[0])
     if waits or failures or not sends:
         facts += _answered(window, topics)
     facts += _measured(window, w, thresholds)
     cause, named = _cause(window, failures, topics)
     blocked = Counter(dump.ts_ms for dump, _ in waits)
-    longest = _longest_block(failures, waits)
+    longest = _longest_block(failures, waits if same_call else [])
     detail = {
         "cause": cause,
         **named,
@@ -115,18 +116,16 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[tuple[T
     """Callers found waiting, by dump; none while this client was sending: they wait for another producer or topic.
 
     Threads that dumps far apart find there wait, whatever else is sent, if the process has no other producer. Where
-    the newest dump finds nobody any more, those before went on.
+    a dump finds nobody any more, those before went on.
     """
-    waiting = [
-        (dump, thread)
-        for dump in window.dumps
-        for thread in dump.threads
-        if has_frame(thread, WAIT_FRAME) and not is_network_thread(thread)
-    ]
-    if not waiting or not any(dump is window.dumps[-1] for dump, _ in waiting):
+    waiting: list[tuple[ThreadDump, Thread]] = []
+    for dump in (*window.earlier_dumps, *window.dumps):
+        callers = [t for t in dump.threads if has_frame(t, WAIT_FRAME) and not is_network_thread(t)]
+        waiting = [*waiting, *((dump, caller) for caller in callers)] if callers else []
+    if not any(dump in window.dumps for dump, _ in waiting):
         return []
     stay = {t.name for d, t in waiting if any(t.name == u.name and e.ts_ms - d.ts_ms >= STAYS_MS for e, u in waiting)}
-    alone = all(sum(map(is_network_thread, dump.threads)) < 2 for dump in window.dumps)
+    alone = all(sum(map(is_network_thread, dump.threads)) < 2 for dump, _ in waiting)
     unsent = limits.min_unsent_seconds
     return [(d, t) for d, t in waiting if _stands(window, w, d.ts_ms, unsent) or (alone and t.name in stay)]
 
@@ -189,7 +188,23 @@ def _sentence(text: str) -> str:
     return text
 
 
-def _dumped(waits: list[tuple[ThreadDump, Thread]], limits: Thresholds) -> list[Fact]:
+def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[tuple[ThreadDump, Thread]]) -> bool:
+    """Did the callers that dumps found wait in one call all the time, as far as is known?
+
+    Where as many sends failed between two dumps as there are callers, each may have been in another call: a client
+    that may not use its topic is found waiting in every dump, for a few seconds at a time.
+    """
+    if not waits:
+        return True
+    first, last = waits[0][0].ts_ms, waits[-1][0].ts_ms
+    logged = sum(first <= failure.ts_ms <= last for failure in failures)
+    errors = [(r.ts_ms, v) for r in window.readings if (v := r.get("record-error-total")) is not None]
+    counted = [v for ts, v in errors if ts <= first][-1:] + [v for ts, v in errors if first < ts <= last]
+    failed = max(logged, counted[-1] - counted[0] if counted else 0)
+    return failed < min(Counter(dump.ts_ms for dump, _ in waits).values())
+
+
+def _dumped(waits: list[tuple[ThreadDump, Thread]], same_call: bool, limits: Thresholds) -> list[Fact]:
     if not waits:
         return []
     seen: dict[str, list[int]] = defaultdict(list)
@@ -202,13 +217,14 @@ def _dumped(waits: list[tuple[ThreadDump, Thread]], limits: Thresholds) -> list[
     text = f"{count(len(names), 'caller')} of send() in KafkaProducer.waitOnMetadata: {listing(names)}"
     if span:
         text += f"; {name} was there in {len(times)} dumps over {duration(span)}"
+        text += "" if same_call else ", in several calls: sends failed in between"
     return [
         Fact(
             "thread-dump",
             waits[0][0].ts_ms,
             fullest.ts_ms,
             text,
-            direct=span >= limits.confirm_blocked_seconds,
+            direct=same_call and span >= limits.confirm_blocked_seconds,
             source=fullest.source,
         )
     ]
