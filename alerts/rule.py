@@ -9,7 +9,7 @@ from urllib.parse import quote
 from alerts.yaml_text import Commented, Node, document
 from clienthealth.configuration.installation import KEPT, chosen, equals, listed, values
 from clienthealth.settings import Settings
-from clienthealth.settings.links import runbooks
+from clienthealth.settings.links import filled, runbooks
 
 #: What the committed files carry where the settings name no Grafana: a place to search and replace.
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
@@ -44,9 +44,9 @@ class Links:
     def of(cls, settings: Settings) -> Links:
         """The configured places; runbooks are on the status page where nothing else is said."""
         links = settings.links
-        status_page = links.status_page.rstrip("/")
+        status_page = filled(links.status_page.rstrip("/"), _label)
         return cls(
-            runbooks=runbooks(links),
+            runbooks=runbooks(links, status_page),
             dashboards=links.dashboards.rstrip("/") or GRAFANA_PLACEHOLDER,
             status_page=status_page,
         )
@@ -123,6 +123,11 @@ def _rule(rule: Alert | Recording, links: Links, dry_run: bool) -> Node:
         "dashboard_url": links.dashboard(rule.dashboard, rule.dashboard_labels),
     }
     return Commented(rule.why, node)
+
+
+def _label(name: str) -> str:
+    """Of shards any one leads on, or answers for all."""
+    return "1" if name == "shard" else f"{{{{ $labels.{name} | urlquery }}}}"
 
 
 def _parameters(prefix: str, labels: Sequence[str]) -> str:

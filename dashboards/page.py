@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from grafana_foundation_sdk.models import dashboard as model
 
 from clienthealth.configuration.installation import keeping, kept_labels
 from clienthealth.settings import Settings
-from clienthealth.settings.links import dashboard_uid
+from clienthealth.settings.links import dashboard_uid, filled
 from dashboards.look import CRITICAL, WARNING
 from dashboards.panel import Panel
 from dashboards.scope import DATASOURCE, OF_KEPT, OF_SERVICE, TAG, variable
@@ -113,7 +114,19 @@ def _kept(value: Any, settings: Settings) -> Any:
         return {key: _kept(inner, settings) for key, inner in value.items()}
     if isinstance(value, list):
         return [_kept(inner, settings) for inner in value]
-    return keeping(value, settings) if isinstance(value, str) else value
+    return keeping(_addressed(value, settings), settings) if isinstance(value, str) else value
+
+
+def _addressed(text: str, settings: Settings) -> str:
+    """The same; where a status page is one of several, a link from a series or a row leads to that of its labels."""
+    page = settings.links.status_page.rstrip("/")
+    of_series = re.search(r"\$\{(__field\.labels|__data\.fields)\.", text)
+    if of_series is None or "{" not in page:
+        return text
+    field = of_series[1]
+    return text.replace(
+        "${status_page}", filled(page, lambda name: "1" if name == "shard" else f"${{{field}.{name}:percentencode}}")
+    )
 
 
 def _alerts(name: str, severity: str, colour: str, scope: str) -> build.AnnotationQuery:

@@ -10,7 +10,7 @@ from grafana_foundation_sdk.models import common
 from grafana_foundation_sdk.models import dashboard as model
 
 from alerts.rule import CLIENT
-from clienthealth.configuration.installation import KEPT, carried, listed, matchers
+from clienthealth.configuration.installation import KEPT, carried, listed, matchers, own_page
 from clienthealth.settings import Settings
 from clienthealth.settings.links import dashboard_uid
 
@@ -86,7 +86,7 @@ def _constant(name: str, label: str, value: str) -> Builder[model.VariableModel]
 
 _FIXED: Mapping[str, Callable[[Settings], Builder[model.VariableModel]]] = {
     "datasource": _datasource,
-    "status_page": lambda s: _constant("status_page", "Status page", s.links.status_page.rstrip("/")),
+    "status_page": lambda s: _constant("status_page", "Status page", own_page(s)),
     "slo_target": lambda s: _constant("slo_target", "Target of the objective", f"{s.review.slo_target:g}"),
 }
 

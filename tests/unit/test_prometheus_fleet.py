@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from alerts.rule import Links
 from clienthealth.errors import SettingsError
-from clienthealth.settings import MonitorSettings, PrometheusSettings, Settings
+from clienthealth.platform.web import Request, Response
+from clienthealth.settings import LinkSettings, MonitorSettings, PrometheusSettings, Settings
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.shard import owner
 from clienthealth_exporters.prometheus.states import States
+from dashboards.build import boards
 from tests.support.health_records import NOW_MS, deadlock, group, healthy, record, verdict, wire
 
 NOW = NOW_MS / 1000
@@ -188,3 +192,75 @@ def test_a_group_that_went_with_its_shard_is_forgotten() -> None:
     assert not any(shown.group for shown in states.shown(states.live(), 1000, {}))
     states.put(name, None, at)
     assert all(shown.group for shown in states.shown(states.live(), 1000, {}))
+
+
+ASKED = {"service": "orders-api", "instance": "web-7:31337", "client_id": "order-producer"}
+
+
+def asked(exporter: Exporter, names: dict[str, str]) -> Response:
+    return exporter(Request("/client", names))
+
+
+def other_shard(one: dict[str, Any]) -> str:
+    """A shard of four that does not serve a client."""
+    name = wire(one)[0]
+    return next(f"{n}/4" for n in range(1, 5) if not owner(PrometheusSettings(shard=f"{n}/4"))(name))
+
+
+@pytest.mark.parametrize("ending", ["silent for long", "its record is deleted"])
+def test_a_client_that_an_alert_named_has_a_page_after_it_has_gone(ending: str) -> None:
+    now = [NOW]
+    states = States(Settings(), clock=lambda: now[0])
+    states.put(*wire(deadlock()))
+    for number in range(3):
+        states.put(*wire(healthy(number)))
+    if ending == "silent for long":
+        now[0] += 5_000
+        name, value, _ = wire(healthy(3, end_ms=NOW_MS + 5_000_000))
+        states.put(name, value, NOW_MS + 5_000_000)
+    else:
+        states.put(wire(deadlock())[0], None, NOW_MS)
+    assert not any(state.client.client_id == "order-producer" for state in states.live())
+    exporter = Exporter(Settings(), states, lambda: None, clock=lambda: now[0])
+    page = asked(exporter, ASKED)
+    assert page.status == 200 and "select-total stood at 10213" in str(page.body)
+    assert "this is its last record" in str(page.body)
+    assert asked(exporter, {**ASKED, "client_id": "nobody"}).status == 404
+
+
+def test_any_shard_has_the_page_of_a_client_that_fails() -> None:
+    settings = Settings(prometheus=PrometheusSettings(shard=other_shard(deadlock())))
+    states = States(settings, clock=lambda: NOW)
+    states.put(*wire(deadlock()))
+    exporter = Exporter(settings, states, lambda: None, clock=lambda: NOW)
+    page = asked(exporter, ASKED)
+    assert page.status == 200 and "select-total stood at 10213" in str(page.body) and "serves it" in str(page.body)
+    states.put(*wire(record(verdict("producer-callback-deadlock", "ok"), end_ms=NOW_MS + 10_000)))
+    assert "select-total" not in str(asked(exporter, ASKED).body), "its newest record, also once it is well"
+
+
+def test_a_shard_leads_on_to_the_one_that_serves_the_client() -> None:
+    number = owner_of(deadlock())
+    links = LinkSettings(status_page="https://health-{cluster}-{shard}.example.org/")
+    settings = Settings(
+        monitor=MonitorSettings(cluster="eu"), prometheus=PrometheusSettings(shard=other_shard(deadlock())), links=links
+    )
+    led = asked(Exporter(settings, States(settings), lambda: None), ASKED)
+    address = f"https://health-eu-{number}.example.org/client"
+    wanted = f"{address}?service=orders-api&instance=web-7%3A31337&client_id=order-producer"
+    assert (led.status, led.headers["Location"]) == (302, wanted)
+
+
+def owner_of(one: dict[str, Any]) -> int:
+    return next(n for n in range(1, 5) if owner(PrometheusSettings(shard=f"{n}/4"))(wire(one)[0]))
+
+
+def test_links_of_alerts_and_dashboards_lead_to_the_status_page_of_the_cluster() -> None:
+    settings = Settings(links=LinkSettings(status_page="https://health-{cluster}-{shard}.example.org"))
+    assert (
+        Links.of(settings).client().startswith("https://health-{{ $labels.cluster | urlquery }}-1.example.org/client?")
+    )
+    assert Links.of(settings).runbooks == "https://health-{{ $labels.cluster | urlquery }}-1.example.org/runbooks"
+    text = json.dumps(boards(settings)["overview"])
+    assert "https://health-${__field.labels.cluster:percentencode}-1.example.org/client?service=" in text
+    assert "{cluster}" not in text.replace("${cluster}", "")

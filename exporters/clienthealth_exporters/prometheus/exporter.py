@@ -17,7 +17,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from http import HTTPStatus
+from urllib.parse import urlencode
 
+from clienthealth.configuration.installation import own_page
+from clienthealth.model.clients import Client
 from clienthealth.platform import html_page
 from clienthealth.platform.compressed_pages import Packed, Page
 from clienthealth.platform.stopping import stop_event
@@ -36,6 +39,7 @@ from clienthealth_exporters.prometheus.series import (
     Family,
     Sample,
 )
+from clienthealth_exporters.prometheus.shard import place
 from clienthealth_exporters.prometheus.states import State, States
 
 log = logging.getLogger(__name__)
@@ -176,11 +180,29 @@ class Exporter:
         return facets
 
     def _client(self, request: Request) -> Response:
-        names = [request.query.get(name, "") for name in ("service", "instance", "client_id")]
+        """A client's page, also where it is silent or served by another shard: an alert may have named it."""
+        names = tuple(request.query.get(name, "") for name in ("service", "instance", "client_id"))
+        service, instance, client_id = names
         for state in self._states.live():
-            if [state.client.service, state.client.instance, state.client.client_id] == names:
+            if (state.client.service, state.client.instance, state.client.client_id) == names:
                 return Response(status_page.client(self._view(), state, self._states.history.of(state.key)))
-        return Response(status_page.missing(self._view(), " · ".join(names)), status=HTTPStatus.NOT_FOUND)
+        shard, page = self._elsewhere(Client(service, "", instance, client_id))
+        if page:
+            query = urlencode(dict(zip(("service", "instance", "client_id"), names, strict=True)), errors="replace")
+            return Response("", status=HTTPStatus.FOUND, headers={"Location": f"{page}/client?{query}"})
+        if (recalled := self._states.recalled((service, instance, client_id))) is not None:
+            return Response(status_page.recalled(self._view(), recalled, self._states.history.of(recalled.key), shard))
+        status = HTTPStatus.OK if shard else HTTPStatus.NOT_FOUND
+        return Response(status_page.missing(self._view(), " · ".join(names), shard), status=status)
+
+    def _elsewhere(self, client: Client) -> tuple[str, str]:
+        """The other shard that serves a client, as 2/4, and its status page; each '' where there or known is none."""
+        ours = self._settings.prometheus
+        number = place(client.key.encode("utf-8", "replace"), ours)
+        if not ours.shard or ours.shard.startswith(f"{number}/"):
+            return "", ""
+        page = own_page(self._settings, str(number)) if "{shard}" in self._settings.links.status_page else ""
+        return f"{number}/{ours.shard.partition('/')[2]}", page
 
 
 def _json(states: list[State]) -> Iterator[bytes]:

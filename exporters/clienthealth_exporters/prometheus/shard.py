@@ -14,8 +14,13 @@ def owner(settings: PrometheusSettings) -> Callable[[bytes], bool]:
     """Tells of the key of a client whether it is served here."""
     if not settings.shard:
         return lambda key: True
-    number, of = map(int, settings.shard.split("/"))
-    return lambda key: crc32(key) % of == number - 1
+    number = int(settings.shard.partition("/")[0])
+    return lambda key: place(key, settings) == number
+
+
+def place(key: bytes, settings: PrometheusSettings) -> int:
+    """The number of the shard that serves a client, from 1."""
+    return crc32(key) % int(settings.shard.partition("/")[2] or 1) + 1
 
 
 def namer(settings: PrometheusSettings) -> Callable[[Client], bool]:

@@ -22,6 +22,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.exposition import Lines, Shown, beginning, group_of, lines
 from clienthealth_exporters.prometheus.history import History, lag_of
 from clienthealth_exporters.prometheus.limits import LIMITS
+from clienthealth_exporters.prometheus.recall import Names, Recall, Who
 from clienthealth_exporters.prometheus.series import EVERYBODY
 from clienthealth_exporters.prometheus.services import largest, standing
 from clienthealth_exporters.prometheus.shard import namer, owner
@@ -94,16 +95,9 @@ class State:
         return who.service, who.host, who.instance, who.client_id
 
 
-class _Who(msgspec.Struct):
-    """As much of a client's record as tells which group it speaks of."""
-
-    client_id: str
-    kind: str | None = None
-    group: str | None = None
-
-
 class _Elsewhere(msgspec.Struct):
-    client: _Who
+    client: Who
+    worst: str = "ok"
 
 
 _ELSEWHERE = msgspec.json.Decoder(_Elsewhere)
@@ -122,7 +116,8 @@ class States:
     every start do not fill the memory, nor make scrapes slow.
 
     Where several exporters share a fleet, it keeps the clients of its own shard. Of the others it keeps only the names
-    of the groups that have records: a group's own record stands for its lag, whoever serves it. Raises SettingsError.
+    of the groups that have records, as a group's own record stands for its lag, whoever serves it, and the records of
+    the unhealthy (`recalled`): whichever exporter a link leads to knows them. Raises SettingsError.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
@@ -143,13 +138,16 @@ class States:
         self.left_out = 0
         self._complained = -inf
         self.history = History()
+        self._recall = Recall()
 
     def put(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
         """Take in a record; one without a value removes its client. What cannot be read is counted, no more."""
         name = (key or b"").decode("utf-8", "replace")
         if value is None:
             with self._lock:
-                self._version += self._states.pop(name, None) is not None
+                if (ended := self._states.pop(name, None)) is not None:
+                    self._forgotten(ended)
+                    self._version += 1
                 self._version += self._elsewhere.pop(name, None) is not None
             return
         if not self._owned(key or b""):
@@ -199,6 +197,20 @@ class States:
         self._live = (version, ordered)
         return ordered
 
+    def recalled(self, names: Names) -> State | None:
+        """The last that was heard of a client that is not among the live: of an unhealthy one, or of another shard."""
+        if (known := self._recall.of(names)) is None:
+            return None
+        key, raw, written = known
+        return self._state(key, raw, round(1000 * written))
+
+    def _forgotten(self, state: State) -> None:
+        """An alert may have named it."""
+        names = state.client.service, state.client.instance, state.client.client_id
+        track = self.history.of(state.key)
+        if state.urgency >= _URGENCY["suspected"] or names in self._recall or (track and track.unhealthy_at):
+            self._recall.keep(names, state.key, state.raw, state.written)
+
     def shown(self, states: Sequence[State], most: int, dropped: MutableMapping[str, int]) -> list[Shown]:
         """What a page has of some states. A group's own record speaks for its lag, a consumer where there is none.
 
@@ -223,7 +235,7 @@ class States:
         """Forget who has been silent for the time to live, and take for unknown who is silent."""
         oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
         for key in [key for key, state in self._states.items() if state.written < oldest]:
-            del self._states[key]
+            self._forgotten(self._states.pop(key))
             self._version += 1
         for key in [key for key, (_, written) in self._elsewhere.items() if written < oldest]:
             del self._elsewhere[key]
@@ -250,7 +262,7 @@ class States:
                 # They have been used up: there may be more.
                 self._looked = -inf
             if other is not None:
-                del self._states[key]
+                self._forgotten(self._states.pop(key))
                 return True
         self.left_out += 1
         return False
@@ -265,10 +277,13 @@ class States:
     def _note(self, key: str, value: bytes, written: float) -> None:
         """Take in a record of another shard."""
         try:
-            who = _ELSEWHERE.decode(value).client
+            record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
             # Who serves it counts it.
             return
+        who = record.client
+        if record.worst in ("suspected", "confirmed") or who.names in self._recall:
+            self._recall.keep(who.names, key, value, written)
         with self._lock:
             self._written = max(self._written, written)
             if who.kind == "group":

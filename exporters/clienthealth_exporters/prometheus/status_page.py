@@ -18,7 +18,7 @@ from clienthealth_exporters.prometheus.history import History, Track
 from clienthealth_exporters.prometheus.measurements import measurements
 from clienthealth_exporters.prometheus.states import SILENT_SECONDS, State
 
-__all__ = ["View", "client", "fleet", "missing", "overview"]
+__all__ = ["View", "client", "fleet", "missing", "overview", "recalled"]
 
 REFRESH_SECONDS = 15
 _ILL = ("confirmed", "suspected", "lagging")
@@ -65,10 +65,26 @@ def fleet(view: View, states: list[State], history: History) -> str:
     return page("Fleet · Kafka client health", fleet_page.body(view, states, history), REFRESH_SECONDS)
 
 
-def missing(view: View, name: str) -> str:
-    """A client that is not, or no longer, known."""
+def recalled(view: View, state: State, track: Track | None, shard: str) -> str:
+    """A client that is silent for long, or that another shard serves: its last record, and what that is."""
+    if shard:
+        where = f"Shard {foreign(shard)} serves it; this is its newest record."
+    else:
+        where = f"Nothing was heard of it after {wording.moment(state.seen, view.now)}: this is its last record."
+    body = f'{crumbs()}<main id="fresh">{banner(view)}<div class="banner">{where}</div>{card(view, state)}'
+    name = state.record.client.client_id or state.key
+    return page(f"{name} · Kafka client health", f"{body}{details(view, state, track)}</main>", REFRESH_SECONDS)
+
+
+def missing(view: View, name: str, shard: str) -> str:
+    """A client that is not, or no longer, known. `shard`: the other one that would serve it."""
     ttl = wording.duration(view.settings.prometheus.ttl_seconds)
-    text = f"Nothing is known of {foreign(name)}: it has been silent for more than {ttl}, or never reported."
+    text = (
+        f"{foreign(name)} is served by shard {foreign(shard)}, and nothing is wrong with it: only of those that fail "
+        "does this one know more."
+        if shard
+        else f"Nothing is known of {foreign(name)}: it has been silent for more than {ttl}, or never reported."
+    )
     return page("Unknown client", f'{crumbs()}{banner(view)}<div class="card empty">{text}</div>')
 
 

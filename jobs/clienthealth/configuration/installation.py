@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from urllib.parse import quote
 
 from clienthealth.errors import SettingsError
 from clienthealth.settings import Settings
+from clienthealth.settings.links import filled
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 #: Labels that our series have a meaning for, or Prometheus has.
@@ -26,6 +28,12 @@ def fixed_labels(settings: Settings) -> Mapping[str, str]:
         if name in _TAKEN:
             raise SettingsError(f"[prometheus] labels: '{name}' is the name of a label that our series have already")
     return {name: value for name, value in labels.items() if value}
+
+
+def own_page(settings: Settings, shard: str = "1") -> str:
+    """The status page of this installation, of one of its shards, without a trailing slash."""
+    labels = {**fixed_labels(settings), "shard": shard}
+    return filled(settings.links.status_page.rstrip("/"), lambda name: quote(labels.get(name, ""), safe=""))
 
 
 def kept_labels(settings: Settings) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from clienthealth.settings.fields import (
     EXPRESSION,
     HOST,
     MAIL,
+    PAGE,
     PLACE,
     SERVERS,
     SHARD,
@@ -256,7 +257,11 @@ class GroupSettings(Checked):
 class LinkSettings(Checked):
     runbooks: str = setting("", "URL under which the runbooks are; empty: the status page's own /runbooks", form=URL)
     dashboards: str = setting("", "URL of Grafana; empty: no links to dashboards", form=URL)
-    status_page: str = setting("http://127.0.0.1:9309", "URL of the status page", form=URL)
+    status_page: str = setting(
+        "http://127.0.0.1:9309",
+        "URL of the status page; of several, labels in braces tell which: {cluster}, {env}, {shard}",
+        form=PAGE,
+    )
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 from clienthealth.settings import LinkSettings
 
 UID_PREFIX = "kafka-client-health"
@@ -20,6 +23,11 @@ def runbooks(settings: LinkSettings, status_page: str | None = None) -> str:
     """
     page = settings.status_page if status_page is None else status_page
     return settings.runbooks.rstrip("/") or f"{page.rstrip('/')}{RUNBOOKS}"
+
+
+def filled(address: str, value: Callable[[str], str]) -> str:
+    """An address with the value of each label that it names in braces: `https://health-{cluster}.example.org`."""
+    return re.sub(r"\{(\w+)\}", lambda match: value(match[1]), address)
 
 
 def dashboard_uid(name: str) -> str:
