@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.diagnose.causes import cause, remedy
+from clienthealth.diagnose.advice import cause, remedy
 from clienthealth.diagnose.html_report import html_report
 from clienthealth.diagnose.input import Input
 from clienthealth.diagnose.outcome import EXIT_CODES, exit_code, json_lines
@@ -138,9 +138,9 @@ def test_no_line_is_wider_than_asked_and_the_worst_comes_first(width: int) -> No
 
 def test_drastic_remedies_are_for_what_is_confirmed() -> None:
     for mode in modes().values():
-        suspected = remedy(mode, Verdict(mode.id, "suspected")).lower()
+        suspected = remedy(Verdict(mode.id, "suspected")).lower()
         assert not any(word in suspected for word in ("kill", "restart")), mode.id
-        assert remedy(mode, Verdict(mode.id, "confirmed")) == mode.action
+        assert remedy(Verdict(mode.id, "confirmed")) == mode.action
 
 
 def test_the_cause_is_a_sentence_with_what_is_known() -> None:

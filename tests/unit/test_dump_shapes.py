@@ -15,11 +15,12 @@ from clienthealth.diagnose import diagnose
 from clienthealth.diagnose.outcome import exit_code
 from clienthealth.logs.dump_formats import dumps_in, may_hold_dumps
 from clienthealth.logs.events import events_and_dumps, literals
-from clienthealth.model.readings import Source
+from clienthealth.model.readings import Source, Thread
 from clienthealth.model.telemetry import Dump, LogLine
 from clienthealth.model.telemetry import RawRecord as Shipped
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import catalogue
+from clienthealth.modes._io_thread import at_work, in_foreign_code
 from clienthealth.recordings import RawRecord
 from clienthealth.settings import Settings
 
@@ -180,6 +181,13 @@ def test_real_tools_tell_of_callers_that_wait_for_metadata(file: str, what: str,
     assert [name for name in names if not name.startswith("kafka-")] == workers
     network = next(name for name in names if name.startswith("kafka-producer-network-thread"))
     assert network.endswith(" | order-producer") or file == "faulthandler.txt"
+    (at_its_selector,) = (
+        Thread(thread.name, thread.state, tuple(frame.method for frame in thread.frames))
+        for thread in dump.threads
+        if thread.name == network
+    )
+    assert at_work(at_its_selector)
+    assert not in_foreign_code(at_its_selector)
     judged = verdicts(text)
     assert judged["send-blocked-on-metadata"].status == "suspected"
     assert judged["producer-callback-deadlock"].reason == "a healthy I/O thread, but no dump ten seconds later"

@@ -14,6 +14,7 @@ def snapshot(
     metrics: Mapping[str, float], kind: str = "producer", queues: Mapping[str, float] | None = None
 ) -> dict[str, Any]:
     return {
+        "ts": 0,
         "client": {"kind": kind, "client_id": "p"},
         "metrics": dict(metrics),
         "topics": [{"topic": topic, "metrics": {"queue-chunks": chunks}} for topic, chunks in (queues or {}).items()],

@@ -1,7 +1,7 @@
-"""When a JVM's clients look as if a thread dump were worth taking. Cheap rules on two readings; they judge nothing.
+"""When a JVM's clients look as if a thread dump were worth taking: each failure mode says when it would be.
 
-A reason is *strong* where one of the failure modes would look like this. It is *weak* where an idle client looks the
-same: then three dumps are enough until something changes.
+Such a reason is *strong*. One is *weak* where an idle client looks the same: then three dumps are enough until
+something changes.
 """
 
 from __future__ import annotations
@@ -11,18 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clienthealth.model.metrics import QUEUE_DEFAULTS
+from clienthealth.model.readings import Reading, TopicReading
+from clienthealth.modes import TwoReadings, modes
 
-#: A buffer this full is worth a look.
-FULL_RATIO = 0.8
-#: Without select-total (before 1.0) half a buffer must do.
-HALF_FULL_RATIO = 0.5
-#: metadata-age above this (seconds) means that there never was any metadata: the age counts from 1970.
-NEVER_SECONDS = 1e8
-#: A poll loop that is away this long is worth a look.
-POLL_SECONDS = 30.0
-#: Of how many chunks a queue of the Scala consumer is full.
-CHUNKS = "queued.max.message.chunks"
 WEAK_DUMPS = 3
 PAIR = 2
 #: Multiples of the least time between two dumps, while the suspicion lasts.
@@ -59,15 +50,21 @@ class Suspicion:
 
     def _of_client(self, key: tuple[str, str], before: Snapshot | None, now: Snapshot) -> Iterator[Reason]:
         kind, name = key
-        rules = {"producer": _producer, "consumer": _consumer, "legacy-consumer": _legacy}
-        for text in rules[kind](before, now):
-            yield Reason(f"{name}: {text}")
-        if kind == "producer" and before is not None:
-            sent = _risen(before, now, "record-send-total")
+        readings = TwoReadings(None if before is None else _reading(before), _reading(now), now["config"])
+        for mode in modes().values():
+            if kind in mode.kinds:
+                for text in mode.worth_a_dump(readings, mode.thresholds):
+                    yield Reason(f"{name}: {text}")
+        if kind == "producer":
+            sent = readings.risen("record-send-total")
             if sent:
                 self._was_sending.add(key)
-            elif sent == 0 and not _used(now) and (key in self._was_sending or not _sent(now)):
+            elif sent == 0 and not readings.used_bytes and (key in self._was_sending or not _ever_sent(now)):
                 yield Reason(f"{name}: no record was sent since the last reading", strong=False)
+
+
+def _ever_sent(snapshot: Snapshot) -> bool:
+    return bool(snapshot["metrics"].get("record-send-total"))
 
 
 class DumpBudget:
@@ -123,63 +120,9 @@ class DumpPlan:
         return True
 
 
-def _producer(before: Snapshot | None, now: Snapshot) -> Iterator[str]:
-    metrics = now["metrics"]
-    used = _used(now)
-    ratio = used / metrics["buffer-total-bytes"] if used else 0.0
-    waiting = metrics.get("waiting-threads", 0.0)
-    if before is not None and (used > 0 or waiting > 0) and _risen(before, now, "select-total") == 0:
-        yield f"select-total stands at {metrics['select-total']:.0f} with {used:.0f} bytes in the buffer"
-    if waiting > 0:
-        yield f"{waiting:.0f} threads wait for buffer memory"
-    if ratio >= (FULL_RATIO if "select-total" in metrics else HALF_FULL_RATIO):
-        yield f"the buffer is {ratio:.0%} full"
-    ages = [reading["metrics"].get("metadata-age", 0.0) for reading in (before, now) if reading is not None]
-    if len(ages) == 2 and min(ages) > NEVER_SECONDS:
-        yield "it never had metadata of the cluster"
-    errors = None if before is None else _risen(before, now, "record-error-total")
-    if errors:
-        yield f"{errors:.0f} records failed since the last reading"
-
-
-def _consumer(before: Snapshot | None, now: Snapshot) -> Iterator[str]:
-    away = now["metrics"].get("last-poll-seconds-ago", 0.0)
-    if away >= POLL_SECONDS:
-        yield f"the last poll() was {away:.0f} s ago"
-
-
-def _legacy(before: Snapshot | None, now: Snapshot) -> Iterator[str]:
-    if before is None:
-        return
-    limit = float(now["config"].get(CHUNKS, QUEUE_DEFAULTS[CHUNKS]))
-    chunks = _queues(now)
-    stuck = [topic for topic, queue in chunks.items() if min(queue, _queues(before).get(topic, 0.0)) >= limit]
-    starving = [topic for topic, queue in chunks.items() if queue == 0]
-    if stuck and starving:
-        yield f"the queue of {', '.join(stuck)} is full while {', '.join(starving)} got nothing"
-
-
-def _queues(snapshot: Snapshot) -> dict[str, float]:
-    """Chunks in the fullest queue of each topic."""
-    by_topic: dict[str, float] = {}
-    for reading in snapshot["topics"]:
-        chunks = reading["metrics"].get("queue-chunks")
-        if chunks is not None:
-            by_topic[reading["topic"]] = max(chunks, by_topic.get(reading["topic"], 0.0))
-    return by_topic
-
-
-def _used(now: Snapshot) -> float:
-    """Bytes of the buffer that are in use, 0 where that is not known."""
-    total, available = (now["metrics"].get(f"buffer-{name}-bytes") for name in ("total", "available"))
-    return float(total - available) if total and available is not None else 0.0
-
-
-def _sent(now: Snapshot) -> float:
-    return float(now["metrics"].get("record-send-total", 0.0))
-
-
-def _risen(before: Snapshot, now: Snapshot, name: str) -> float | None:
-    """By how much a counter rose; None where it is not known."""
-    first, last = before["metrics"].get(name), now["metrics"].get(name)
-    return None if first is None or last is None else last - first
+def _reading(snapshot: Snapshot) -> Reading:
+    topics = (
+        TopicReading(part["topic"], part.get("partition"), part.get("thread"), part["metrics"])
+        for part in snapshot["topics"]
+    )
+    return Reading(snapshot["ts"], snapshot["metrics"], tuple(topics))

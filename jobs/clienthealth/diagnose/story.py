@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from clienthealth.diagnose.causes import JAVA_DUMPS, cause, next_command, remedy
+from clienthealth.diagnose.advice import JAVA_DUMPS, cause, next_command, remedy, title
 from clienthealth.diagnose.frames import Frames, frames_of, threads_of
 from clienthealth.diagnose.input import CUT, Input
 from clienthealth.model.clients import Client
@@ -98,19 +98,21 @@ def _story(
         status=status,
         name=client.client_id or "(process)",
         about=about,
-        findings=tuple(_finding(verdict, untimed, dumps) for verdict in ill),
+        findings=tuple(_finding(client, verdict, untimed, dumps) for verdict in ill),
         healthy=healthy,
         unknown=unknown,
         next="" if sure or status == "ok" else next_command(client),
     )
 
 
-def _finding(verdict: Verdict, untimed: frozenset[str], dumps: Mapping[Source, Sequence[DumpedThread]]) -> Finding:
+def _finding(
+    client: Client, verdict: Verdict, untimed: frozenset[str], dumps: Mapping[Source, Sequence[DumpedThread]]
+) -> Finding:
     mode = modes()[verdict.mode]
     return Finding(
         mode=mode.id,
         status=verdict.status,
-        title=mode.title,
+        title=title(verdict),
         since=UNTIMED if _all_untimed(verdict, untimed) else moment(verdict.since_ms),
         summary=mode.summary,
         facts=tuple(_fact(fact, untimed, dumps) for fact in _decisive(verdict.evidence)[:MOST_FACTS]),
@@ -119,7 +121,7 @@ def _finding(verdict: Verdict, untimed: frozenset[str], dumps: Mapping[Source, S
             (_words(n), _value(n, v)) for n, v in verdict.detail.items() if n not in _IN_CAUSE or _unsaid(n, verdict)
         ),
         alike=mode.confused_with[:MOST_ALIKE],
-        remedy=remedy(mode, verdict),
+        remedy=remedy(verdict, client),
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -25,6 +25,9 @@ from clienthealth.logs.wordings import Catalogue, Meaning
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import EvidenceKind, Verdict
+from clienthealth.modes._causes import Cause
+from clienthealth.modes._once import Look, unmeasured
+from clienthealth.modes._two_readings import TwoReadings
 from clienthealth.settings.fields import Checked, setting
 from clienthealth.windows.columns import Bools
 from clienthealth.windows.view import MIN_READINGS, Windows
@@ -33,11 +36,14 @@ __all__ = [
     "FEW",
     "MIN_READINGS",
     "AbsenceMode",
+    "Cause",
     "FailureMode",
     "Gate",
     "LiveMode",
+    "Look",
     "Mode",
     "Texts",
+    "TwoReadings",
     "catalogue",
     "first_reason",
     "modes",
@@ -86,15 +92,21 @@ class FailureMode(Generic[T]):
     summary        one sentence that ends with a period: what is wrong with the client (the alert's summary)
     impact         one sentence: what it costs
     action         one sentence: what to do now
+    caution        what to do instead as long as it is only suspected, where the action cannot be undone
     kinds          the kinds of client that it can befall; others are not judged
     evidence       the kinds of evidence that it can have
     thresholds     every number that the judgement uses, with its reason and bounds
     confused_with  what only looks like it, and how it is told apart
+    causes         what it can come of, as `detail.cause` says
     judge          window, thresholds → Verdict
     lines          what log lines say of it, or of its end
     reads          the lines that the judge looks at, of whatever mode they are
     loses          it is found only where records are lost, also where nobody counted them: `detail.lost_records` and
                    `lost_bytes` tell at least and at most, where known
+    doubt          all that there is of a client that is looked at once → why the mode cannot be called absent, '' where
+                   it can
+    needs_times    why lines that nobody has timed cannot prove it, '' where they can
+    worth_a_dump   two readings, thresholds → what in them only a thread dump could explain, in words
     explains       modes whose symptoms it shows too: while it is found, they are not found of the same client
     """
 
@@ -111,15 +123,25 @@ class FailureMode(Generic[T]):
     thresholds: T
     confused_with: tuple[str, ...]
     judge: Callable[[ClientWindow, T], Verdict]
+    causes: tuple[Cause, ...] = ()
+    caution: str = ""
     lines: tuple[Meaning, ...] = ()
     reads: tuple[Meaning, ...] = ()
     explains: frozenset[str] = frozenset()
     loses: bool = False
+    doubt: Callable[[Look], str] = unmeasured
+    needs_times: str = ""
+    worth_a_dump: Callable[[TwoReadings, T], Iterable[str]] = lambda readings, thresholds: ()
 
     @property
     def symptoms(self) -> frozenset[str]:
         """Ids of the wordings that speak of the mode and not of its end: they keep its incident open."""
         return frozenset().union(*(meaning.ids for meaning in self.lines if not meaning.relief))
+
+    def cause(self, verdict: Verdict) -> Cause | None:
+        """Why what the verdict says happens; None where nobody knows."""
+        name = str(verdict.detail.get("cause") or "")
+        return next((cause for cause in self.causes if cause.id == name), None)
 
     def with_thresholds(self, changes: Mapping[str, float]) -> Self:
         """The mode with other thresholds. Raises SettingsError where one is out of its bounds."""
@@ -146,6 +168,8 @@ class AbsenceMode(FailureMode[T]):
     """A mode that shows when a client has gone."""
 
     absence: ClassVar[bool] = True
+
+    doubt: Callable[[Look], str] = lambda look: ""
 
 
 #: A mode, whatever its thresholds are.

@@ -9,6 +9,8 @@ from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDu
 from clienthealth.modes._evidence import JVM_FRAMES
 
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
+#: How frames begin that a thread passes through wherever it is: of the JVM, and of what Python waits in.
+_RUNTIME = (*JVM_FRAMES, "selectors.", "socket.", "ssl.", "threading.")
 _WAITING = ("WAITING", "TIMED_WAITING", "BLOCKED")
 #: The JVM calls a thread RUNNABLE that waits in one of these: for an answer, or for the disk below a log.
 _NATIVE_WAITS = (
@@ -54,15 +56,22 @@ def in_callback(thread: Thread) -> bool:
 
 
 def in_foreign_code(thread: Thread) -> bool:
-    """Is it inside code that is neither the client's nor the JVM's: a callback, an interceptor, a logger?"""
-    own = next((frame for frame in thread.frames if not frame.startswith(JVM_FRAMES)), "")
-    return bool(own) and not own.startswith("kafka.") and ".kafka." not in own
+    """Is it inside code that is neither the client's nor the runtime's: a callback, an interceptor, a logger?"""
+    return bool(_above_runtime(thread)) and not _in_client(thread)
 
 
 def at_work(thread: Thread) -> bool:
     """Is it at its selector or elsewhere in the client's own code, and held up by nobody?"""
-    own = next((frame for frame in thread.frames if not frame.startswith(JVM_FRAMES)), "")
-    return ".kafka." in own and not in_callback(thread) and thread.state != "BLOCKED"
+    return _in_client(thread) and not in_callback(thread) and thread.state != "BLOCKED"
+
+
+def _in_client(thread: Thread) -> bool:
+    return "kafka" in _above_runtime(thread).split(".")
+
+
+def _above_runtime(thread: Thread) -> str:
+    """The innermost frame that is neither the JVM's own nor of Python's standard library; '' where there is none."""
+    return next((frame for frame in thread.frames if not frame.startswith(_RUNTIME)), "")
 
 
 def sleeps(thread: Thread) -> bool:

@@ -23,7 +23,8 @@ begins only when it gets as far as leaving the group (3.0 and newer).
 
 from __future__ import annotations
 
-from clienthealth.modes import LiveMode
+from clienthealth.modes import Cause, LiveMode
+from clienthealth.modes.consumer_shutdown_loop.health import doubt, worth_a_dump
 from clienthealth.modes.consumer_shutdown_loop.lines import ID, LINES
 from clienthealth.modes.consumer_shutdown_loop.rules import GATE, Thresholds, judge, recovered
 from clienthealth.modes.consumer_stalled.lines import ID as CONSUMER_STALLED
@@ -41,6 +42,10 @@ MODE = LiveMode(
         "before the thread is interrupted, or replace the 0.8 consumer. A close() that hangs: give close() a timeout, "
         "and what its rebalance listener calls, too."
     ),
+    caution=(
+        "Make sure first (see the next command); then commit offsets before the thread is interrupted, or "
+        "replace the 0.8 consumer."
+    ),
     kinds=frozenset({"legacy-consumer", "consumer"}),
     evidence=("log", "thread-dump", "metric"),
     thresholds=Thresholds(),
@@ -52,10 +57,31 @@ MODE = LiveMode(
         "A clean shutdown: 'ZKConsumerConnector shutdown completed' follows within a second.",
         "A close() whose brokers are out of reach: it gives up after 30 s by default.",
     ),
+    causes=(
+        Cause(
+            "endless-lookup",
+            "The thread that commits offsets is interrupted and looks for its broker {broker} for ever, without "
+            "a pause.",
+            vague=(
+                "The thread that commits offsets is interrupted and looks for its broker for ever, without a pause."
+            ),
+        ),
+        Cause(
+            "threads-left-behind",
+            "The shutdown failed half-way and left a thread behind that keeps the JVM alive.",
+        ),
+        Cause(
+            "close-hangs",
+            "The consumer's close() does not return.",
+        ),
+    ),
     judge=judge,
     lines=LINES,
     reads=LINES,
     gate=GATE,
     recovered=recovered,
     explains=frozenset({CONSUMER_STALLED}),
+    doubt=doubt,
+    worth_a_dump=worth_a_dump,
+    needs_times="the same line again and again, but without times nobody can say whether it paused in between",
 )

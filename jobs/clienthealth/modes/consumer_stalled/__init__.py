@@ -19,7 +19,7 @@ which of them polls. librdkafka gives its statistics inside poll(): such a clien
 
 from __future__ import annotations
 
-from clienthealth.modes import LiveMode
+from clienthealth.modes import Cause, LiveMode
 from clienthealth.modes.consumer_stalled.lines import ID, LINES
 from clienthealth.modes.consumer_stalled.rules import GATE, Thresholds, judge, recovered
 
@@ -35,6 +35,7 @@ MODE = LiveMode(
         "Take two thread dumps and look at what the consuming thread waits for; restart the process once that is "
         "known, and give the call in the handler a timeout."
     ),
+    caution="Make sure first (see the next command), and change nothing until then.",
     kinds=frozenset({"consumer"}),
     evidence=("metric", "log", "thread-dump"),
     thresholds=Thresholds(),
@@ -44,6 +45,20 @@ MODE = LiveMode(
         "A handler that is slow but returns: polls are rare, yet within max.poll.interval.ms.",
         "A rebalance that ends: the consumer polls all the while.",
         "One slow topic among several of one consumer: see cross-topic-blocking, both can be true.",
+    ),
+    causes=(
+        Cause(
+            "handler-hangs",
+            "A handler does not return, so the consumer never comes back to poll().",
+        ),
+        Cause(
+            "poll-interval-exceeded",
+            "A handler takes longer than max.poll.interval.ms, so the consumer is thrown out.",
+        ),
+        Cause(
+            "rejoins",
+            "The consumer is thrown out, joins again, reads the same records and hangs again.",
+        ),
     ),
     judge=judge,
     lines=LINES,

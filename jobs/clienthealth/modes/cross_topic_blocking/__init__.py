@@ -23,7 +23,8 @@ topic whose records the time away from `poll()` goes with.
 
 from __future__ import annotations
 
-from clienthealth.modes import LiveMode
+from clienthealth.modes import Cause, LiveMode
+from clienthealth.modes.cross_topic_blocking.health import worth_a_dump
 from clienthealth.modes.cross_topic_blocking.lines import ID, LINES
 from clienthealth.modes.cross_topic_blocking.rules import GATE, Thresholds, judge, recovered
 
@@ -46,9 +47,17 @@ MODE = LiveMode(
         "A consumer of one topic that is merely slow: nobody else waits for it.",
         "A broker outage: fetches stand still, but no queue is full.",
     ),
+    causes=(
+        Cause(
+            "",
+            "The topic {culprit} is not consumed, so its full queue holds up {victims}.",
+            vague="The topic {culprit} is not consumed, so its full queue holds up the other topics.",
+        ),
+    ),
     judge=judge,
     lines=LINES,
     reads=LINES,
     gate=GATE,
     recovered=recovered,
+    worth_a_dump=worth_a_dump,
 )

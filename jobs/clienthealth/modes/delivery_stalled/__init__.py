@@ -17,7 +17,7 @@ sent again as sent, so that answers that are refusals look like progress: its lo
 
 from __future__ import annotations
 
-from clienthealth.modes import LiveMode
+from clienthealth.modes import Cause, LiveMode
 from clienthealth.modes.delivery_stalled.lines import ID, LINES
 from clienthealth.modes.delivery_stalled.rules import GATE, Thresholds, judge, recovered
 from clienthealth.modes.send_blocked_on_metadata.lines import CONNECTION_FAILED, CONNECTION_FAILED_OF_LIBRDKAFKA
@@ -44,6 +44,25 @@ MODE = LiveMode(
         "send() blocked on metadata: nothing gets into the buffer at all.",
         "A long linger.ms: batches wait, but no connection is lost and nothing is tried again.",
         "A producer with acks=0: nothing is acknowledged by design, and records go out.",
+    ),
+    causes=(
+        Cause(
+            "unreachable-node",
+            "The broker at {address} cannot be reached from here although the bootstrap address answers.",
+            vague="A broker cannot be reached from here although the bootstrap address answers.",
+        ),
+        Cause(
+            "not-enough-replicas",
+            "Too few replicas are in sync for the acknowledgements that are asked for.",
+        ),
+        Cause(
+            "refused",
+            "The brokers answer, and refuse what is sent: the client's log would say why.",
+        ),
+        Cause(
+            "timeouts",
+            "The brokers do not answer in time, so records expire in the buffer.",
+        ),
     ),
     judge=judge,
     lines=LINES,

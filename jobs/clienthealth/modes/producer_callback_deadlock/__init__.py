@@ -24,8 +24,9 @@ counts no selects at all. A client that pushes its metrics itself (KIP-714) fall
 
 from __future__ import annotations
 
-from clienthealth.modes import LiveMode
+from clienthealth.modes import Cause, LiveMode
 from clienthealth.modes.delivery_stalled.lines import ID as DELIVERY_STALLED
+from clienthealth.modes.producer_callback_deadlock.health import doubt, worth_a_dump
 from clienthealth.modes.producer_callback_deadlock.lines import EXHAUSTED, FLUSH_REFUSED, ID, LINES
 from clienthealth.modes.producer_callback_deadlock.rules import GATE, Thresholds, judge, recovered
 from clienthealth.modes.send_blocked_on_metadata.lines import METADATA_WAITED
@@ -42,6 +43,10 @@ MODE = LiveMode(
         "Take a thread dump, restart the process, and change the callback so that it never waits: no get(), flush() "
         "or blocking send() inside it; hand a retry to another thread."
     ),
+    caution=(
+        "Make sure first (see the next command); then look at the callback: it must never wait, so no get(), "
+        "flush() or blocking send() inside it."
+    ),
     kinds=frozenset({"producer"}),
     evidence=("metric", "thread-dump", "log"),
     thresholds=Thresholds(),
@@ -52,10 +57,45 @@ MODE = LiveMode(
         "An idle producer: select-total stands still for many seconds, but the buffer is empty.",
         "A long garbage collection: all threads stand still, and the readings stop with them.",
     ),
+    causes=(
+        Cause(
+            "get-in-callback",
+            "A callback calls get() on the only I/O thread, which alone could deliver the result.",
+        ),
+        Cause(
+            "flush-in-callback",
+            "A callback calls flush() on the only I/O thread, which alone could send the rest.",
+        ),
+        Cause(
+            "send-in-callback",
+            "A callback's own send() waits on the I/O thread, for max.block.ms per record at most: then it goes on.",
+        ),
+        Cause(
+            "callback-blocked",
+            "A callback held the producer's only I/O thread for {blocked_seconds} s, and then it returned.",
+            vague="A callback holds the producer's only I/O thread in something that does not return.",
+        ),
+        Cause(
+            "io-thread-blocked",
+            "Code that is not the client's (an interceptor, a logger, a metrics reporter) holds the producer's "
+            "I/O thread.",
+        ),
+        Cause(
+            "flush-refused",
+            "A callback calls flush(), which the client refuses there: nothing is stuck, but nothing is flushed "
+            "either.",
+        ),
+        Cause(
+            "poll-not-called",
+            "The application does not call poll() or flush(), so that delivery reports pile up.",
+        ),
+    ),
     judge=judge,
     lines=LINES,
     reads=(EXHAUSTED, FLUSH_REFUSED, METADATA_WAITED),
     gate=GATE,
     recovered=recovered,
     explains=frozenset({DELIVERY_STALLED}),
+    doubt=doubt,
+    worth_a_dump=worth_a_dump,
 )

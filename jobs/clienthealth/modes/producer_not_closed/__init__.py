@@ -20,7 +20,8 @@ to an upper bound, exact only where the client counts. A `kill -9` looks like an
 
 from __future__ import annotations
 
-from clienthealth.modes import AbsenceMode
+from clienthealth.modes import AbsenceMode, Cause
+from clienthealth.modes.producer_not_closed.health import doubt
 from clienthealth.modes.producer_not_closed.lines import ID, LINES
 from clienthealth.modes.producer_not_closed.rules import Thresholds, judge
 
@@ -48,8 +49,23 @@ MODE = AbsenceMode(
         "The end of another process at the same place: lines count only for the process that wrote them.",
         "A scale-down of healthy pods: each logs its close.",
     ),
+    causes=(
+        Cause(
+            "exit-without-close",
+            "The process ended without close(), so what was still in the buffer was never sent.",
+        ),
+        Cause(
+            "forced-close",
+            "close() ran out of its time limit and threw away what was still in the buffer.",
+        ),
+        Cause(
+            "killed",
+            "The process was killed or crashed with records still in the buffer.",
+        ),
+    ),
     judge=judge,
     lines=LINES,
     reads=LINES,
     loses=True,
+    doubt=doubt,
 )

@@ -16,7 +16,8 @@ in `record-error-total` after `max.block.ms`. librdkafka's `produce()` never wai
 from __future__ import annotations
 
 from clienthealth.logs.self_descriptions import PRODUCER_CONFIG
-from clienthealth.modes import LiveMode
+from clienthealth.modes import Cause, LiveMode
+from clienthealth.modes.send_blocked_on_metadata.health import doubt, worth_a_dump
 from clienthealth.modes.send_blocked_on_metadata.lines import (
     CONNECTION_FAILED,
     ID,
@@ -49,9 +50,37 @@ MODE = LiveMode(
         "A callback that sends on the I/O thread: the waiting thread is the network thread itself, see "
         "producer-callback-deadlock.",
     ),
+    causes=(
+        Cause(
+            "topic-missing",
+            "The topic {topic} does not exist on the cluster.",
+            vague="The topic does not exist on the cluster.",
+        ),
+        Cause(
+            "topic-denied",
+            "The client may not use the topic {topic} (TOPIC_AUTHORIZATION_FAILED).",
+            vague="The client may not use the topic (TOPIC_AUTHORIZATION_FAILED).",
+        ),
+        Cause(
+            "partition-missing",
+            "The topic {topic} has no partition {partition}.",
+            vague="The topic has no such partition.",
+        ),
+        Cause(
+            "cluster-unreachable",
+            "No broker of {bootstrap} answers, so the producer never gets its metadata.",
+            vague="No broker answers, so the producer never gets its metadata.",
+        ),
+        Cause(
+            "unknown",
+            "Metadata does not come, and nothing tells whether the topic or the cluster is missing.",
+        ),
+    ),
     judge=judge,
     lines=LINES,
     reads=(METADATA_WAITED, TOPIC_ERRORS, UNREACHABLE, CONNECTION_FAILED, PRODUCER_CONFIG),
     gate=GATE,
     recovered=recovered,
+    doubt=doubt,
+    worth_a_dump=worth_a_dump,
 )
