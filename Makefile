@@ -1,6 +1,6 @@
 # Targets set up what they need; a second run does so in seconds and downloads nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo soak chronic test bench chaos lint dist sbom audit system
+.PHONY: help setup demo soak chronic test bench chaos lint dist plugin sbom audit system
 SHELL := /bin/sh
 ARGS ?=
 STAGES ?=
@@ -44,8 +44,11 @@ chaos: setup ## kill, freeze, fill, cut: 50 faults against an undisturbed run; A
 lint: setup ## format and lint, repairing what can be repaired
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
 
-dist: setup ## the wheel and the source distribution of a release, in dist/, each installed alone and tried
+dist: setup plugin ## what a release consists of, in dist/: the brokers' plugin; wheel and source distribution, each tried alone
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.dist
+
+plugin: setup ## the brokers' plugin as a jar, in dist/
+	@.venv/bin/python -m deploy.supply.plugin
 
 sbom: setup ## what an installation consists of, as CycloneDX in dist/
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.sbom

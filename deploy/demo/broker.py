@@ -6,7 +6,7 @@ import os
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -16,9 +16,11 @@ from clienthealth.errors import ServiceError
 from clienthealth.platform import jars
 from clienthealth.platform.java import java
 from clienthealth.platform.kafka import admin
-from clienthealth.settings import KafkaSettings, Settings
+from clienthealth.settings import KafkaSettings, Settings, TopicSettings
+from clienthealth.subscription import PLUGIN
 from deploy.demo.processes import Process, free_port
 from deploy.demo.topics import create_topics
+from deploy.supply import plugin
 
 START_SECONDS = 90.0
 STOP_SECONDS = 20.0
@@ -32,6 +34,8 @@ class Broker:
 
     `properties` are added to its configuration and win; `options` are what a client then needs (security), named as
     in the settings. `controller_port` and `cluster_id` are given to the nodes of a cluster, which share and know them.
+    `telemetry_to`: brokers that get, by our plugin, what clients push ('' for itself, None without the plugin);
+    `jar_set`: which jars it is run from.
     Use it as a context manager, or call `start` and `stop`. All that it logs is in `log`.
     """
 
@@ -44,6 +48,8 @@ class Broker:
         heap_mb: int = 400,
         controller_port: int | None = None,
         cluster_id: str | None = None,
+        telemetry_to: str | None = None,
+        jar_set: str = "broker",
     ) -> None:
         self.folder = folder
         self.log = folder / "broker.log"
@@ -52,6 +58,10 @@ class Broker:
         self._controller_port = controller_port or free_port()
         self._cluster_id = cluster_id or new_cluster_id()
         self._properties = dict(properties or {})
+        self._jar_set = jar_set
+        self._with_plugin = telemetry_to is not None
+        if telemetry_to is not None:
+            self._properties = plugin_properties(telemetry_to or self.bootstrap_servers) | self._properties
         self._heap_mb = heap_mb
         self._process: Process | None = None
 
@@ -76,7 +86,8 @@ class Broker:
             # In one word, because one id in 64 begins with a hyphen.
             cluster = f"--cluster-id={self._cluster_id}"
             self._run("kafka.tools.StorageTool", "format", cluster, "--config", str(configuration))
-        command = java_command("broker", self._heap_mb, "kafka.Kafka", str(configuration))
+        also = [plugin.jar()] if self._with_plugin else []
+        command = java_command(self._jar_set, self._heap_mb, "kafka.Kafka", str(configuration), also=also)
         self._process = Process(f"broker {self.bootstrap_servers}", command, self.log)
         try:
             self._process.wait_until(self._answers, START_SECONDS)
@@ -166,7 +177,7 @@ class Broker:
             client.close()
 
     def _run(self, program: str, *arguments: str) -> None:
-        command = java_command("broker", 64, program, *arguments)
+        command = java_command(self._jar_set, 64, program, *arguments)
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise ServiceError(f"{program} failed: {(done.stderr or done.stdout).strip()}")
@@ -177,7 +188,17 @@ def new_cluster_id() -> str:
     return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
-def java_command(jar_set: str, heap_mb: int, program: str, *arguments: str) -> list[str]:
-    """The command that runs a main class of a set of jars. Raises DependencyError where Java or jars are missing."""
-    path = os.pathsep.join(map(str, jars.classpath(jar_set)))
+def plugin_properties(servers: str) -> dict[str, str]:
+    """What a broker is told of our plugin, which writes to a topic of the brokers `servers`."""
+    return {
+        # Brokers 4.x have JmxReporter as the default, which a list of one's own replaces.
+        "metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}",
+        "clienthealth.topic": TopicSettings().metrics[0],
+        "clienthealth.producer.bootstrap.servers": servers,
+    }
+
+
+def java_command(jar_set: str, heap_mb: int, program: str, *arguments: str, also: Iterable[Path] = ()) -> list[str]:
+    """The command that runs a main class of a set of jars, and of others. Raises DependencyError."""
+    path = os.pathsep.join(map(str, [*jars.classpath(jar_set), *also]))
     return [java(), f"-Xmx{heap_mb}m", *JVM, "-cp", path, program, *arguments]

@@ -2,6 +2,7 @@
 
 A record is recognised by its own shape, or by the header `format`, which wins. Identity that it does not carry comes
 from its headers, then from its Kafka key: `service|instance|client_id`, a `|` or `\\` within a part escaped by `\\`.
+Of whom a push through our broker plugin is, its headers say (`formats/_pushed.py`), and its time is the broker's.
 Around that may be compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect.
 Nothing here raises, whatever the record holds, but where the schema registry is away (ServiceError). Faultless
 canonical snapshots, nearly all traffic, are read by `fast` at a fraction of the cost; `decode_metrics` finds the same
@@ -35,7 +36,7 @@ from typing import Any
 import msgspec
 
 from clienthealth.errors import DependencyError
-from clienthealth.formats import Format, Record, formats
+from clienthealth.formats import Format, Record, _pushed, formats
 from clienthealth.formats._log_lines import opened
 from clienthealth.formats._payload import PayloadError, framed, unpacked, without_message_path
 from clienthealth.formats._protobuf import signal
@@ -44,7 +45,7 @@ from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.telemetry import Identity, LogLine, RawRecord, Snapshot, Stream
 from clienthealth.model.values import EARLIEST_MS, interval, present
 from clienthealth.platform.schema_registry import UnknownSchemaError, schema
-from clienthealth.settings import Settings
+from clienthealth.settings import IdentitySettings, Settings
 
 __all__ = [
     "HEADERS",
@@ -65,6 +66,7 @@ __all__ = [
 
 #: Record headers that are read.
 HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "version", "library")
+_READ = (*HEADERS, *_pushed.HEADERS)
 
 KINDS: tuple[str, ...] = tuple(CLIENT_METRICS)
 
@@ -153,7 +155,7 @@ def _readable(raw: RawRecord, settings: Settings) -> Record | str:
     record = Record(
         text="",
         key=_key_text(raw.key),
-        headers=_header_values(raw.headers) if raw.headers else {},
+        headers=_headers(raw.headers, settings.identity) if raw.headers else {},
         ts_ms=raw.ts_ms,
         identity=settings.identity,
     )
@@ -266,9 +268,9 @@ def _key_text(key: bytes | None) -> str | None:
 
 
 def _header_values(headers: Mapping[str, bytes]) -> dict[str, str]:
-    """Those of HEADERS that say something."""
+    """Those that are read and say something."""
     values = {}
-    for name in HEADERS:
+    for name in _READ:
         value = headers.get(name)
         if value is not None:
             try:
@@ -278,6 +280,12 @@ def _header_values(headers: Mapping[str, bytes]) -> dict[str, str]:
             if text:
                 values[name] = text
     return values
+
+
+def _headers(raw: Mapping[str, bytes], identity: IdentitySettings) -> dict[str, str]:
+    """The headers that are read, and what they say together of a client that pushed."""
+    values = _header_values(raw)
+    return values | _pushed.identity_headers(values, identity)
 
 
 @lru_cache(maxsize=4096)
@@ -359,6 +367,7 @@ def _metrics(record: Record, fmt: Format | None, latest: int) -> Decoded:
         error = snapshot.error
         if error is None:
             snapshot.client = client = _identified(snapshot.client, record)
+            _pushed.complete(snapshot, record.headers)
             error = _identity_error(client) or _time_error(snapshot.ts_ms, latest)
         if error is not None:
             errors.append(error)
@@ -414,7 +423,9 @@ def _identified(client: Identity, record: Record) -> Identity:
         instance=instance,
         client_id=client_id,
         kind=kind if kind in CLIENT_METRICS else None,
-        library=present(client.library) or header("library"),
+        library=(header("library") if header(_pushed.INSTANCE) else None)
+        or present(client.library)
+        or header("library"),
         version=present(client.version) or header("version"),
         group=present(client.group),
     )

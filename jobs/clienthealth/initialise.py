@@ -17,6 +17,7 @@ from clienthealth.platform import secrecy
 from clienthealth.platform.kafka import admin
 from clienthealth.platform.topics import Topic, inputs, outputs
 from clienthealth.settings import Settings, TopicSettings
+from clienthealth.subscription import Subscription, subscriptions
 
 TIMEOUT_MS = 10_000
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -120,6 +121,41 @@ def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[st
                     f"the topic {topic.name} could not be created: {type(error).__name__}: {error}"
                 ) from error
             say(f"created {topic.name}" if created else f"{topic.name} is there, but this user may not see it")
+    finally:
+        client.close()
+
+
+def missing_subscription(settings: Settings, seconds: float) -> tuple[Subscription | None, str]:
+    """What clients are not asked for yet, None where nothing is missing, and a sentence on how it is now.
+
+    Raises ServiceError.
+    """
+    client = admin(settings, client_id="kafka-health-init", request_timeout_ms=TIMEOUT_MS)
+    try:
+        present = subscriptions(client)
+    except KafkaError as error:
+        # Whoever may not see it may not write it either: then it is said who has to.
+        return Subscription.ours(seconds), f"This user may not see subscriptions ({type(error).__name__})."
+    finally:
+        client.close()
+    if present is None:
+        return None, "Its brokers are older than 3.7: clients cannot push their metrics through them."
+    wanted = Subscription.ours(seconds)
+    for name, subscription in present.items():
+        if subscription.covers(wanted):
+            return None, f"Clients are asked for their metrics every {subscription.interval_ms / 1000:g} s ({name})."
+    return wanted, "Clients are not asked for their metrics yet."
+
+
+def subscribe(settings: Settings, subscription: Subscription, say: Callable[[str], None]) -> None:
+    """Write it, or say what an administrator has to run: all else works without it. Raises ServiceError."""
+    client = admin(settings, client_id="kafka-health-init", request_timeout_ms=TIMEOUT_MS)
+    try:
+        subscription.write(client)
+        say(f"clients are asked for their metrics every {subscription.interval_ms / 1000:g} s")
+    except ServiceError as error:
+        command = subscription.command(settings.kafka.bootstrap_servers)
+        say(f"clients could not be asked for their metrics ({error}). Have an administrator run this:\n  {command}")
     finally:
         client.close()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clienthealth.initialise import Answers
 
-HELP = "write the settings for a cluster, test the connection, and create the topics that are missing"
+HELP = "write the settings for a cluster, test the connection, create missing topics, ask clients for their metrics"
 
 #: Options that say how to connect: a file of settings that is there says it already.
 _CONNECTION = (
@@ -46,6 +46,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state", metavar="DIR", help="folder or URL of checkpoints, history and reviews (the current folder)"
     )
+    pushes = parser.add_argument_group("what clients push by themselves (KIP-714)")
+    pushes.add_argument(
+        "--push-interval",
+        metavar="SECONDS",
+        type=float,
+        default=30.0,
+        help="clients are asked to push their metrics so often, through brokers with our plugin (30); 0: do not ask",
+    )
     parser.add_argument("--dry-run", action="store_true", help="connect, show what would be done, and do nothing")
     parser.add_argument("--yes", action="store_true", help="do it without asking")
 
@@ -71,21 +79,30 @@ def run(args: argparse.Namespace) -> int:
     print(f"Connecting to {settings.kafka.bootstrap_servers} …", flush=True)
     missing, there = initialise.missing_topics(settings, args.partitions, args.replication_factor)
     print("The connection works.", *(f"The topic {name} is there." for name in there), sep="\n")
+    subscription = None
+    if args.push_interval > 0:
+        subscription, how_it_is = initialise.missing_subscription(settings, args.push_interval)
+        print(how_it_is)
     if answers:
         print(f"\nTo be written, {path}:\n\n{textwrap.indent(answers.text(hidden=True), '  ')}")
     if missing:
         commands = (f"  {topic.command(settings.kafka.bootstrap_servers)}" for topic in missing)
         print("\nTopics to be created, as if by:", *commands, sep="\n")
+    if subscription:
+        command = subscription.command(settings.kafka.bootstrap_servers)
+        print("\nClients to be asked for their metrics, as if by:", f"  {command}", sep="\n")
     if args.dry_run:
         print("\nNothing was changed (--dry-run).")
         return 0
-    if (answers or missing) and not args.yes and not _agreed():
+    if (answers or missing or subscription) and not args.yes and not _agreed():
         print("Nothing was changed.")
         return 1
     if answers:
         initialise.write(path, answers.text())
         print(f"written: {path}")
     initialise.create_topics(settings, missing, print)
+    if subscription:
+        initialise.subscribe(settings, subscription, print)
     print("\nAll is there. Now, each in a terminal of its own or as a service:")
     print(*(f"  {command}" for command in initialise.next_commands(str(path))), sep="\n")
     return 0

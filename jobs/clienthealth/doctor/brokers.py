@@ -15,7 +15,7 @@ from kafka.errors import (
     KafkaError,
 )
 
-from clienthealth.doctor import Finding, clocks, codecs
+from clienthealth.doctor import Finding, clocks, codecs, pushes
 from clienthealth.doctor.newest import TIMEOUT_MS, newest
 from clienthealth.doctor.readable import records_readable
 from clienthealth.errors import HealthError
@@ -48,6 +48,7 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
         cluster = client.describe_cluster()
         brokers = cluster["brokers"]
         yield Finding("kafka", "ok", f"Kafka at {servers} answers; the cluster has {len(brokers)} broker(s).")
+        yield from pushes.clients_asked(settings, client, [broker["node_id"] for broker in brokers])
         yield from _topics(settings, client)
         yield from groups_readable(client)
     except KafkaError as error:
@@ -95,6 +96,7 @@ def _records(settings: Settings, topic: str, stream: Stream) -> Iterator[Finding
         return
     if stream == "metrics":
         yield from clocks.clocks_agree(settings, topic, records)
+        yield from pushes.who_pushes(topic, records)
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:

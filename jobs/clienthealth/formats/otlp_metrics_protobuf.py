@@ -2,7 +2,8 @@
 (`otlp_proto`), and what brokers forward of KIP-714 telemetry.
 
 What they mean stands in `_otlp.py`, for JSON and protobuf alike. A point with the flag "no recorded value" counts as
-one whose value is not known.
+one whose value is not known. Kafka's own clients write a resource of its own around every single metric: those that say
+the same are one.
 """
 
 from __future__ import annotations
@@ -31,17 +32,18 @@ def _decode(record: Record) -> list[Snapshot] | None:
         request = parsed("Metrics", record.data)
     except ValueError:
         return None
-    snapshots: list[Snapshot] = []
+    taken: dict[bytes, Points] = {}
     broken = 0
     ids = tuple(record.identity.otlp_client_id)
     for resource in request.resources:
-        taken = Points(_resource(resource.resource, record.identity))
+        said = resource.resource
+        points = taken.get(said) or taken.setdefault(said, Points(_resource(said, record.identity)))
         for scope in resource.scopes:
             try:
-                _SHAPES.read(scope, taken, ids)
+                _SHAPES.read(scope, points, ids)
             except ValueError:
                 broken += 1
-        snapshots += taken.snapshots()
+    snapshots = [snapshot for points in taken.values() for snapshot in points.snapshots()]
     return [*snapshots, *(unusable() for _ in range(broken))]
 
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+#: 1 in the last reading of a client that was closing when it pushed it (KIP-714).
+TERMINATING = "terminating"
+
 #: What the windows keep of a client's metrics, by kind: name → unit. All other metrics are dropped on reading.
 CLIENT_METRICS: Mapping[str, Mapping[str, str]] = {
     "producer": {
@@ -48,6 +51,7 @@ CLIENT_METRICS: Mapping[str, Mapping[str, str]] = {
         "ack-latency-avg": "ms",
         "ack-latency-max": "ms",
         "reply-queue": "1",
+        TERMINATING: "1",
     },
     "consumer": {
         "select-total": "1",
@@ -67,6 +71,7 @@ CLIENT_METRICS: Mapping[str, Mapping[str, str]] = {
         "commit-latency-max": "ms",
         "connection-count": "1",
         "reply-queue": "1",
+        TERMINATING: "1",
     },
     "legacy-consumer": {
         "max-lag": "records",

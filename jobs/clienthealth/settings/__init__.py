@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from clienthealth.errors import SettingsError
 from clienthealth.settings.fields import (
+    ALIAS,
     EXPRESSION,
     HOST,
     MAIL,
@@ -158,6 +159,21 @@ class IdentitySettings(Checked):
     )
     otlp_host: tuple[str, ...] = setting(
         ("host.name", "k8s.pod.name", "client_source_address"), "OTLP attributes that name the host"
+    )
+    push_service: tuple[str, ...] = setting(
+        ("table", "principal", "client_id"),
+        "what names the service of a client that pushes through our broker plugin, first found wins",
+        one_of=("table", "principal", "client_id"),
+    )
+    push_services: tuple[str, ...] = setting(
+        (),
+        "that table, as GLOB=SERVICE: the first glob that fits the principal, the client id or the address counts",
+        form=ALIAS,
+    )
+    push_hosts: tuple[str, ...] = setting(
+        (),
+        "host of such a client, as GLOB=HOST on its address; else the address; its logs must name the same host",
+        form=ALIAS,
     )
 
 

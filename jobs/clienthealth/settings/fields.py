@@ -251,6 +251,7 @@ URL = Form("http(s)://host[:port]", _URL, _parses)
 PAGE = Form(
     "http(s)://host[:port], labels in braces", _URL.replace(_HOST, rf"(?:{_HOST}|[0-9A-Za-z._{{}}-]+)"), _parses
 )
+ALIAS = Form("as glob=name", ".+=[^=]+")
 TARGET = Form("[SERVICE=]http(s)://host[:port]", rf"(?:\S+=)?{_URL}(?:\s+\S+=\S*)*", _parses)
 SERVERS = Form("host:port, comma separated", rf"\s*{_HOST}:[0-9]{{1,5}}\s*(?:,\s*{_HOST}:[0-9]{{1,5}}\s*)*", _ports)
 HOST = Form("a name or address without a port", r"[^\s/]+")

@@ -1,0 +1,67 @@
+"""Check of what clients push by themselves (KIP-714): the plugin in the brokers, the subscription, and who pushes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from clienthealth.doctor import Finding
+from clienthealth.model.telemetry import RawRecord
+from clienthealth.settings import Settings
+from clienthealth.subscription import Subscription, brokers_with_plugin, subscriptions
+
+ABOUT = "pushes"
+
+
+def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
+    """Have the brokers our plugin, and do they ask their clients. Another way to hear them may do as well."""
+    try:
+        with_plugin = brokers_with_plugin(client, list(nodes))
+        present = subscriptions(client)
+    except KafkaError as error:
+        text = f"This user may not see what brokers ask of their clients: {type(error).__name__}"
+        yield Finding(ABOUT, "skipped", f"{text}. To have it checked, grant DescribeConfigs on the cluster.")
+        return
+    if present is None:
+        yield Finding(ABOUT, "skipped", "The brokers are older than 3.7: clients cannot push their metrics.")
+        return
+    if not with_plugin:
+        text = (
+            "No broker has our plugin: clients are heard by other ways only. deploy/README.md says how to install it."
+        )
+        yield Finding(ABOUT, "skipped", text)
+        return
+    lacking = [node for node in nodes if node not in with_plugin]
+    if lacking:
+        text = f"Of {len(nodes)} brokers {len(lacking)} lack our plugin ({', '.join(map(str, lacking))})"
+        yield Finding(ABOUT, "warning", f"{text}: clients that push to them are not heard. Restart them with it.")
+    else:
+        yield Finding(ABOUT, "ok", f"All {len(nodes)} broker(s) have our plugin.")
+    wanted = Subscription.ours()
+    covering = {name: one for name, one in present.items() if one.covers(wanted)}
+    if covering:
+        name, one = min(covering.items(), key=lambda item: item[1].interval_ms)
+        yield Finding(ABOUT, "ok", f"Clients are asked for their metrics every {one.interval_ms / 1000:g} s ({name}).")
+    else:
+        command = wanted.command(settings.kafka.bootstrap_servers)
+        text = f"Clients are not asked for {'all ' if present else ''}metrics that we read"
+        yield Finding(ABOUT, "failed", f"{text}. 'kafka-health init' does it, or: {command}")
+
+
+def who_pushes(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:
+    """How many clients of which versions the newest records of a topic were pushed by."""
+    by_instance: dict[bytes, str] = {}
+    for record in records:
+        instance = record.headers.get("client_instance_id")
+        if instance:
+            said = (record.headers.get(f"client_software_{part}", b"") for part in ("name", "version"))
+            by_instance[bytes(instance)] = " ".join(bytes(part).decode("utf-8", "replace") for part in said).strip()
+    if by_instance:
+        versions = Counter(version or "of unknown version" for version in by_instance.values())
+        shown = ", ".join(f"{count} {version}" for version, count in versions.most_common())
+        yield Finding(
+            f"topic {topic}", "ok", f"Its newest records were pushed by {len(by_instance)} client(s): {shown}."
+        )

@@ -1,0 +1,94 @@
+"""What the brokers ask of their clients: a subscription to the metrics that we read (KIP-714).
+
+Kafka's Java clients since 3.7 and librdkafka since 2.5 push metrics to their brokers by themselves, where brokers (since
+3.7, in KRaft mode) have a plugin that takes them, as ours does, and a subscription says which and how often. It is kept
+like the configuration of a topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import IncompatibleBrokerVersion, KafkaError, UnsupportedVersionError
+
+from clienthealth.errors import ServiceError
+from clienthealth.model.metric_names import JAVA, kip714, spellings
+
+NAME = "kafka-client-health"
+#: Twice as seldom makes an incident half a minute later and costs brokers and topic half as much.
+INTERVAL_SECONDS = 30
+#: What brokers name our plugin by, in `metric.reporters`.
+PLUGIN = "clienthealth.ClientTelemetryToTopic"
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """A subscription: beginnings of names of metrics, and how often they are pushed."""
+
+    metrics: tuple[str, ...]
+    interval_ms: int
+
+    @classmethod
+    def ours(cls, seconds: float = INTERVAL_SECONDS) -> Subscription:
+        """To all metrics that we read."""
+        return cls(_beginnings(), round(seconds * 1000))
+
+    def covers(self, other: Subscription) -> bool:
+        """Are all metrics of another one pushed by this one? `*` and an empty name mean all."""
+        return all(any(name.startswith(mine) for mine in self.metrics) or "*" in self.metrics for name in other.metrics)
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        """As brokers keep it."""
+        return {"metrics": ",".join(self.metrics), "interval.ms": str(self.interval_ms)}
+
+    def command(self, servers: str) -> str:
+        """The command by which an administrator writes it, on one line."""
+        what = f"--name {NAME} --metrics {','.join(self.metrics)} --interval {self.interval_ms}"
+        return f"kafka-client-metrics.sh --bootstrap-server {servers} --alter {what}"
+
+    def write(self, client: KafkaAdminClient) -> None:
+        """Create it, or change it into this. Raises ServiceError: no right to do so, or brokers before 3.7."""
+        resource = ConfigResource(ConfigResourceType.CLIENT_METRICS, NAME, dict(self.config))
+        try:
+            result = client.alter_configs([resource], raise_on_unknown=False)
+        except (KafkaError, ValueError) as error:
+            raise ServiceError(f"{type(error).__name__}: {error}") from error
+        answer = result[ConfigResourceType.CLIENT_METRICS.name.lower()][NAME]
+        if answer != "OK":
+            raise ServiceError(str(answer))
+
+
+def subscriptions(client: KafkaAdminClient) -> Mapping[str, Subscription] | None:
+    """Those of the cluster by name; None where its brokers know no such thing (before 3.7). Raises KafkaError."""
+    of_clients = ConfigResourceType.CLIENT_METRICS
+    try:
+        names = client.list_config_resources([of_clients]).get(of_clients.name.lower(), [])
+    except (IncompatibleBrokerVersion, UnsupportedVersionError):
+        return None
+    if not names:
+        return {}
+    found = client.describe_configs([ConfigResource(of_clients, name) for name in names], config_filter="all")
+    return {name: _subscription(config) for name, config in found.get(of_clients.name.lower(), {}).items()}
+
+
+def brokers_with_plugin(client: KafkaAdminClient, nodes: list[int]) -> list[int]:
+    """Those brokers whose `metric.reporters` name our plugin. Raises KafkaError: this user may not see it."""
+    resources = [ConfigResource(ConfigResourceType.BROKER, str(node), {"metric.reporters": None}) for node in nodes]
+    found = client.describe_configs(resources, config_filter="all")[ConfigResourceType.BROKER.name.lower()]
+    return [node for node in nodes if PLUGIN in str(found[str(node)].get("metric.reporters", {}).get("value", ""))]
+
+
+def _subscription(config: Mapping[str, Mapping[str, str]]) -> Subscription:
+    values = {key: value["value"] for key, value in config.items()}
+    names = tuple(filter(None, (values.get("metrics") or "").split(",")))
+    return Subscription(names, int(values.get("interval.ms") or 300_000))
+
+
+def _beginnings() -> tuple[str, ...]:
+    """The names that we read, without those that begin with another one: a name stands for all that begin with it."""
+    names = sorted({kip714(group, name) for group, names in JAVA.items() for name in names} | set(spellings(kip714)))
+    return tuple(name for name in names if not any(name != other and name.startswith(other) for other in names))

@@ -1,0 +1,110 @@
+"""Who pushed, by the headers of our broker plugin; and pushes as Kafka's clients make them: a resource for each metric."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_DELTA, MetricsData
+
+from clienthealth.decode import decode_metrics
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.settings import IdentitySettings, Settings
+from tests.support.raw_records import ARRIVED_MS, Raw
+
+HEADERS = {
+    "format": "otlp_metrics_protobuf",
+    "client_id": "order-producer-2",
+    "client_instance_id": "RP0VM2GySX-Pujo0Uh1iCQ",
+    "client_address": "10.0.0.7",
+    "principal": "User:ANONYMOUS",
+    "listener": "PLAINTEXT",
+    "terminating": "false",
+    "broker_time_ms": str(ARRIVED_MS),
+    "client_software_name": "apache-kafka-java",
+    "client_software_version": "4.1.2",
+}
+
+
+def push(**headers: str) -> Raw:
+    """A push of 100 records sent, 4 kB free in the buffer and 7 records to topic `orders`, by a clock an hour ahead."""
+    data = MetricsData()
+    end = (ARRIVED_MS + 3_600_000) * 1_000_000
+    for name, value, topic in (
+        ("producer.record.send.total", 100.0, None),
+        ("producer.buffer.available.bytes", 4096.0, None),
+        ("producer.topic.record.send.total", 7.0, "orders"),
+    ):
+        metric = data.resource_metrics.add().scope_metrics.add().metrics.add(name=f"org.apache.kafka.{name}")
+        points = metric.sum.data_points if name.endswith("total") else metric.gauge.data_points
+        if name.endswith("total"):
+            metric.sum.aggregation_temporality = AGGREGATION_TEMPORALITY_DELTA
+        point = points.add(start_time_unix_nano=end - 30 * 10**9, time_unix_nano=end, as_double=value)
+        if topic:
+            point.attributes.add(key="topic").value.string_value = topic
+    return Raw("client-metrics", data.SerializeToString(), headers=HEADERS | headers)
+
+
+def read(raw: Raw, identity: IdentitySettings | None = None) -> Snapshot:
+    """The only snapshot of a push."""
+    settings = replace(Settings(), identity=identity or IdentitySettings())
+    decoded = decode_metrics(raw.record, settings, ARRIVED_MS)
+    assert decoded.errors == []
+    (snapshot,) = decoded.snapshots
+    return snapshot
+
+
+def test_a_push_is_one_snapshot_at_the_time_of_the_broker() -> None:
+    snapshot = read(push())
+    assert snapshot.metrics == {"record-send-total": 100.0, "buffer-available-bytes": 4096.0}
+    assert [(part.topic, part.metrics) for part in snapshot.topics] == [("orders", {"record-send-total": 7.0})]
+    assert (snapshot.ts_ms, snapshot.interval_ms, snapshot.delta) == (ARRIVED_MS, 30_000, True)
+    who = snapshot.client
+    assert (who.client_id, who.kind, who.library, who.version) == ("order-producer-2", "producer", "java", "4.1.2")
+    assert (who.host, who.instance) == ("10.0.0.7", "10.0.0.7:RP0VM2GySX-Pujo0Uh1iCQ")
+
+
+def test_the_last_push_says_so() -> None:
+    assert read(push(terminating="true")).metrics["terminating"] == 1.0
+    assert "terminating" not in read(push()).metrics
+
+
+def test_the_library_is_the_one_that_the_client_names() -> None:
+    who = read(push(client_software_name="confluent-kafka-python-librdkafka", client_software_version="2.16")).client
+    assert (who.library, who.version) == ("librdkafka", "2.16")
+
+
+@pytest.mark.parametrize(
+    ("headers", "service"),
+    [
+        ({}, "order-producer"),
+        ({"principal": "User:orders"}, "orders"),
+        ({"principal": "User:CN=orders,OU=shop,O=Example"}, "orders"),
+        ({"client_id": "producer-1"}, None),
+        ({"client_id": "rdkafka"}, None),
+        ({"client_id": "consumer-billing-eu-3"}, "billing-eu"),
+        ({"client_id": "edge-41", "principal": "User:shared"}, "shared"),
+    ],
+)
+def test_the_service_is_the_principal_or_the_client_id(headers: dict[str, str], service: str | None) -> None:
+    assert read(push(**headers)).client.service == (service or "")
+
+
+def test_the_operator_chooses_the_order_and_gives_a_table() -> None:
+    table = ("User:sh*=platform", "order-*=orders-api", "10.0.*=edge")
+    shared = push(principal="User:shared")
+    assert read(shared, IdentitySettings(push_services=table)).client.service == "platform"
+    assert read(push(), IdentitySettings(push_services=table)).client.service == "orders-api"
+    assert read(push(client_id="p"), IdentitySettings(push_services=table)).client.service == "edge"
+    first_id = IdentitySettings(push_service=("client_id", "table"), push_services=table)
+    assert read(shared, first_id).client.service == "order-producer"
+
+
+def test_an_address_gets_the_name_that_logs_have() -> None:
+    who = read(push(), IdentitySettings(push_hosts=("10.0.0.7=web-7",))).client
+    assert (who.host, who.instance) == ("web-7", "10.0.0.7:RP0VM2GySX-Pujo0Uh1iCQ")
+
+
+def test_two_processes_with_one_client_id_stay_apart() -> None:
+    one, other = read(push()).client, read(push(client_instance_id="another")).client
+    assert one.instance != other.instance
