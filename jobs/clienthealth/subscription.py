@@ -1,6 +1,6 @@
 """What the brokers ask of their clients: a subscription to the metrics that we read (KIP-714).
 
-Kafka's Java clients since 3.7 and librdkafka since 2.5 push metrics to their brokers by themselves, where brokers (since
+Java clients since 3.7 and librdkafka since 2.5 push metrics to their brokers by themselves, where brokers (since
 3.7, in KRaft mode) have a plugin that takes them, as ours does, and a subscription says which and how often. It is kept
 like the configuration of a topic.
 """

@@ -33,6 +33,7 @@ APART = ("clienthealth_exporters", "dashboards", "alerts", "deploy")
 EXCUSED = {
     "clienthealth.configuration": "reads the file of settings",
     "clienthealth.initialise": "writes the file of settings, and asks the cluster",
+    "clienthealth.subscription": "asks the brokers to ask their clients",
     "clienthealth.recordings": "reads the files that people attach",
     "clienthealth.reference.sources": "reads the sources of this checkout",
     "clienthealth.diagnose.archives": "unpacks the archives among them",
@@ -50,7 +51,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("model",),
     ("settings", "logs", "mbeans"),
-    ("platform", "windows", "formats", "recordings"),
+    ("platform", "windows", "formats", "recordings", "subscription"),
     ("indicators", "decode"),
     ("modes",),
     ("judging", "configuration"),

@@ -1,4 +1,4 @@
-"""Who pushed, by the headers of our broker plugin; and pushes as Kafka's clients make them: a resource for each metric."""
+"""Who pushed, by the headers of our broker plugin; pushes as Kafka's clients make them, a resource for each metric."""
 
 from __future__ import annotations
 

@@ -13,6 +13,9 @@ close in it, confirms. A client that comes back had not ended: the verdict is wi
 
 Causes (`detail.cause`): `exit-without-close`, `forced-close`, `killed` (where the process logged why it died).
 
+A client that pushes its metrics (KIP-714) says with the last push that it closes; with nothing left to deliver then it
+is well. That it did not say so shows little: the I/O thread of a producer with an empty buffer ends before it pushes.
+
 Known gaps. Clients before 1.0 do not name themselves when they log their close, so theirs cannot be missed. Records
 sent after the last reading are not seen, those delivered after it are still counted: the loss is an interval from 0
 to an upper bound, exact only where the client counts. A `kill -9` looks like an exit.

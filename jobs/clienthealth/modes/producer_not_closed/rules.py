@@ -104,6 +104,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if events(window, CLOSING, CLOSED) and not forced:
         return conclude(ID, _unfinished(window, pending, thresholds), {"cause": "killed", **_loss(pending)})
     unclosed = [Fact("log", e.ts_ms, e.ts_ms, quoted(e.text), source=e.source) for e in events(window, UNCLOSED)[-1:]]
+    if readings and readings[-1].get("terminating") and not (forced or unclosed or events(window, DIED)):
+        return _closing_at_the_end(pending)
     if pending is None:
         died = events(window, DIED)[-1:]
         blind = f"the process ended ({quoted(died[0].text)}), and {BLIND}" if died else BLIND
@@ -113,6 +115,15 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
             return Verdict(ID, "unknown", reason=DIED_SENDING)
         return Verdict(ID, "ok", detail={"note": "it had nothing left to deliver when last heard of"})
     return _missed(window, pending, forced, unclosed, thresholds)
+
+
+def _closing_at_the_end(pending: _Pending | None) -> Verdict:
+    """Its last push said that it was closing; that push is made before close() has delivered what is left."""
+    if pending is None or pending.nothing:
+        return Verdict(
+            ID, "ok", detail={"note": "its last push said that it was closing, with nothing left to deliver"}
+        )
+    return Verdict(ID, "unknown", reason=f"{LEAVING} {pending} to deliver", detail=_loss(pending))
 
 
 def _unfinished(window: ClientWindow, pending: _Pending | None, limits: Thresholds) -> list[Fact]:
@@ -218,7 +229,7 @@ def _waited(window: ClientWindow) -> bool:
 
 
 SPEAKS = "it reports no more, but its process goes on logging: nothing tells that it has ended"
-SPEAKS = "it reports no more, but its process goes on logging: nothing tells that it has ended"
+LEAVING = "its last push said that it was closing, and no line of its log tells whether close() waited; it had"
 BLIND = "the client did not tell what it still had to deliver"
 NAMELESS = "it had a little to deliver when last heard of, and clients before 1.0 do not name themselves at their close"
 DIED_SENDING = "it had nothing left to deliver when last heard of, but its process was killed while it was sending"

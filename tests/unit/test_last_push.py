@@ -1,0 +1,58 @@
+"""A client that pushes its metrics says with the last push that it closes (KIP-714), not that it delivered all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.stepped import Stepped, logged, snapshot
+
+BUFFER = 33_554_432.0
+
+
+def verdict(monitor: Stepped) -> dict[str, Any]:
+    """What is said of the end of the client that was pushed until second 60."""
+    of_mode = [v for v in monitor.records["shop|h:1|p"]["verdicts"] if v["mode"] == "producer-not-closed"]
+    assert len(of_mode) == 1
+    return dict(of_mode[0])
+
+
+def ended(left: float, terminating: bool, *lines: Any) -> dict[str, Any]:
+    """A producer of whose records so many bytes were left at its last push, ten minutes later."""
+    inputs: list[Any] = [*lines]
+    for second in range(0, 70, 10):
+        metrics = {"record-send-total": 100.0 * second, "select-total": 50.0 * second, "buffer-total-bytes": BUFFER}
+        metrics["buffer-available-bytes"] = BUFFER - left
+        if terminating and second == 60:
+            metrics["terminating"] = 1.0
+        inputs.append(snapshot(second, metrics, "p", instance="h:1"))
+    others = [snapshot(s, {"select-total": 1000.0 + s}, "o", instance="o:1", host="o") for s in range(0, 600, 10)]
+    monitor = Stepped()
+    monitor.batches([*inputs, *others], 10)
+    return verdict(monitor)
+
+
+@pytest.mark.parametrize(
+    ("left", "terminating", "status"),
+    [(0.0, True, "ok"), (4e6, True, "unknown"), (4e6, False, "suspected"), (0.0, False, "ok")],
+)
+def test_the_last_push_decides(left: float, terminating: bool, status: str) -> None:
+    assert ended(left, terminating)["status"] == status
+
+
+def test_it_says_why() -> None:
+    assert ended(0.0, True)["detail"]["note"].startswith("its last push said that it was closing")
+    left = ended(4e6, True)
+    assert "3.8 MiB (12 % of the buffer) to deliver" in left["reason"]
+    assert left["detail"]["lost_bytes"] == [0, 4_000_000]
+
+
+def test_what_its_log_tells_counts_for_more() -> None:
+    killed = logged(61, "process-killed-for-memory", None)
+    assert ended(4e6, True, killed)["status"] == "confirmed"
+    forced = [
+        logged(60, "producer-closing", "p", timeout="5000"),
+        logged(65, "producer-force-close", "p", timeout="5000"),
+    ]
+    assert ended(4e6, True, *forced)["status"] == "confirmed"
