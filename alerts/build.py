@@ -13,12 +13,14 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from alerts.declared import declared
 from alerts.failure_modes import failure_mode_alerts
-from alerts.fleet import fleet_alert, silent_alert
-from alerts.measurements import client_alerts, lag_alerts
-from alerts.rule import Alert, Links, Recording, rules_file
+from alerts.fleet import fleet_alerts, silences, silent_alerts, storms
+from alerts.measurements import client_alerts, lag_alerts, lag_recordings
+from alerts.rule import Alert, Links, Recording, rules_file, severities
 from alerts.runbook_heads import with_head
-from alerts.slo import burn_alerts, recordings
+from alerts.slo import burn_alerts, counts, recordings
+from alerts.yaml_text import scalar
 from clienthealth.configuration import load
 from clienthealth.configuration.installation import keeping
 from clienthealth.modes import modes
@@ -43,28 +45,42 @@ def catalogue(settings: Settings) -> list[Alert]:
     """All generated alerts; those of watchdog.yml are written by hand."""
     links = Links.of(settings)
     return [
-        fleet_alert(links),
+        *fleet_alerts(links),
         *failure_mode_alerts(modes().values(), links),
         *client_alerts(links),
         *lag_alerts(links),
         *burn_alerts(settings.review.slo_target, links),
-        silent_alert(links),
+        *silent_alerts(links),
     ]
 
 
 def rules(settings: Settings, dry_run: bool) -> dict[str, str]:
     """The generated rules files."""
     links = Links.of(settings)
-    failures = {f"{_GROUP}-failure-modes": [fleet_alert(links), *failure_mode_alerts(modes().values(), links)]}
-    measured = {f"{_GROUP}-clients": client_alerts(links), f"{_GROUP}-lag": lag_alerts(links)}
+    failures: dict[str, Sequence[Alert | Recording]] = {
+        f"{_GROUP}-failure-modes": [
+            *counts(),
+            *storms(),
+            *fleet_alerts(links),
+            *failure_mode_alerts(modes().values(), links),
+        ]
+    }
+    measured: dict[str, Sequence[Alert | Recording]] = {
+        f"{_GROUP}-clients": client_alerts(links),
+        f"{_GROUP}-lag": [*lag_recordings(), *lag_alerts(links)],
+    }
     budget: dict[str, Sequence[Alert | Recording]] = {
-        f"{_GROUP}-slo": [*recordings(), *burn_alerts(settings.review.slo_target, links), silent_alert(links)]
+        f"{_GROUP}-slo": [*recordings(), *burn_alerts(settings.review.slo_target, links)],
+        f"{_GROUP}-silence": [*silences(), *silent_alerts(links)],
     }
+    severe = severities(settings, dry_run)
     files = {
-        "alerts/rules/failure-modes.yml": rules_file("jobs/clienthealth/modes", failures, links, dry_run),
-        "alerts/rules/measurements.yml": rules_file("alerts/measurements.py", measured, links, dry_run),
-        "alerts/rules/slo.yml": rules_file("alerts/slo.py", budget, links, dry_run),
+        "alerts/rules/failure-modes.yml": rules_file("jobs/clienthealth/modes", failures, links, severe),
+        "alerts/rules/measurements.yml": rules_file("alerts/measurements.py", measured, links, severe),
+        "alerts/rules/slo.yml": rules_file("alerts/slo.py and alerts/fleet.py", budget, links, severe),
     }
+    if dry_run:
+        files = {path: f"# Dry run: every severity is info.\n{text}" for path, text in files.items()}
     return {path: keeping(text, settings) for path, text in files.items()}
 
 
@@ -74,7 +90,11 @@ def watchdog(settings: Settings, dry_run: bool) -> str:
     placeholder, links = Links.of(Settings()), Links.of(settings)
     text = text.replace(f" {placeholder.runbooks}/", f" {links.runbooks}/")
     text = text.replace(f" {placeholder.dashboards}/", f" {links.dashboards}/")
-    return re.sub(r"severity: (critical|warning)", "severity: info", text) if dry_run else text
+    text = declared(text, settings)
+    written, severe = severities(Settings()), severities(settings, dry_run)
+    for level in ("critical", "warning"):
+        text = text.replace(f"severity: {scalar(written(level))}\n", f"severity: {scalar(severe(level))}\n")
+    return text
 
 
 def alertmanager_config(webhook_url: str, group_wait: str | None = None) -> str:

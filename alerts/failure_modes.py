@@ -17,7 +17,8 @@ SUSPECTED_HOLD = "2m"
 #: that one failure is one page.
 NAMELESS_HOLD = "2m"
 #: A gap is no recovery: while an exporter is started again its series are absent, and an alert would be resolved and
-#: fire again, a page each time. Longer than it takes until ExporterDown holds back what speaks of clients.
+#: fire again, a page each time. Longer than it takes until ExporterDown holds back what speaks of clients. And indirect
+#: evidence comes and goes.
 KEEP = "5m"
 
 
@@ -54,7 +55,8 @@ def _alert(mode: Mode, status: str, links: Links) -> Alert:
             else "Indirect evidence often clears by itself within a minute or two, as an outage that ends."
         ),
         hold="" if status == "confirmed" else SUSPECTED_HOLD,
-        keep=KEEP if status == "confirmed" else "",
+        keep=KEEP,
+        labels={"status": status},
     )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alerts.rule import CLIENT, Alert, Links, by, on, queried
+from alerts.rule import CLIENT, Alert, Links, Recording, by, on, queried
 from clienthealth.settings.links import dashboard_uid
 from clienthealth_exporters.prometheus.limits import LIMITS
 
 _BY = by(*CLIENT)
+_BY_GROUP = by("cluster_name", "group")
 _ON = on(*CLIENT)
 _WHO = "{{ $labels.client_id }} of {{ $labels.service }} on {{ $labels.instance }}"
 #: A measurement near its limit goes up and down; one alert, not ten.
@@ -117,7 +118,10 @@ def client_alerts(links: Links) -> Sequence[Alert]:
 
 @dataclass(frozen=True)
 class LagTrouble:
-    """A state of a group that opens a ticket. `doing`: what the group does, after its name."""
+    """A state of a group that opens a ticket. `doing`: what the group does, after its name.
+
+    `bridged`: for so long the state holds while nothing better is known.
+    """
 
     name: str
     status: str
@@ -126,6 +130,7 @@ class LagTrouble:
     doing: str
     action: str
     why: str
+    bridged: str = ""
 
 
 LAG_TROUBLES = (
@@ -136,7 +141,11 @@ LAG_TROUBLES = (
         summary="A consumer group falls further and further behind.",
         doing="reads more slowly than its topics grow",
         action="add consumers up to the number of partitions, or make the handler faster",
-        why="The job wants a robust rise over 15 min already; ten more leave room for a burst.",
+        why=(
+            "The job wants a robust rise over 15 min already; ten more leave room for a burst.\n"
+            "A group that cannot be judged in between, for want of commits, is no better for that."
+        ),
+        bridged="5m",
     ),
     LagTrouble(
         name="KafkaClientLagStalled",
@@ -186,7 +195,14 @@ def _state(state: LagTrouble, links: Links) -> Alert:
     return Alert(
         name=state.name,
         severity="warning",
-        expr=f'max {by("cluster_name", "group")} (kafka_consumergroup_group_status{{status="{state.status}"}}) == 1',
+        expr=(
+            f"max {_BY_GROUP} (\n"
+            f'  max_over_time(kafka_consumergroup_group_status{{status="{state.status}"}}[{state.bridged}])\n'
+            f") == 1\n"
+            f'unless max {_BY_GROUP} (kafka_consumergroup_group_status{{status=~"OK|IDLE"}}) == 1'
+            if state.bridged
+            else f'max {_BY_GROUP} (kafka_consumergroup_group_status{{status="{state.status}"}}) == 1'
+        ),
         hold=state.hold,
         keep=_KEEP,
         summary=state.summary,
@@ -202,39 +218,49 @@ def _state(state: LagTrouble, links: Links) -> Alert:
     )
 
 
-_OF_PARTITION = ("cluster_name", "group", "topic", "partition")
-#: Lag as a share of what is retained, by partition. While offset 0 is still there, nothing is deleted.
-_UNREAD = (
-    f"max {by(*_OF_PARTITION)} (kafka_consumergroup_group_lag)\n"
-    f"/ {on('cluster_name', 'topic', 'partition')} group_left ()\n"
-    "(\n"
-    f"  max {by('cluster_name', 'topic', 'partition')} (kafka_partition_latest_offset)\n"
-    f"  - max {by('cluster_name', 'topic', 'partition')} (kafka_partition_earliest_offset > 0)\n"
-    ")"
-)
-#: What a member has, or somebody has committed within the hour or the day: of the rest nobody waits for the records.
-_WAITED_FOR = (
-    f'max {by(*_OF_PARTITION)} (kafka_consumergroup_group_lag{{consumer_id!=""}})\n'
-    "or\n"
-    f"max {by(*_OF_PARTITION)} (kafka_consumergroup_group_offset)\n"
-    f"!= max {by(*_OF_PARTITION)} (kafka_consumergroup_group_offset offset 1h)\n"
-    "or\n"
-    f"max {by(*_OF_PARTITION)} (kafka_consumergroup_group_offset)\n"
-    f"!= max {by(*_OF_PARTITION)} (kafka_consumergroup_group_offset offset 1d)"
-)
+UNREAD = "group:kafka_consumergroup_unread:ratio"
+COMMITTED = "group:kafka_consumergroup_commit:timestamp_seconds"
+_OF_TOPIC = ("cluster_name", "group", "topic")
+#: Of one installation: two that have no name are scraped at different addresses, and replicas say the same anyway.
+_APART = ("exporter", "instance")
+#: Who has committed within so long waits for the records; the rest is abandoned.
+_MISSED_SECONDS = 7 * 86_400
 
 
-def _unread(limits: str) -> str:
-    """The unread share of what is retained within `limits`, by group and topic, without what is abandoned."""
-    parts = (
-        f"max {by('cluster_name', 'group', 'topic')} (",
-        _indented(f"(\n{_indented(_UNREAD)}\n) {limits}"),
-        f"  and {on(*_OF_PARTITION)} (",
-        _indented(_indented(_WAITED_FOR)),
-        "  )",
-        ")",
+def lag_recordings() -> Sequence[Recording]:
+    """Of what a topic retains the share that a group has not read, worst partition; when it committed last.
+
+    While offset 0 is still there, nothing is deleted. A lag of one record is what the marker of a transaction leaves
+    behind, which nobody reads. Of a group that nobody is in and that has not committed for a week nobody waits for the
+    records: a recording that goes on with itself remembers that, as offsets have no time.
+    """
+    partition = ("cluster_name", "topic", "partition")
+    lag = f"max {by(*_APART, 'group', *partition)} (kafka_consumergroup_group_lag > 1)"
+    retained = (
+        f"  max {by(*_APART, *partition)} (kafka_partition_latest_offset)\n"
+        f"  - max {by(*_APART, *partition)} (kafka_partition_earliest_offset > 0)"
     )
-    return "\n".join(parts)
+    unread = f"{lag}\n/ {on(*_APART, *partition)} group_left ()\n(\n{retained}\n)"
+    offsets = f"sum {by(*_OF_TOPIC)} (max {by(*_OF_TOPIC, 'partition')} (kafka_consumergroup_group_offset"
+    return [
+        Recording(
+            COMMITTED,
+            f"time() + 0 * (\n{_indented(f'{offsets}))')}\n  !=\n{_indented(f'{offsets} offset 5m))')}\n)\n"
+            f"or\n"
+            f"last_over_time({COMMITTED}[1h])\n"
+            f"and\n"
+            f"max {by(*_OF_TOPIC)} (kafka_consumergroup_group_offset)",
+        ),
+        Recording(
+            UNREAD,
+            f"max {by(*_OF_TOPIC)} (\n{_indented(unread)}\n)\n"
+            f"and (\n"
+            f'  max {by(*_OF_TOPIC)} (kafka_consumergroup_group_lag{{consumer_id!=""}})\n'
+            f"  or\n"
+            f"  {COMMITTED} > time() - {_MISSED_SECONDS}\n"
+            f")",
+        ),
+    ]
 
 
 def _indented(text: str) -> str:
@@ -242,14 +268,20 @@ def _indented(text: str) -> str:
 
 
 def _at_risk(links: Links, severity: str, share: float, hold: str) -> Alert:
+    pages = severity == "critical"
+    ahead = (
+        f"deriv({UNREAD}[30m]) * 3600 < -{LIMITS.retention_gain_ratio:g}"
+        if pages
+        else f"predict_linear({UNREAD}[30m], 6 * 3600) < {share}"
+    )
     return Alert(
         name="KafkaClientLagRetentionAtRisk",
         severity=severity,
-        expr=f"{_unread('<= 1')} > {share}",
+        expr=f"{UNREAD} > {share} <= 1\nunless\n{ahead}",
         hold=hold,
         keep=_KEEP,
         summary="A consumer group is so far behind that unread records "
-        + ("are about to be deleted." if severity == "critical" else "will be deleted if it goes on."),
+        + ("are about to be deleted." if pages else "will be deleted if it goes on."),
         description=(
             "Group {{ $labels.group }} has not read {{ $value | humanizePercentage }} of what topic "
             "{{ $labels.topic }} on {{ $labels.cluster_name }} retains, and the topic deletes its oldest records; none "
@@ -262,10 +294,14 @@ def _at_risk(links: Links, severity: str, share: float, hold: str) -> Alert:
         dashboard_labels=("group", "topic"),
         why=(
             "Lag as a share of what is retained, worst partition; above 1 unread records are gone already.\n"
-            "While offset 0 is still there, nothing is deleted. What nobody has and nobody commits is abandoned."
+            + (
+                "A group that gets ahead, as one that reads a topic from its beginning, is not about to lose anything."
+                if pages
+                else "Who is out of danger in six hours, at the pace of the last half, needs no ticket."
+            )
         ),
         labels={"measurement": "lag"},
-        limits=("retention_used_ratio", "retention_lost_ratio"),
+        limits=("retention_used_ratio", "retention_lost_ratio", "retention_gain_ratio"),
     )
 
 
@@ -273,7 +309,7 @@ def _deleted(links: Links) -> Alert:
     return Alert(
         name="KafkaClientLagRecordsDeleted",
         severity="critical",
-        expr=f"{_unread('> 1')} > 0",
+        expr=f"{UNREAD} > 1",
         hold="5m",
         keep=_KEEP,
         summary="Records that a consumer group has not read have been deleted.",

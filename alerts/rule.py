@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from alerts.yaml_text import Commented, Node, document
-from clienthealth.configuration.installation import KEPT, chosen, equals, listed, values
+from clienthealth.configuration.installation import KEPT, chosen, equals, kept_labels, listed, values
 from clienthealth.settings import Settings
 from clienthealth.settings.links import filled, runbooks
 
@@ -30,6 +30,22 @@ def queried(query: str, *labels: str) -> str:
     """The beginning of a template that asks for a query, in which LABELS stands for those of the alert."""
     names = (*KEPT, *labels)
     return f"{{{{ with printf `{query.replace('LABELS', equals(names))}` {values(names)} | query }}}}"
+
+
+#: What an alert's severity becomes in a rules file.
+Severe = Callable[[str], str]
+
+
+def severities(settings: Settings, dry_run: bool = False) -> Severe:
+    """What would page opens a ticket where the labels of the settings say so; in a dry run all is info."""
+    if dry_run:
+        return lambda severity: "info"
+    kept, quiet = kept_labels(settings), settings.prometheus.ticket_only
+    calm = [f"(match `^(?:{quiet[label]})$` $labels.{label})" for label in quiet if label in kept]
+    if not calm:
+        return lambda severity: severity
+    lowered = f"{{{{ if or {' '.join(calm)} }}}}warning{{{{ else }}}}critical{{{{ end }}}}"
+    return lambda severity: lowered if severity == "critical" else severity
 
 
 @dataclass(frozen=True)
@@ -93,20 +109,16 @@ class Recording:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-def rules_file(
-    source: str, groups: Mapping[str, Sequence[Alert | Recording]], links: Links, dry_run: bool = False
-) -> str:
-    """A rules file. `dry_run` lowers every severity to info, so that nobody is woken while thresholds are tried out."""
+def rules_file(source: str, groups: Mapping[str, Sequence[Alert | Recording]], links: Links, severe: Severe) -> str:
+    """A rules file. `severe`: what the severity of an alert becomes in it."""
     header = f"Generated from {source} by `kafka-health generate`: do not edit."
-    if dry_run:
-        header += "\nDry run: every severity is info."
     nodes: list[Node] = [
-        {"name": name, "rules": [_rule(rule, links, dry_run) for rule in rules]} for name, rules in groups.items()
+        {"name": name, "rules": [_rule(rule, links, severe) for rule in rules]} for name, rules in groups.items()
     ]
     return document(header, {"groups": nodes})
 
 
-def _rule(rule: Alert | Recording, links: Links, dry_run: bool) -> Node:
+def _rule(rule: Alert | Recording, links: Links, severe: Severe) -> Node:
     if isinstance(rule, Recording):
         recording: dict[str, Node] = {"record": rule.name, "expr": rule.expr}
         return recording | ({"labels": rule.labels} if rule.labels else {})
@@ -115,7 +127,7 @@ def _rule(rule: Alert | Recording, links: Links, dry_run: bool) -> Node:
         node["for"] = rule.hold
     if rule.keep:
         node["keep_firing_for"] = rule.keep
-    node["labels"] = {"severity": "info" if dry_run else rule.severity, **rule.labels}
+    node["labels"] = {"severity": severe(rule.severity), **rule.labels}
     node["annotations"] = {
         "summary": rule.summary,
         "description": rule.description,

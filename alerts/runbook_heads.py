@@ -59,7 +59,7 @@ def _alerts(name: str, alerts: Iterable[Alert], watchdog: str) -> Iterator[str]:
         for rule in re.split(r"\n(?=      - alert:)", watchdog)[1:]:
             fields = (
                 re.search(r"- alert: (\w+)", rule),
-                re.search(r"severity: (\w+)", rule),
+                re.search(r"severity: .*?(\w+)(?:\W*end }}.)?\n", rule),
                 re.search("summary: (.+)", rule),
             )
             hold = re.search(r"\n        for: (\w+)", rule)

@@ -5,7 +5,8 @@ client that nothing can be said of (`unknown` in every mode) or that has gone co
 suspected minutes as unhealthy; a page is for what is sure, so that the alerts count confirmed ones alone. The counts
 are the exporter's own, which are right whatever series it leaves out. Windows and factors are those of the SRE
 workbook, with the fourth of kubernetes-mixin. A rule fires when both its windows burn the budget `factor` times too
-fast. It stops soon after the short one has recovered.
+fast; of several the fastest speaks. It pages where the last minutes burn and nobody was paged for the service
+meanwhile: who was has seen it, and what is over wakes nobody. Else it opens a ticket.
 """
 
 from __future__ import annotations
@@ -13,32 +14,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alerts.rule import Alert, Links, Recording, by
+from alerts.rule import Alert, Links, Recording, by, on
 from clienthealth.settings.links import dashboard_uid
 
 JUDGED = "service:kafka_client_judged:count"
 UNHEALTHY = "service:kafka_client_unhealthy:count"
 CONFIRMED = "service:kafka_client_confirmed:count"
 PRESENT = "service:kafka_client_present:count"
+PAGED = "service:kafka_client_paged:count"
 
 
 @dataclass(frozen=True)
 class Burn:
-    """A pair of windows. `factor`: how many times faster than allowed the budget burns."""
+    """A pair of windows. `factor`: how many times faster than allowed the budget burns. `pages`: or a ticket always."""
 
     long: str
     short: str
     factor: float
-    severity: str
     hold: str
+    pages: bool = False
+
+    def burns(self, target: float) -> str:
+        """The budget of a target burns too fast over both windows."""
+        limit = f"{self.factor:g} * {1 - target:.6g}"
+        return f"{ratio(self.long)} > {limit}\nand\n{ratio(self.short)} > {limit}"
 
 
 BURNS = (
-    Burn("1h", "5m", 14.4, "critical", "2m"),
-    Burn("6h", "30m", 6, "critical", "15m"),
-    Burn("1d", "2h", 3, "warning", "1h"),
-    Burn("3d", "6h", 1, "warning", "3h"),
+    Burn("1h", "5m", 14.4, "2m", pages=True),
+    Burn("6h", "30m", 6, "15m", pages=True),
+    Burn("1d", "2h", 3, "1h"),
+    Burn("3d", "6h", 1, "3h"),
 )
+#: What burns now has burnt in these minutes.
+NOW = BURNS[0].short
 
 
 def ratio(window: str) -> str:
@@ -52,46 +61,79 @@ def clients(statuses: str, *labels: str) -> str:
     return f'sum {by(*labels)} (\n  max {each} (kafka_client_service_clients{{status=~"{statuses}"}})\n)'
 
 
-def recordings() -> Sequence[Recording]:
-    """Clients judged, unhealthy, confirmed and there now, and the share of confirmed client-minutes over windows."""
-    windows = sorted({w for burn in BURNS for w in (burn.short, burn.long)}, key=_minutes)
+def counts() -> Sequence[Recording]:
+    """Clients judged, unhealthy, confirmed and there now, by service."""
     return [
         Recording(JUDGED, clients("ok|suspected|confirmed", "service")),
         Recording(UNHEALTHY, clients("suspected|confirmed", "service")),
         Recording(CONFIRMED, clients("confirmed", "service")),
         Recording(PRESENT, clients("ok|unknown|suspected|confirmed", "service")),
+    ]
+
+
+def recordings() -> Sequence[Recording]:
+    """The share of confirmed client-minutes over windows, and whom a page is open for."""
+    windows = sorted({w for burn in BURNS for w in (burn.short, burn.long)}, key=_minutes)
+    paging = 'ALERTS{alertstate="firing",severity="critical",mode!=""}'
+    return [
         *(
             Recording(ratio(w), f"sum_over_time({CONFIRMED}[{w}])\n/\n(sum_over_time({JUDGED}[{w}]) > 0)")
             for w in windows
         ),
+        Recording(PAGED, f"count {by('service')} ({paging})"),
     ]
 
 
 def burn_alerts(target: float, links: Links) -> Sequence[Alert]:
-    """One alert per pair of windows. `target`: share of healthy client-minutes, below 1."""
-    return [_alert(burn, target, links) for burn in BURNS]
+    """A ticket per pair of windows, and a page of the fast ones. `target`: share of healthy client-minutes, below 1."""
+    alerts: list[Alert] = []
+    for place, burn in enumerate(BURNS):
+        faster = "".join(f"\nunless (\n{other.burns(target)}\n)" for other in BURNS[:place])
+        unseen = f"{burn.burns(target)}{faster}{_now(burn, target)}\nunless {on('service')}\n{_paged(burn)}"
+        seen = f"\nunless (\n{burn.burns(target)}{_now(burn, target)}\nunless {on('service')}\n{_paged(burn)}\n)"
+        if burn.pages:
+            alerts.append(_alert(burn, target, links, "critical", unseen))
+        alerts.append(
+            _alert(burn, target, links, "warning", f"{burn.burns(target)}{faster}{seen if burn.pages else ''}")
+        )
+    return alerts
 
 
-def _alert(burn: Burn, target: float, links: Links) -> Alert:
-    budget = 1 - target
-    limit = f"{burn.factor:g} * {budget:.6g}"
+def _now(burn: Burn, target: float) -> str:
+    return "" if burn.short == NOW else f"\nand\n{ratio(NOW)} > {burn.factor:g} * {1 - target:.6g}"
+
+
+def _paged(burn: Burn) -> str:
+    return f"last_over_time({PAGED}[{burn.short}]) > 0"
+
+
+def _alert(burn: Burn, target: float, links: Links, severity: str, expr: str) -> Alert:
+    who = {
+        "critical": "Nobody was paged for it meanwhile, and it goes on.",
+        "warning": "It is over, or was paged for already."
+        if burn.pages
+        else "Slowly, so that it can wait for the day.",
+    }
     return Alert(
         name="KafkaClientErrorBudgetBurn",
-        severity=burn.severity,
-        expr=f"{ratio(burn.long)} > {limit}\nand\n{ratio(burn.short)} > {limit}",
+        severity=severity,
+        expr=expr,
         hold=burn.hold,
         summary="The clients of a service use up their error budget too fast.",
         description=(
             f"{{{{ $value | humanizePercentage }}}} of the judged client-minutes of {{{{ $labels.service }}}} in the "
             f"last {burn.long} had a confirmed failure; {target * 100:.6g} % should be healthy, and this is more than "
             f"{f'{burn.factor:g} times ' if burn.factor > 1 else ''}the pace that is allowed. Suspected ones do not "
-            "count here, but in the review. What to do: look which clients of the service are ill and why. "
-            f"State: {links.status_page}/?q={{{{ $labels.service | urlquery }}}}"
+            f"count here, but in the review. {who[severity]} What to do: look which clients of the service are ill and "
+            f"why. State: {links.status_page}/?q={{{{ $labels.service | urlquery }}}}"
         ),
         runbook="error-budget",
         dashboard=dashboard_uid("review"),
         dashboard_labels=("service",),
-        why=f"{burn.factor:g} times the allowed share of confirmed client-minutes, over {burn.long} and {burn.short}.",
+        why=(
+            f"{burn.factor:g} times the allowed share of confirmed client-minutes, over {burn.long} and {burn.short}.\n"
+            f"{who[severity]}"
+        ),
         labels={"long": burn.long, "short": burn.short},
     )
 

@@ -40,7 +40,7 @@ def _mapping(node: Mapping[str, Node], indent: int) -> Iterator[str]:
             yield f"{pad}{key}: |-"
             yield from (f"{pad}  {line}" for line in value.splitlines())
         else:
-            yield f"{pad}{key}: {_scalar(value)}"
+            yield f"{pad}{key}: {scalar(value)}"
 
 
 def _item(item: Node, indent: int) -> Iterator[str]:
@@ -53,10 +53,11 @@ def _item(item: Node, indent: int) -> Iterator[str]:
         yield f"{pad}- {first.lstrip()}"
         yield from others
     else:
-        yield f"{pad}- {_scalar(item)}"
+        yield f"{pad}- {scalar(item)}"
 
 
-def _scalar(value: object) -> str:
+def scalar(value: object) -> str:
+    """One value on a line."""
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
         return value
     return json.dumps(value, ensure_ascii=False)

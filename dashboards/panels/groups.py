@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from alerts.measurements import UNREAD
 from clienthealth.configuration.installation import KEPT, listed
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, LAG_STATES, WARNING, lag_words
@@ -135,23 +136,14 @@ def records_in_and_out() -> Panel:
 
 
 def retention() -> Panel:
-    share = (
-        f"max by ({_BY}, topic) (\n"
-        f"  max by ({_BY}, topic, partition) (kafka_consumergroup_group_lag{{{OF_GROUP_TOPIC}}})\n"
-        f"  / on ({_PARTITION}) group_left ()\n"
-        f"  (\n"
-        f"    max by ({_PARTITION}) (kafka_partition_latest_offset{{{OF_TOPIC}}})\n"
-        f"    - max by ({_PARTITION}) (kafka_partition_earliest_offset{{{OF_TOPIC}}} > 0)\n"
-        f"  )\n"
-        f")"
-    )
     return chart(
         208,
         "Unread share of what is retained",
         "Lag as a share of the records that the topic still holds, worst partition; shown once a topic "
-        "deletes. Near 1 is bad: unread records are about to be deleted, above 1 some are. What to do: let the "
-        "topic keep more. Alerts: KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
-        [Query(f"topk({WORST}, {share})", "{{topic}}: {{group}} on {{cluster_name}}")],
+        "deletes, and of groups that somebody is in or that have committed within a week. Near 1 is bad: unread "
+        "records are about to be deleted, above 1 some are. What to do: let the topic keep more. "
+        "Alerts: KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
+        [Query(f"topk({WORST}, {UNREAD}{{{OF_GROUP_TOPIC}}})", "{{topic}}: {{group}} on {{cluster_name}}")],
         "percentunit",
         above={LIMITS.retention_used_ratio: WARNING, LIMITS.retention_lost_ratio: CRITICAL},
         ceiling=1,

@@ -44,7 +44,7 @@ def _strip() -> Sequence[Panel]:
             "Monitor",
             "Whether Prometheus reaches the monitor. Down is bad: no verdict is renewed. What to do: read "
             "its log, start it again; it goes on where it stopped. Alerts: KafkaClientHealthMonitorDown, and "
-            "KafkaClientHealthRestarting where it ends over and over.",
+            "KafkaClientHealthRestarting where it ends over and over, KafkaClientHealthNameTaken where there are two.",
             'min(up{job="kafka-client-health-monitor"})',
             "none",
             mappings=up_words(),
@@ -134,7 +134,7 @@ def _input() -> Sequence[Panel]:
             "Records read",
             "Records per second from each input topic. A fall to 0 is bad. What to do: look at what writes "
             "to the topic. Alerts: KafkaClientHealthInputSilent, KafkaClientHealthInputMissing (there is no such "
-            "topic).",
+            "topic), KafkaClientHealthNothingArrived (there was never anything).",
             [
                 Query(
                     f"sum by (source_topic) (rate({_P}_records_read_total{{{OF_KEPT}}}[$__rate_interval]))",

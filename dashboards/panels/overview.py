@@ -55,7 +55,8 @@ def _strip() -> Sequence[Panel]:
             "Reporting",
             "Clients of the service that are heard of. Fewer than you run is bad: the others are not watched. What to "
             "do: see that their reporter or agent writes to the input topic. Alerts when a topic or a service goes "
-            "silent: KafkaClientHealthInputSilent, KafkaClientServiceSilent.",
+            "silent: KafkaClientHealthInputSilent, KafkaClientServiceSilent; when many or all do: "
+            "KafkaClientFleetServicesSilent, KafkaClientFleetSilent.",
             f"sum({PRESENT}{{{OF_SERVICE}}})",
             "none",
             nothing="no clients",
@@ -102,7 +103,7 @@ def _by_mode() -> Panel:
         "Unhealthy clients by failure mode",
         "Clients of the service with a suspected or confirmed failure, by mode. Any is bad; many at the same moment "
         "point to something that they share: a broker, a release, a topic. Alerts: the mode's, and "
-        "KafkaClientFleetUnhealthy, which holds them back.",
+        "KafkaClientFleetUnhealthy and KafkaClientFleetSuspected, which hold them back.",
         [Query(verdicts.in_mode("suspected|confirmed", by=" by (mode)"), "{{mode}}")],
         "none",
         stacked=True,

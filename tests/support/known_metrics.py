@@ -34,6 +34,7 @@ def known_labels() -> Mapping[str, tuple[str, ...]]:
     (info,) = (family for family in SelfMetrics().registry.collect() if family.type == "info")
     labels[f"{info.name}_info"] = (*_ALL, *SUFFIXES["info"]["_info"])
     labels["up"] = KEPT
+    labels["ALERTS"] = (*KEPT, "alertname", "alertstate", "severity", "service", "mode")
     for name, expr in recordings().items():
         labels[name] = tuple(surviving(expr, labels))
     return labels

@@ -14,6 +14,7 @@ CONFIG = ROOT / "alerts/alertmanager.yml"
 CLIENT = {"service": "orders", "host": "h", "instance": "h:1", "client_id": "c"}
 DEADLOCK = {"alertname": "KafkaClientProducerCallbackDeadlock", "mode": "producer-callback-deadlock", **CLIENT}
 CRITICAL, WARNING = {"severity": "critical"}, {"severity": "warning"}
+CONFIRMED, SUSPECTED = {**CRITICAL, "status": "confirmed"}, {**WARNING, "status": "suspected"}
 SUSPECTED_OTHER = {**DEADLOCK, "alertname": "KafkaClientSendBlockedOnMetadata", "mode": "send-blocked-on-metadata"}
 BUFFER = {"alertname": "KafkaClientBufferNearlyExhausted", "measurement": "buffer", **CLIENT}
 BURN = {"alertname": "KafkaClientErrorBudgetBurn", "service": "orders", "long": "1h", "short": "5m"}
@@ -25,35 +26,41 @@ RETENTION = {
     "topic": "t",
 }
 MONITOR_DOWN = {"alertname": "KafkaClientHealthMonitorDown", **CRITICAL}
+FLEET_SUSPECTED = {"alertname": "KafkaClientFleetSuspected", **WARNING}
+FLEET_SILENT = {"alertname": "KafkaClientFleetSilent", **CRITICAL}
+SILENT = {"alertname": "KafkaClientServiceSilent", "service": "orders"}
 FLEET = {"alertname": "KafkaClientFleetUnhealthy", **CRITICAL}
 
 
 @pytest.mark.parametrize(
     ("source", "target", "inhibits"),
     [
-        pytest.param({**DEADLOCK, **CRITICAL}, {**DEADLOCK, **WARNING}, True, id="confirmed silences suspected"),
-        pytest.param({**DEADLOCK, **WARNING}, {**DEADLOCK, **CRITICAL}, False, id="suspected silences nothing"),
-        pytest.param({**DEADLOCK, **CRITICAL}, {**SUSPECTED_OTHER, **WARNING}, False, id="another mode is news"),
+        pytest.param({**DEADLOCK, **CONFIRMED}, {**DEADLOCK, **SUSPECTED}, True, id="confirmed silences suspected"),
+        pytest.param({**DEADLOCK, **SUSPECTED}, {**DEADLOCK, **CONFIRMED}, False, id="suspected silences nothing"),
+        pytest.param({**DEADLOCK, **CONFIRMED}, {**SUSPECTED_OTHER, **SUSPECTED}, False, id="another mode is news"),
         pytest.param(
-            {**DEADLOCK, **CRITICAL}, {**DEADLOCK, **WARNING, "instance": "h:2"}, False, id="another client is news"
+            {**DEADLOCK, **CONFIRMED}, {**DEADLOCK, **SUSPECTED, "instance": "h:2"}, False, id="another client is news"
         ),
-        pytest.param({**DEADLOCK, **CRITICAL}, {**BUFFER, **WARNING}, True, id="a deadlock explains a full buffer"),
+        pytest.param({**DEADLOCK, **CONFIRMED}, {**BUFFER, **WARNING}, True, id="a deadlock explains a full buffer"),
         pytest.param(
-            {**DEADLOCK, **CRITICAL}, {**BUFFER, **WARNING, "client_id": "d"}, False, id="not that of another client"
+            {**DEADLOCK, **CONFIRMED}, {**BUFFER, **WARNING, "client_id": "d"}, False, id="not that of another client"
         ),
-        pytest.param({**DEADLOCK, **CRITICAL}, {**BURN, **CRITICAL}, True, id="a page for the cause is enough"),
+        pytest.param({**DEADLOCK, **CONFIRMED}, {**BURN, **CRITICAL}, True, id="a page for the cause is enough"),
         pytest.param(
-            {**DEADLOCK, **WARNING}, {**BURN, **CRITICAL}, True, id="a failure is paged once, when it is sure"
+            {**DEADLOCK, **SUSPECTED}, {**BURN, **CRITICAL}, True, id="a failure is paged once, when it is sure"
         ),
         pytest.param(
-            {**DEADLOCK, **CRITICAL}, {**BURN, **CRITICAL, "service": "x"}, False, id="another service burns for itself"
+            {**DEADLOCK, **CONFIRMED},
+            {**BURN, **CRITICAL, "service": "x"},
+            False,
+            id="another service burns for itself",
         ),
         pytest.param({**RETENTION, **CRITICAL}, {**RETENTION, **WARNING}, True, id="the higher threshold speaks"),
         pytest.param(
             {**RETENTION, **CRITICAL}, {**RETENTION, **WARNING, "topic": "u"}, False, id="another topic is news"
         ),
         pytest.param({**BURN, **CRITICAL}, {**BURN, **WARNING, "long": "3d"}, True, id="the faster burn speaks"),
-        pytest.param(MONITOR_DOWN, {**DEADLOCK, **CRITICAL}, True, id="a blind monitor: client alerts are old"),
+        pytest.param(MONITOR_DOWN, {**DEADLOCK, **CONFIRMED}, True, id="a blind monitor: client alerts are old"),
         pytest.param(MONITOR_DOWN, {**RETENTION, **CRITICAL}, True, id="a blind monitor: lag alerts are old"),
         pytest.param(MONITOR_DOWN, {**BURN, **CRITICAL}, True, id="a blind monitor: the burn is old"),
         pytest.param(MONITOR_DOWN, MONITOR_DOWN, False, id="the monitor's own alert comes through"),
@@ -65,31 +72,31 @@ FLEET = {"alertname": "KafkaClientFleetUnhealthy", **CRITICAL}
         ),
         pytest.param(
             {**MONITOR_DOWN, "cluster": "eu"},
-            {**DEADLOCK, **CRITICAL, "cluster": "us"},
+            {**DEADLOCK, **CONFIRMED, "cluster": "us"},
             False,
             id="another cluster is seen",
         ),
         pytest.param(
             {**MONITOR_DOWN, "cluster": "eu", "env": "prod"},
-            {**DEADLOCK, **CRITICAL, "cluster": "eu", "env": "staging"},
+            {**DEADLOCK, **CONFIRMED, "cluster": "eu", "env": "staging"},
             False,
             id="so is another environment",
         ),
         pytest.param(
-            {"alertname": "KafkaClientHealthQueryHung", **CRITICAL}, {**DEADLOCK, **CRITICAL}, True, id="hung is blind"
+            {"alertname": "KafkaClientHealthQueryHung", **CRITICAL}, {**DEADLOCK, **CONFIRMED}, True, id="hung is blind"
         ),
         pytest.param(
             {"alertname": "KafkaClientHealthReplicaBlind", **WARNING},
-            {**DEADLOCK, **CRITICAL},
+            {**DEADLOCK, **CONFIRMED},
             False,
             id="one blind exporter of two mutes nobody",
         ),
         pytest.param(
-            {"alertname": "KafkaClientHealthExporterBlind", **CRITICAL}, {**DEADLOCK, **CRITICAL}, True, id="all blind"
+            {"alertname": "KafkaClientHealthExporterBlind", **CRITICAL}, {**DEADLOCK, **CONFIRMED}, True, id="all blind"
         ),
         pytest.param(
             {"alertname": "KafkaClientHealthExporterBlind", **CRITICAL, "shard": "2/4"},
-            {**DEADLOCK, **CRITICAL},
+            {**DEADLOCK, **CONFIRMED},
             False,
             id="a blind shard does not speak for the others",
         ),
@@ -99,12 +106,31 @@ FLEET = {"alertname": "KafkaClientFleetUnhealthy", **CRITICAL}
             True,
             id="all of a shard are blind: each is no news",
         ),
-        pytest.param(FLEET, {**DEADLOCK, **CRITICAL}, True, id="a fleet that fails is one page"),
-        pytest.param(FLEET, {**DEADLOCK, **WARNING}, True, id="and no tickets of those that are only suspected"),
+        pytest.param(FLEET, {**DEADLOCK, **CONFIRMED}, True, id="a fleet that fails is one page"),
+        pytest.param(FLEET, {**DEADLOCK, **SUSPECTED}, True, id="and no tickets of those that are only suspected"),
         pytest.param(FLEET, {**BUFFER, **WARNING}, True, id="nor of their buffers"),
         pytest.param(FLEET, {**BURN, **CRITICAL}, True, id="nor of the budgets of their services"),
         pytest.param(FLEET, {**RETENTION, **CRITICAL}, False, id="data that is about to be lost is news"),
-        pytest.param(FLEET, {**DEADLOCK, **CRITICAL, "cluster": "us"}, False, id="another cluster is fine"),
+        pytest.param(FLEET, {**DEADLOCK, **CONFIRMED, "cluster": "us"}, False, id="another cluster is fine"),
+        pytest.param(
+            {**DEADLOCK, **CONFIRMED, **WARNING}, {**DEADLOCK, **SUSPECTED}, True, id="also where nobody is paged"
+        ),
+        pytest.param(FLEET_SUSPECTED, {**DEADLOCK, **SUSPECTED}, True, id="many suspicions are one ticket"),
+        pytest.param(FLEET_SUSPECTED, {**DEADLOCK, **CONFIRMED}, False, id="what is sure is news"),
+        pytest.param(FLEET_SUSPECTED, {**BUFFER, **WARNING}, True, id="and many buffers"),
+        pytest.param(FLEET, FLEET_SUSPECTED, True, id="what is sure speaks for what is not"),
+        pytest.param(
+            FLEET_SILENT, {"alertname": "KafkaClientHealthStale", **CRITICAL}, True, id="one page for silence"
+        ),
+        pytest.param({"alertname": "KafkaClientHealthStale", **CRITICAL}, FLEET_SILENT, False, id="and that one"),
+        pytest.param(FLEET_SILENT, {**SILENT, **WARNING}, True, id="all services are silent: one page"),
+        pytest.param(
+            {"alertname": "KafkaClientFleetServicesSilent", **WARNING},
+            {**SILENT, **WARNING},
+            True,
+            id="many: one ticket",
+        ),
+        pytest.param(MONITOR_DOWN, FLEET_SILENT, True, id="silence of the monitor is not that of the fleet"),
         pytest.param(FLEET, FLEET, False, id="the page of the fleet itself comes through"),
         pytest.param(
             {**RETENTION, "alertname": "KafkaClientLagRecordsDeleted", **CRITICAL},
@@ -114,7 +140,7 @@ FLEET = {"alertname": "KafkaClientFleetUnhealthy", **CRITICAL}
         ),
         pytest.param(
             {"alertname": "KafkaClientHealthFallingBehind", **WARNING},
-            {**DEADLOCK, **CRITICAL},
+            {**DEADLOCK, **CONFIRMED},
             False,
             id="a late monitor still knows",
         ),

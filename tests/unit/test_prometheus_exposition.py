@@ -66,7 +66,7 @@ def test_deadlocked_producer_exactly() -> None:
         'kafka_client_service_producer_io_thread_busy_ratio_max{service="orders-api"} 1',
         "kafka_client_health_exporter_up 1",
         "kafka_client_health_exporter_decode_errors_total 0",
-        "kafka_client_health_exporter_newest_record_timestamp_seconds 1795208640",
+        'kafka_client_health_exporter_newest_record_timestamp_seconds{of="clients"} 1795208640',
     ]
 
 
@@ -225,7 +225,7 @@ def test_before_the_topic_is_read_only_the_exporter_is_shown() -> None:
     assert served(deadlock(), trouble="reading client-health: 9 records left") == [
         "kafka_client_health_exporter_up 0",
         "kafka_client_health_exporter_decode_errors_total 0",
-        "kafka_client_health_exporter_newest_record_timestamp_seconds 1795208640",
+        'kafka_client_health_exporter_newest_record_timestamp_seconds{of="clients"} 1795208640',
     ]
 
 

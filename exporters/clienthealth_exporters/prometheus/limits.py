@@ -35,10 +35,26 @@ class Limits:
     retention_lost_ratio: float = threshold(
         0.95, "the oldest unread records are about to be deleted", at_least=0, at_most=1
     )
+    retention_gain_ratio: float = threshold(
+        0.01, "who reads a hundredth of the retained an hour more than is added gets ahead", at_least=0, at_most=1
+    )
     fleet_confirmed_ratio: float = threshold(
         0.05, "one in twenty at once is no coincidence: they share a cause", at_least=0, at_most=1
     )
     fleet_confirmed_clients: float = threshold(20, "fewer have their own pages, which say more", at_least=1)
+    fleet_suspected_ratio: float = threshold(
+        0.1, "suspicions come and go: one in ten at once is no coincidence", at_least=0, at_most=1
+    )
+    storm_minutes: float = threshold(10, "what fails together does so within some batches and scrapes", at_least=1)
+    storm_services: float = threshold(10, "so many services that begin to fail together share a cause", at_least=2)
+    storm_clients: float = threshold(100, "so many clients that begin to fail together do, too", at_least=2)
+    fleet_silent_ratio: float = threshold(
+        0.1, "of a fleet that was there, less than a tenth is left: nobody stops so much at once", at_least=0, at_most=1
+    )
+    silent_ratio: float = threshold(
+        0.2, "autoscalers take away a part within an hour, hardly four in five", at_least=0, at_most=1
+    )
+    silent_clients: float = threshold(20, "where some are left, fewer missing are a smaller deployment", at_least=1)
 
 
 LIMITS = Limits()

@@ -410,9 +410,10 @@ EXPORTER_UP = Family(
 )
 NEWEST_RECORD = Family(
     "kafka_client_health_exporter_newest_record_timestamp_seconds",
-    "Time that the newest record speaks of; when it stands still, the monitor is blind.",
+    "Time that the newest record of clients, and that of consumer groups, speaks of; when it stands still, the monitor "
+    "is blind or they are silent.",
     "exporter",
-    (),
+    ("of",),
 )
 DECODE_ERRORS = Family(
     "kafka_client_health_exporter_decode_errors_total",

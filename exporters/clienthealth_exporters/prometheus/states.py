@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 _URGENCY: Mapping[Status, int] = {"ok": 0, "unknown": 10, "suspected": 20, "confirmed": 30}
 #: The limits of `largest`, None where there is none.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
+#: What records speak of.
+CLIENTS, GROUPS = "clients", "groups"
 #: States of a consumer group that want attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 #: The state of a client is unknown if the monitor has not published any for so long, not even that it has gone:
@@ -130,7 +132,7 @@ class States:
         self._begin = beginning(settings)
         self._live: tuple[int, list[State]] = (0, [])
         self._version = 0
-        self._newest = 0.0
+        self._newest: dict[str, float] = {}
         self._written = 0.0
         self._spare: list[str] = []
         self._looked = -inf
@@ -167,13 +169,21 @@ class States:
                 self._states[name] = state
                 self._version += 1
                 self.history.note(state)
-            self._newest = max(self._newest, state.seen)
+            of = GROUPS if state.client.kind == "group" else CLIENTS
+            self._newest[of] = max(self._newest.get(of, 0.0), state.seen)
             self._written = max(self._written, state.written)
 
     @property
     def newest(self) -> float | None:
-        """What the newest record speaks of, in epoch seconds; None before the first record."""
-        return self._newest or None
+        """What the newest record speaks of, in epoch seconds; None before the first record. Groups count alone."""
+        of = self.newest_of
+        return of.get(CLIENTS, of.get(GROUPS))
+
+    @property
+    def newest_of(self) -> Mapping[str, float]:
+        """The same of clients and of consumer groups, of those that there was a record of."""
+        with self._lock:
+            return dict(self._newest)
 
     def live(self) -> list[State]:
         """All clients that have not been silent for the time to live, the worst first; one state per client.

@@ -222,6 +222,17 @@ class PrometheusSettings(Checked):
     keep_labels: tuple[str, ...] = setting(
         ("cluster", "env"), "labels by which rules and dashboards keep installations apart; those above are added"
     )
+    ticket_only: dict[str, str] = setting(
+        {"env": "dev.*|test.*|stag.*|qa|uat|int|sandbox|(non|pre)-?prod.*"},
+        "where a label of the installation matches as a whole, what would page opens a ticket",
+        form=EXPRESSION,
+    )
+    expect_clusters: tuple[str, ...] = setting(
+        (), "values of label cluster that must be there: their monitors page until they are back; empty: those seen"
+    )
+    expect_shards: int = setting(
+        0, "shards that each cluster's exporters must have together; 0: those seen", at_least=0, at_most=10_000
+    )
     tls_cert: str = setting("", "PEM file of the certificate; empty: no TLS", needs="tls_key")
     tls_key: str = setting("", "PEM file of the key", needs="tls_cert")
     basic_auth_file: str = setting("", "file with user:password; empty: no authentication")
