@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -37,7 +37,7 @@ import msgspec
 
 from clienthealth.errors import DependencyError
 from clienthealth.formats import Format, Record, _pushed, formats
-from clienthealth.formats._log_lines import opened
+from clienthealth.formats._log_lines import named, opened
 from clienthealth.formats._payload import PayloadError, framed, unpacked, without_message_path
 from clienthealth.formats._protobuf import signal
 from clienthealth.formats._typed import UNKNOWN, Fast, FastClient, FastTopic, fast
@@ -123,7 +123,7 @@ def decode_line(line: LogLine, record: RawRecord, settings: Settings, now_ms: in
     headers = _header_values(record.headers)
     of_line = Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms)
     result = Decoded(format="thread_dump" if line.dumps else "plain_text")
-    _take_lines([line], of_line, latest_ms(settings, now_ms), result)
+    _take_line(named(line), of_line, latest_ms(settings, now_ms), result)
     return result
 
 
@@ -382,25 +382,25 @@ def _metrics(record: Record, fmt: Format | None, latest: int) -> Decoded:
 def _logs(record: Record, fmt: Format | None, latest: int) -> Decoded:
     log_lines, errors = _decoded(record, fmt)
     result = Decoded(format=fmt.name if fmt else None, errors=errors)
-    _take_lines(log_lines, record, latest, result)
-    return result
-
-
-def _take_lines(log_lines: Sequence[LogLine], record: Record, latest: int, result: Decoded) -> None:
     for shipped in log_lines:
         try:
             line = opened(shipped)
         except Exception as mistake:  # noqa: BLE001 - as in `_decoded`
-            result.errors.append(f"wrong-types: {type(mistake).__name__}: {mistake}")
+            errors.append(f"wrong-types: {type(mistake).__name__}: {mistake}")
             continue
-        if line.ts_ms is None:
-            line.ts_ms = record.ts_ms
-        line.client = _identified(line.client, record)
-        error = line.error or _nowhere(line) or _time_error(line.ts_ms, latest)
-        if error is None:
-            result.lines.append(line)
-        else:
-            result.errors.append(error)
+        _take_line(line, record, latest, result)
+    return result
+
+
+def _take_line(line: LogLine, record: Record, latest: int, result: Decoded) -> None:
+    if line.ts_ms is None:
+        line.ts_ms = record.ts_ms
+    line.client = _identified(line.client, record)
+    error = line.error or _nowhere(line) or _time_error(line.ts_ms, latest)
+    if error is None:
+        result.lines.append(line)
+    else:
+        result.errors.append(error)
 
 
 def _identified(client: Identity, record: Record) -> Identity:

@@ -152,6 +152,12 @@ LAYOUTS: dict[str, Callable[[str], str]] = {
     "zone": entries(lambda at, lv, th, lg, m: f"{at:%Y-%m-%dT%H:%M:%S}.{at:%f}+0000 {lv} [{th}] {lg} - {m}"),
     "level first": entries(lambda at, lv, th, lg, m: f"{lv:5} [{at:%Y-%m-%d %H:%M:%S},{at:%f}] {lg}: {m}"),
     "brace first": entries(lambda at, lv, th, lg, m: f"{{{th}}} {lv} {at:%Y-%m-%d %H:%M:%S} {lg} - {m}"),
+    "Spring Boot 3": entries(
+        lambda at, lv, th, lg, m: f"{_iso(at)[:23]}Z {lv:>5} 1 --- [orders] [{th[:15]:>15}] {lg[-40:]:<40} : {m}"
+    ),
+    "Spring Boot 3, traced": entries(
+        lambda at, lv, th, lg, m: f"{_iso(at)[:23]}+00:00 {lv:>5} 1 --- [{th[:15]:>15}] [66c-0f1] {lg[-40:]:<40} : {m}"
+    ),
     "no time": entries(lambda at, lv, th, lg, m: f"{lv} [{th}] {lg} - {m}"),
     "JSON lines": entries(
         lambda at, lv, th, lg, m: json.dumps(

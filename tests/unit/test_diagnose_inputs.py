@@ -190,3 +190,21 @@ def test_names_in_archives_are_harmless() -> None:
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         statuses(tmp_path / "absent")
+
+
+def test_evidence_names_the_line_that_is_quoted_not_the_head_of_its_entry(tmp_path: Path) -> None:
+    file = tmp_path / "app.log"
+    entry = [
+        "2026-11-20 20:00:00,000 ERROR [main] shop.Order - not sent",
+        "java.lang.RuntimeException: not sent",
+        "\tat shop.Order.send(Order.java:7)",
+        "Caused by: org.apache.kafka.common.errors.TimeoutException: "
+        "Topic orders not present in metadata after 60000 ms.",
+        "\tat org.apache.kafka.clients.producer.KafkaProducer.waitOnMetadata(KafkaProducer.java:1)",
+    ]
+    for before, wrap in ((2, "{}"), (4, "web-1 | {}")):
+        heads = [f"2026-11-20 19:59:5{n},000 INFO  [main] shop.Order - fine" for n in range(before)]
+        file.write_text("\n".join(wrap.format(line) for line in [*heads, *entry]) + "\n")
+        diagnosis = examine([file], Settings())
+        facts = [fact for _, verdicts in diagnosis.clients for v in verdicts if v.unhealthy for fact in v.evidence]
+        assert {fact.source.offset for fact in facts if fact.source is not None} == {before + 3}

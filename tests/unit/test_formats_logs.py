@@ -48,7 +48,7 @@ def decode(record: RawRecord) -> Decoded:
 
 def as_row(event: Any) -> dict[str, Any]:
     """A line's fields without what is null or empty."""
-    row = {name: value for name in event.__struct_fields__ if (value := getattr(event, name)) not in (None, [])}
+    row = {name: value for name in event.__struct_fields__ if (value := getattr(event, name)) not in (None, [], ())}
     if "dumps" in row:
         row["dumps"] = [(dump.what, [as_row(thread) for thread in dump.threads]) for dump in row["dumps"]]
     client = as_row(row.pop("client")) if "client" in row else {}

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from clienthealth.diagnose.canonical import canonical
 from clienthealth.diagnose.layouts import Layouts, Stamp
 from clienthealth.diagnose.prefixes import Prefixes
 from clienthealth.diagnose.scan import Scanner
@@ -35,8 +34,8 @@ _STORM, _STORM_MS = 20_000, 100
 _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
 #: Lines that belong to the one above, whatever layout the file has; and those of thread dumps.
 _CONTINUED = re.compile(
-    rb"[\s})\]]|$|Caused by: |Suppressed: |\.\.\. |at |[\w.$]{1,300}(?:Exception|Error|Throwable)\b|"
-    rb"Traceback |\"|Locked "
+    rb"(?! {1,4}(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b)(?:[\s})\]]|$|Caused by: |Suppressed: |"
+    rb"\.\.\. |at |[\w.$]{1,300}(?:Exception|Error|Throwable)\b|Traceback |\"|Locked )"
 )
 _IN_DUMP = re.compile(
     rb"JNI global|Threads class |_java_thread_list|0x[0-9a-f]+|Found |Full thread dump |Thread |Current thread|"
@@ -67,14 +66,18 @@ def _scanner() -> Scanner:
 class Entry:
     """A record found in a log.
 
-    line: its number from 0; ts_ms: None where neither it nor a line before says it; key: who wrote it, '' where all
-    lines are of one writer; dump: it may hold a thread dump; repeats: of a storm, for how many entries it stands;
-    numbers: of each of its lines
+    line     its number from 0; `numbers`: of each of its lines
+    ts_ms    None where neither it nor a line before says it; `stamp`: the time that it says itself
+    value    its text, without what its shipper writes before each line
+    key      who wrote it, '' where all lines are of one writer
+    dump     may it hold a thread dump?
+    repeats  of a storm, for how many entries it stands
     """
 
     line: int
     ts_ms: int | None
     value: bytes
+    stamp: Stamp | None = None
     key: str = ""
     dump: bool = False
     repeats: int = 1
@@ -205,7 +208,7 @@ class Splitter:
             self._again.clear()
         entry = self._open[key]
         if len(entry.lines) == 1:
-            self._again[line] = self._entry(key, number, stripped, entry.stamp, entry.ts_ms, 0)
+            self._again[line] = self._entry(key, entry, 0)
 
     def _line(self, line: bytes, key: bytes, time: bytes, number: int, relevant: bool) -> Iterator[Entry]:
         stamp = self.layouts.stamp(line)
@@ -239,7 +242,7 @@ class Splitter:
         first = entry.lines[0]
         if entry.dump:
             text = utf8(b"\n".join(entry.lines))
-            yield Entry(entry.line, entry.ts_ms, text, self._writer(key), True, numbers=entry.numbers)
+            yield Entry(entry.line, entry.ts_ms, text, None, self._writer(key), True, numbers=entry.numbers)
             return
         same = None
         if len(entry.lines) == 1 and entry.stamp is not None and entry.ts_ms is not None:
@@ -248,7 +251,7 @@ class Splitter:
                 self.storms += 1
                 self._storm[same].repeats += 1
                 return
-        finished = self._entry(key, entry.line, b"\n".join(entry.lines), entry.stamp, entry.ts_ms)
+        finished = self._entry(key, entry)
         if same is not None:
             if len(self._storm) >= _STORM:
                 yield from self._repeated()
@@ -256,10 +259,9 @@ class Splitter:
             self._storm[same] = replace(finished, repeats=0)
         yield finished
 
-    def _entry(
-        self, key: bytes, line: int, value: bytes, stamp: Stamp | None, ts_ms: int | None, repeats: int = 1
-    ) -> Entry:
-        return Entry(line, ts_ms, canonical(utf8(value), stamp, ts_ms), self._writer(key), repeats=repeats)
+    def _entry(self, key: bytes, entry: _Open, repeats: int = 1) -> Entry:
+        text, writer = utf8(b"\n".join(entry.lines)), self._writer(key)
+        return Entry(entry.line, entry.ts_ms, text, entry.stamp, writer, repeats=repeats, numbers=entry.numbers[:])
 
     def _writer(self, key: bytes) -> str:
         return utf8(key).decode() if self._many else ""

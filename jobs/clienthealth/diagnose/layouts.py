@@ -21,7 +21,7 @@ _LEAD = (
     rb"(?P<lead>(?:(?:\[?"
     + _LEVEL
     + rb"\]?[ \t:|,-]{1,8}|\[[^\[\]\n]{1,100}\][ \t]{1,4}|\{[^{}\n]{1,100}\}[ \t]{1,4}){1,3}|"
-    rb"[A-Z](?=\d{4} )|(?:time|ts|timestamp|date|t)=)?[\[(<\"']{0,2})"
+    rb"[A-Z](?=\d{4} )|(?:time|ts|timestamp|date|t)=|%\d\|(?=\d{10}\.))?[\[(<\"']{0,2})"
 )
 _CLOCK = rb"(?P<h>\d{1,2}):(?P<mi>\d\d):(?P<s>\d\d)(?:[.,:](?P<f>\d{1,9}))?(?:[ ]?(?P<ap>[AaPp][Mm])\b)?"
 _ZONE = (
@@ -76,7 +76,7 @@ class Stamp(NamedTuple):
     """A time in a line: epoch ms (None where it says no day and none is known), and where in the line it stands."""
 
     ts_ms: int | None
-    lead: bytes
+    begin: int
     end: int
 
 
@@ -125,7 +125,7 @@ class Layouts:
             if match := pattern.match(line, 0, 200):
                 moment = self._moment(name, match)
                 if moment is None or moment >= _EARLIEST:
-                    return Stamp(_ms(moment), match["lead"], match.end())
+                    return Stamp(_ms(moment), match.end("lead"), match.end())
         return None
 
     def _moment(self, name: str, match: re.Match[bytes]) -> datetime | None:

@@ -39,7 +39,11 @@ _KINDS: tuple[tuple[str, bytes], ...] = (
     ("timestamps", rb"(?P<time>" + _NANOS + rb")(?: |$)"),
     ("severity", rb"<\d{1,3}>(?=\S)"),
 )
-_TIMED_REST = re.compile(rb"[\[(<]?(?:\d{4}[-/.]\d\d|\d\d[-/:. ]|\d{10}|\{|[A-Z]{4,5} )")
+_TIMED_REST = re.compile(rb"[\[(<]?(?:\d{4}[-/.]\d\d|\d\d[-/:. ]|\d{10}|\{)")
+#: What begins with a level has its time from the application as likely as from who shipped it.
+_LEVELLED_REST = re.compile(rb"[A-Z]{4,5} ")
+#: How the lines of a stack trace, or of a list of options, go on: an application writes no time before them.
+_CONTINUED = re.compile(rb"\t|\}|[ ]+(?:at |\.\.\. \d|[\w.]+ = )|Caused by: |Suppressed: ")
 
 
 class Stripped(NamedTuple):
@@ -112,8 +116,10 @@ def _is_before_lines(name: str, matches: Sequence[re.Match[bytes]]) -> bool:
     rests = [match.string[match.end() :] for match in matches]
     if name == "syslog" and re.match(rb"[A-Z<]", matches[0].string):
         return True
-    continued = sum(rest[:1] in (b"\t", b" ", b"}") or rest.startswith(b"Caused by: ") for rest in rests)
+    continued = sum(_CONTINUED.match(rest) is not None for rest in rests)
     timed = sum(_TIMED_REST.match(rest) is not None for rest in rests)
+    if name == "syslog":
+        timed += sum(_LEVELLED_REST.match(rest) is not None for rest in rests)
     # A journal says host and program of each line: few programs, whatever the lines say.
     few = name == "syslog" and len({match["key"] for match in matches}) <= max(3, len(matches) // 20)
     return bool(few or continued or timed * 2 > len(rests))

@@ -22,6 +22,7 @@ from clienthealth.diagnose.prefixes import Prefixes
 from clienthealth.diagnose.text import blocks, encoding_of, plain, unwrapper, utf8
 from clienthealth.formats._json_layouts import any_layout, line_of
 from clienthealth.formats._protobuf import signal
+from clienthealth.logs import lines as log_lines
 from clienthealth.logs.dump_formats import dumps_in, dumps_of_document, is_dump_document
 from clienthealth.mbeans import Process
 from clienthealth.model.readings import Source
@@ -374,20 +375,21 @@ class Reader:
                 yield self._record("any", entry.line, reading, entry.ts_ms, entry.key)
             if readings_in_entry:
                 return
-        if not value.startswith(b"{"):
-            yield self._record("logs", entry.line, value, entry.ts_ms, entry.key, entry.repeats)
-            return
-        document, ts_ms = parsed(value), entry.ts_ms
+        document = parsed(value) if value.startswith(b"{") else None
         if isinstance(document, dict):
             own_ms = line_of(document, any_layout()).ts_ms
             if own_ms is not None:
                 self._span(own_ms)
-                ts_ms = own_ms
-        else:
-            if value.startswith(b'{"'):
-                cannot_read(self.input, "truncated-json")
-            value = b"- " + value
-        yield self._record("any", entry.line, value, ts_ms, entry.key)
+            yield self._record("any", entry.line, value, entry.ts_ms if own_ms is None else own_ms, entry.key)
+            return
+        if value.startswith(b'{"'):
+            cannot_read(self.input, "truncated-json")
+        begin, end = (entry.stamp.begin, entry.stamp.end) if entry.stamp is not None else (0, 0)
+        line = log_lines.dated_entry(value.decode("utf-8", "replace"), begin, end)
+        line.numbers = tuple(entry.numbers)
+        if entry.ts_ms is not None:
+            line.ts_ms = entry.ts_ms
+        yield self._record("logs", entry.line, b"", line.ts_ms, entry.key, entry.repeats, line)
 
     # Records.
 

@@ -21,6 +21,11 @@ from clienthealth.model.telemetry import Dump, Identity, LogLine
 BELIEVED_MS = 600_000
 
 
+def named(line: LogLine) -> LogLine:
+    """A line that was taken apart already, with the client that it names. Never raises."""
+    return _finished(line)
+
+
 def opened(line: LogLine) -> LogLine:
     """The line read to the end: what its message says itself, and below that what its envelope says. Never raises."""
     message = line.message
@@ -118,6 +123,7 @@ def _finished(line: LogLine) -> LogLine:
         stack=stack_text(stack) if stack else None,
         file=line.file,
         file_offset=line.file_offset,
+        numbers=line.numbers,
         dumps=line.dumps,
         error=error,
     )

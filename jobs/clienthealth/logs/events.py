@@ -42,16 +42,16 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
     A line of a dump that was sent line by line is an event DUMP_LINE, which `dumps.rejoin` puts together again.
     """
     events = [
-        _event(line, source, wording.id, _telling_text(line, wording.literal), match.groupdict())
+        _event(line, *_telling_line(line, source, wording.literal), wording.id, match.groupdict())
         for wording, match in catalogue.matches(body_of(line), line.logger)
     ]
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
-        events.append(_event(line, source, DUMP_LINE, message, _line_position(line, source)))
+        events.append(_event(line, message, source, DUMP_LINE, _line_position(line, source)))
     return events, dumps
 
 
-def _event(line: LogLine, source: Source, signature: str, text: str, captures: Mapping[str, str | None]) -> LogEvent:
+def _event(line: LogLine, text: str, source: Source, signature: str, captures: Mapping[str, str | None]) -> LogEvent:
     filled = {name: value for name, value in captures.items() if value}
     return LogEvent(
         ts_ms=line.ts_ms or 0,
@@ -66,14 +66,17 @@ def _event(line: LogLine, source: Source, signature: str, text: str, captures: M
     )
 
 
-def _telling_text(line: LogLine, literal: str) -> str:
-    """The message, or where only the exception below it holds the text, the line of it that does."""
+def _telling_line(line: LogLine, source: Source, literal: str) -> tuple[str, Source]:
+    """The message, or the line of the exception below it that alone holds the text; and where that stood."""
     message, stack = line.message, line.stack
     at = stack.find(literal) if stack is not None and (message is None or literal not in message) else -1
     if stack is None or at < 0:
-        return message or ""
+        return message or "", source
     end = stack.find("\n", at)
-    return stack[stack.rfind("\n", 0, at) + 1 : end if end >= 0 else None]
+    below = 1 + stack.count("\n", 0, at)
+    if below < len(line.numbers):
+        source = Source(source.topic, source.partition, line.numbers[below])
+    return stack[stack.rfind("\n", 0, at) + 1 : end if end >= 0 else None], source
 
 
 def _line_position(line: LogLine, source: Source) -> dict[str, str | None]:

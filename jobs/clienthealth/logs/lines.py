@@ -1,7 +1,8 @@
 """Log lines as text: the usual layouts of log4j, logback, Spring Boot, Storm, Python, Kafka's tools and librdkafka.
 
-The first line of an entry is read by one regular expression. What stands below the first line (a stack trace, the
-values of a configuration) is the entry's `stack`. A line in no known layout is a message as it stands.
+The first line of an entry is read by one regular expression. Where that finds no level, fields in brackets of any kind
+or in columns are tried. What stands below the first line (a stack trace, the values of a configuration) is the entry's
+`stack`. A line in no known layout is a message as it stands.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (rf"{_LEVEL} ++{_THREAD} ++{_LOGGER} *+[-:](?: (.*))?", ("level", "thread", "logger", "message")),
     (rf"{_THREAD} ++{_LEVEL} ++{_LOGGER} *+[-:](?: (.*))?", ("thread", "level", "logger", "message")),
     (
-        rf"{_LEVEL} ++\d++ ++--- ++(?:\[[^\]]{{0,300}}\] ++)?{_THREAD} ++{_LOGGER} *+:(?: (.*))?",
+        rf"{_LEVEL} ++\d++ ++--- ++(?:\[[^\]]{{0,300}}\] ++)??{_THREAD} ++(?:\[[0-9a-f -]{{0,80}}\] ++)?"
+        rf"{_LOGGER} *+:(?: (.*))?",
         ("level", "thread", "logger", "message"),
     ),
     (rf"{_LOGGER} (.{{1,200}}?) \[{_LEVEL}\] (.*)", ("logger", "thread", "level", "message")),
@@ -40,9 +42,23 @@ _LIBRDKAFKA = re.compile(
     r"%(\d)\|(\d{1,12}\.\d{1,9})\|(\w{1,40})\|([^|]{0,400})\| ?(?:\[thrd:([^\]]{0,400})\]: )?(.*)", re.ASCII
 )
 _PATTERN = re.compile(
-    rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - | +|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
+    rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
+_LEVELS = _LEVEL[1:-1]
+_TAIL = r"[\[({<]?\s*([^\])}>\s]{0,300})\s*[\])}>]?\s*[-:|]*\s*(.*)"
+#: Fields in brackets of any kind, in the two usual orders, and a level in brackets.
+_LEVEL_FIRST = re.compile(
+    rf"[\[(<|]?\s*({_LEVELS})\s*[\])>|]?\s*[-:|]?\s*[\[({{<]([^\])}}>\n]{{0,300}})[\])}}>]\s*{_TAIL}"
+)
+_THREAD_FIRST = re.compile(
+    rf"[\[({{<]([^\])}}>\n]{{0,300}})[\])}}>]\s*[\[(<|]?\s*({_LEVELS})\b\s*[\])>|]?\s*[-:|]?\s*{_TAIL}"
+)
+_LEVELLED = re.compile(rf"[\[(<|]?\s*({_LEVELS})\b\s*[\])>|:]?\s*[-:|]?\s*(.*)")
+_COLUMNS = re.compile(r"[ ]*\t[ ]*")
+_ONLY_LEVEL = re.compile(_LEVELS)
+#: What may stand between a time and the fields behind it.
+_AFTER_TIME = "])>}\"' \t|:,;-"
 _HANDLE_NUMBER = re.compile(r"#(?:producer|consumer)-\d{1,9}\Z", re.ASCII)
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
 
@@ -72,6 +88,11 @@ def entry(text: str) -> Entry:
         return Entry(LogLine(message=first, stack=stack))
     level, thread, logger, message = _GROUPS[match.lastindex or 0]
     time = match[1] or None
+    if level == 0 or "\t" in first:
+        loose = _loose(match[message] or "" if level == 0 else first[match.end(1) if time else 0 :])
+        if loose is not None:
+            loose.ts_ms, loose.stack = time_ms(time), stack
+            return Entry(loose, time)
     line = LogLine(
         ts_ms=time_ms(time),
         level=match[level] if level else None,
@@ -81,6 +102,45 @@ def entry(text: str) -> Entry:
         stack=stack,
     )
     return Entry(line, time)
+
+
+def dated_entry(text: str, begin: int, end: int) -> LogLine:
+    """The same of an entry whose time stands at [begin, end) of its first line, in whatever way it is written.
+
+    `ts_ms` is left to whoever found the time. What stands before it may be the level.
+    """
+    first, newline, below = text.partition("\n")
+    read = entry(text).line
+    if read.level is not None and "\t" not in first:
+        return read
+    before = first[:begin].strip("[(<\"' \t:|,-]")
+    rest = first[end:].lstrip(_AFTER_TIME)
+    line = _loose(f"{before} {rest}" if _ONLY_LEVEL.fullmatch(before) else rest) or read
+    line.stack = below if newline else None
+    return line
+
+
+def _loose(rest: str) -> LogLine | None:
+    """Level, thread, logger and message of what follows a time, in brackets or columns; None without a level."""
+    columns = _COLUMNS.split(rest) if "\t" in rest else []
+    if len(columns) >= 3:
+        at = next((n for n, column in enumerate(columns[:4]) if _ONLY_LEVEL.fullmatch(column.strip("[]"))), None)
+        if at is not None:
+            level = columns.pop(at).strip("[]")
+            if len(columns) < 3:
+                return LogLine(level=level, message=" ".join(columns))
+            thread, logger = columns[0].strip("[]"), columns[1].strip("[]")
+            return LogLine(level=level, thread=thread or None, logger=logger or None, message=" ".join(columns[2:]))
+        rest = " ".join(columns)
+    if match := _LEVEL_FIRST.fullmatch(rest):
+        level, thread, logger, message = match.groups()
+    elif match := _THREAD_FIRST.fullmatch(rest):
+        thread, level, logger, message = match.groups()
+    elif match := _LEVELLED.fullmatch(rest):
+        return LogLine(level=match[1], message=match[2])
+    else:
+        return None
+    return LogLine(level=level, thread=thread.strip() or None, logger=logger or None, message=message)
 
 
 def _of_librdkafka(match: re.Match[str], stack: str | None) -> Entry:

@@ -118,6 +118,7 @@ class LogLine(msgspec.Struct):
     message            the line without the decoration of its layout
     stack              the exception below it, lines joined by newline
     file, file_offset  where the line stood, to re-join what was split over records
+    numbers            of each of its lines (message, then stack) the number in its file, from 0; () in a topic
     dumps              the thread dumps that stand in it; where it holds nothing else, `message` is None
     error              why it cannot be used
     """
@@ -131,6 +132,7 @@ class LogLine(msgspec.Struct):
     stack: str | None = None
     file: str | None = None
     file_offset: int | None = None
+    numbers: tuple[int, ...] = ()
     dumps: list[Dump] = []
     error: str | None = None
 
