@@ -3,6 +3,9 @@
 Java clients since 3.7 and librdkafka since 2.5 push metrics to their brokers by themselves, where brokers (since
 3.7, in KRaft mode) have a plugin that takes them, as ours does, and a subscription says which and how often. It is kept
 like the configuration of a topic.
+
+Only Java clients are asked. librdkafka has few of these metrics, and where it has none that a subscription names, its
+push is so empty that brokers take it for broken and close the connection, again and again.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from clienthealth.errors import ServiceError
 from clienthealth.model.metric_names import JAVA, kip714, spellings
 
 NAME = "kafka-client-health"
+#: Which clients are asked, as subscriptions say it.
+MATCH = "client_software_name=apache-kafka-java"
 #: Twice as seldom makes an incident half a minute later and costs brokers and topic half as much.
 INTERVAL_SECONDS = 30
 #: What brokers name our plugin by, in `metric.reporters`.
@@ -43,11 +48,11 @@ class Subscription:
     @property
     def config(self) -> Mapping[str, str]:
         """As brokers keep it."""
-        return {"metrics": ",".join(self.metrics), "interval.ms": str(self.interval_ms)}
+        return {"metrics": ",".join(self.metrics), "interval.ms": str(self.interval_ms), "match": MATCH}
 
     def command(self, servers: str) -> str:
         """The command by which an administrator writes it, on one line."""
-        what = f"--name {NAME} --metrics {','.join(self.metrics)} --interval {self.interval_ms}"
+        what = f"--name {NAME} --metrics {','.join(self.metrics)} --interval {self.interval_ms} --match {MATCH}"
         return f"kafka-client-metrics.sh --bootstrap-server {servers} --alter {what}"
 
     def write(self, client: KafkaAdminClient) -> None:

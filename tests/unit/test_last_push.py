@@ -24,8 +24,7 @@ def ended(left: float, terminating: bool, *lines: Any) -> dict[str, Any]:
     for second in range(0, 70, 10):
         metrics = {"record-send-total": 100.0 * second, "select-total": 50.0 * second, "buffer-total-bytes": BUFFER}
         metrics["buffer-available-bytes"] = BUFFER - left
-        if terminating and second == 60:
-            metrics["terminating"] = 1.0
+        metrics["terminating"] = float(terminating and second == 60)
         inputs.append(snapshot(second, metrics, "p", instance="h:1"))
     others = [snapshot(s, {"select-total": 1000.0 + s}, "o", instance="o:1", host="o") for s in range(0, 600, 10)]
     monitor = Stepped()
@@ -35,7 +34,13 @@ def ended(left: float, terminating: bool, *lines: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("left", "terminating", "status"),
-    [(0.0, True, "ok"), (4e6, True, "unknown"), (4e6, False, "suspected"), (0.0, False, "ok")],
+    [
+        (0.0, True, "ok"),
+        (4e6, True, "unknown"),
+        (0.0, False, "ok"),
+        (16_384.0, False, "unknown"),
+        (4e6, False, "suspected"),
+    ],
 )
 def test_the_last_push_decides(left: float, terminating: bool, status: str) -> None:
     assert ended(left, terminating)["status"] == status
@@ -49,6 +54,9 @@ def test_it_says_why() -> None:
 
 
 def test_what_its_log_tells_counts_for_more() -> None:
+    started = logged(0, "producer-config", "p")
+    assert ended(4e6, False, started)["status"] == "suspected"
+    assert ended(16_384.0, False, started)["status"] == "unknown"
     killed = logged(61, "process-killed-for-memory", None)
     assert ended(4e6, True, killed)["status"] == "confirmed"
     forced = [

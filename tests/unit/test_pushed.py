@@ -56,7 +56,7 @@ def read(raw: Raw, identity: IdentitySettings | None = None) -> Snapshot:
 
 def test_a_push_is_one_snapshot_at_the_time_of_the_broker() -> None:
     snapshot = read(push())
-    assert snapshot.metrics == {"record-send-total": 100.0, "buffer-available-bytes": 4096.0}
+    assert snapshot.metrics == {"record-send-total": 100.0, "buffer-available-bytes": 4096.0, "terminating": 0.0}
     assert [(part.topic, part.metrics) for part in snapshot.topics] == [("orders", {"record-send-total": 7.0})]
     assert (snapshot.ts_ms, snapshot.interval_ms, snapshot.delta) == (ARRIVED_MS, 30_000, True)
     who = snapshot.client
@@ -66,7 +66,7 @@ def test_a_push_is_one_snapshot_at_the_time_of_the_broker() -> None:
 
 def test_the_last_push_says_so() -> None:
     assert read(push(terminating="true")).metrics["terminating"] == 1.0
-    assert "terminating" not in read(push()).metrics
+    assert read(push()).metrics["terminating"] == 0.0
 
 
 def test_the_library_is_the_one_that_the_client_names() -> None:

@@ -52,8 +52,7 @@ def complete(snapshot: Snapshot, said: Mapping[str, str]) -> None:
         return
     if (arrived := said.get("broker_time_ms", "")).isdecimal():
         snapshot.ts_ms = int(arrived)
-    if said.get("terminating") == "true":
-        snapshot.metrics[TERMINATING] = 1.0
+    snapshot.metrics[TERMINATING] = float(said.get("terminating") == "true")
 
 
 @lru_cache(maxsize=65_536)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-#: 1 in the last reading of a client that was closing when it pushed it (KIP-714).
+#: Of clients that push (KIP-714): 1 where it was closing when it did, else 0.
 TERMINATING = "terminating"
 
 #: What the windows keep of a client's metrics, by kind: name → unit. All other metrics are dropped on reading.

@@ -39,6 +39,8 @@ from clienthealth.modes.producer_not_closed.lines import (
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.view import Windows
 
+#: Known of clients that push their metrics; true of the last push of one that closes.
+PUSHES = "terminating"
 #: From this version on the Java client's log lines begin with its id.
 NAMED_SINCE = (1,)
 
@@ -104,7 +106,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if events(window, CLOSING, CLOSED) and not forced:
         return conclude(ID, _unfinished(window, pending, thresholds), {"cause": "killed", **_loss(pending)})
     unclosed = [Fact("log", e.ts_ms, e.ts_ms, quoted(e.text), source=e.source) for e in events(window, UNCLOSED)[-1:]]
-    if readings and readings[-1].get("terminating") and not (forced or unclosed or events(window, DIED)):
+    if readings and readings[-1].get(PUSHES) and not (forced or unclosed or events(window, DIED)):
         return _closing_at_the_end(pending)
     if pending is None:
         died = events(window, DIED)[-1:]
@@ -145,6 +147,9 @@ def _missed(
     nameless = (version(window) or NAMED_SINCE) < NAMED_SINCE
     read = bool(events(window, STARTED, PRODUCER_CONFIG, CLOSING, CLOSED, FORCED, ABORTED)) and not nameless
     died = events(window, DIED)
+    pushed = window.readings[-1].get(PUSHES) is not None
+    if pushed and not (died or forced or unclosed or pending.large(limits)):
+        return Verdict(ID, "unknown", reason=CUT_OFF, detail=_loss(pending))
     if not read and not died and not unclosed and not pending.large(limits):
         return Verdict(ID, "unknown", reason=NAMELESS if nameless else UNREAD, detail=_loss(pending))
     facts = [*_left(window, pending), *unclosed]
@@ -152,7 +157,7 @@ def _missed(
         facts.append(Fact("log", forced.ts_ms, forced.ts_ms, "its close() waited 0 s", source=forced.source))
     elif died:
         facts.append(Fact("log", died[-1].ts_ms, died[-1].ts_ms, quoted(died[-1].text), source=died[-1].source))
-    elif read and pending.large(limits):
+    elif read and not pushed and pending.large(limits):
         gone = window.departed_ms or window.end_ms
         text = "it has been silent since, and its log, which told of its start, has no word of a close"
         facts.append(Fact("absence", gone, gone, text))
@@ -230,6 +235,10 @@ def _waited(window: ClientWindow) -> bool:
 
 SPEAKS = "it reports no more, but its process goes on logging: nothing tells that it has ended"
 LEAVING = "its last push said that it was closing, and no line of its log tells whether close() waited; it had"
+CUT_OFF = (
+    "it had a little to deliver when it pushed last, and that it pushes no more shows no end: clients of 3.x push "
+    "no more for good when the connection breaks during a push"
+)
 BLIND = "the client did not tell what it still had to deliver"
 NAMELESS = "it had a little to deliver when last heard of, and clients before 1.0 do not name themselves at their close"
 DIED_SENDING = "it had nothing left to deliver when last heard of, but its process was killed while it was sending"
