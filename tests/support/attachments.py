@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from clienthealth.attachments.input import Input
 from clienthealth.diagnose.examine import examine
-from clienthealth.diagnose.input import Input
 from clienthealth.model.verdicts import Verdict
 from clienthealth.settings import Settings
 from tests.support.recorded import RECORDINGS

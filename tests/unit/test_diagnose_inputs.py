@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.diagnose import archives
+from clienthealth.attachments import archives
 from clienthealth.diagnose.examine import examine
 from clienthealth.errors import InputError
 from clienthealth.settings import Settings

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clienthealth.diagnose.entries import Entry, Splitter
-from clienthealth.diagnose.layouts import Layouts
-from clienthealth.diagnose.prefixes import Prefixes
-from clienthealth.diagnose.scan import Scanner
-from clienthealth.diagnose.text import plain
+from clienthealth.attachments.entries import Entry, Splitter
+from clienthealth.attachments.layouts import Layouts
+from clienthealth.attachments.prefixes import Prefixes
+from clienthealth.attachments.scan import Scanner
+from clienthealth.attachments.text import plain
 from tests.support.attachments import log, statuses, unpacked, worst
 from tests.support.recorded import RECORDINGS
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from clienthealth.attachments.input import Input
 from clienthealth.diagnose.advice import cause, remedy
 from clienthealth.diagnose.html_report import html_report
-from clienthealth.diagnose.input import Input
 from clienthealth.diagnose.outcome import EXIT_CODES, exit_code, json_lines
 from clienthealth.diagnose.report import colour_of, report, width_of
 from clienthealth.logs.dump_formats import dumps_in

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from clienthealth.attachments.input import Input
 from clienthealth.decode import Decoded, decode_any, decode_line, decode_logs, decode_metrics
 from clienthealth.diagnose.clear import honest
-from clienthealth.diagnose.input import Input
 from clienthealth.diagnose.tally import Tally
 from clienthealth.judging import explained, judge_windows, merged
 from clienthealth.logs.events import events_and_dumps

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clienthealth.diagnose.input import Input
+from clienthealth.attachments.input import Input
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import ClientWindow, LogEvent, ThreadDump
 from clienthealth.model.verdicts import Verdict

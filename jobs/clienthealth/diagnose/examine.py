@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
+from clienthealth.attachments.opening import Opener
+from clienthealth.attachments.reading import Progress, Reader
 from clienthealth.diagnose import Diagnosis, diagnose
-from clienthealth.diagnose.inputs import Opener
-from clienthealth.diagnose.reading import Progress, Reader
 from clienthealth.diagnose.tally import Tally
 from clienthealth.errors import InputError
 from clienthealth.model.verdicts import Verdict

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from clienthealth.diagnose.input import Input
+from clienthealth.attachments.input import Input
 from clienthealth.diagnose.story import Fact, Finding, Story, input_line, nothing_judged, stories
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from clienthealth.diagnose.input import Input
+from clienthealth.attachments.input import Input
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import client_json, verdict_json
 from clienthealth.model.verdicts import Verdict

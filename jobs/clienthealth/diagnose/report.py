@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from clienthealth.diagnose.input import Input
+from clienthealth.attachments.input import Input
 from clienthealth.diagnose.story import Finding, Story, input_line, nothing_judged, stories
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source

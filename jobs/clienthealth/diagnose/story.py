@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from clienthealth.attachments.input import CUT, Input
 from clienthealth.diagnose.advice import JAVA_DUMPS, cause, next_command, remedy, title
 from clienthealth.diagnose.frames import Frames, frames_of, threads_of
-from clienthealth.diagnose.input import CUT, Input
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread

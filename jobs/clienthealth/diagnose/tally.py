@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clienthealth.attachments.input import Input
 from clienthealth.decode import Decoded
-from clienthealth.diagnose.input import Input
 from clienthealth.model.readings import Source
 from clienthealth.recordings import RawRecord as Recorded
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from clienthealth.diagnose.layouts import Layouts, Stamp
-from clienthealth.diagnose.prefixes import Prefixes
-from clienthealth.diagnose.scan import Scanner
-from clienthealth.diagnose.text import plain, utf8
+from clienthealth.attachments.layouts import Layouts, Stamp
+from clienthealth.attachments.prefixes import Prefixes
+from clienthealth.attachments.scan import Scanner
+from clienthealth.attachments.text import plain, utf8
 from clienthealth.logs.dump_formats import LITERALS as DUMP_LITERALS
 from clienthealth.modes import catalogue
 

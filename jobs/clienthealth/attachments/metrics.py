@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from clienthealth.diagnose.layouts import Layouts
+from clienthealth.attachments.layouts import Layouts
 from clienthealth.formats._samples import Process
 from clienthealth.mbeans import Process as Jvm
 from clienthealth.mbeans import snapshots

@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
+from clienthealth.attachments import exports, metrics
+from clienthealth.attachments.archives import UnreadableError
+from clienthealth.attachments.entries import METRICS, Entry, Splitter
+from clienthealth.attachments.input import CUT, Input
+from clienthealth.attachments.layouts import Layouts
+from clienthealth.attachments.of_lines import chained, is_reading, named, parsed, rounds, times_before
+from clienthealth.attachments.opening import Stream, cannot_read
+from clienthealth.attachments.pastes import restored
+from clienthealth.attachments.prefixes import Prefixes
+from clienthealth.attachments.text import blocks, encoding_of, plain, unwrapper, utf8
 from clienthealth.decode import Decoded, decode_any
-from clienthealth.diagnose import exports, metrics
-from clienthealth.diagnose.archives import UnreadableError
-from clienthealth.diagnose.entries import METRICS, Entry, Splitter
-from clienthealth.diagnose.input import CUT, Input
-from clienthealth.diagnose.inputs import Stream, cannot_read
-from clienthealth.diagnose.layouts import Layouts
-from clienthealth.diagnose.of_lines import chained, is_reading, named, parsed, rounds, times_before
-from clienthealth.diagnose.pastes import restored
-from clienthealth.diagnose.prefixes import Prefixes
-from clienthealth.diagnose.text import blocks, encoding_of, plain, unwrapper, utf8
 from clienthealth.formats._json_layouts import any_layout, line_of
 from clienthealth.formats._protobuf import signal
 from clienthealth.logs import lines as log_lines

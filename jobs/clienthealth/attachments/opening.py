@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from clienthealth.diagnose import kinds
-from clienthealth.diagnose.archives import CHUNK, Readable, Unpacked, UnreadableError, extract, limit_of
-from clienthealth.diagnose.input import Input
-from clienthealth.diagnose.text import Read
+from clienthealth.attachments import kinds
+from clienthealth.attachments.archives import CHUNK, Readable, Unpacked, UnreadableError, extract, limit_of
+from clienthealth.attachments.input import Input
+from clienthealth.attachments.text import Read
 from clienthealth.errors import InputError
 from clienthealth.recordings import second_process
 

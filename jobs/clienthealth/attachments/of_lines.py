@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from clienthealth.diagnose.layouts import Layouts
+from clienthealth.attachments.layouts import Layouts
 
 
 def chained(begin: bytes, rest: Iterator[bytes], size: int = 1 << 18) -> Iterator[bytes]:

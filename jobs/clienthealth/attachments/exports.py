@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from clienthealth.diagnose.layouts import Layouts
+from clienthealth.attachments.layouts import Layouts
 from clienthealth.formats._json_layouts import any_layout, line_of
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000

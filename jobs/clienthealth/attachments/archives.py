@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
-from clienthealth.diagnose import kinds
+from clienthealth.attachments import kinds
 from clienthealth.errors import InputError
 
 CHUNK = 1 << 16
