@@ -54,7 +54,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("platform", "windows", "formats", "recordings", "subscription"),
     ("indicators", "decode"),
     ("modes",),
-    ("judging", "configuration"),
+    ("judging", "configuration", "attachments"),
     ("incidents",),
     ("step", "self_monitoring"),
     ("streaming", "diagnose", "initialise"),
@@ -71,7 +71,12 @@ WITH_SPARK = ("clienthealth.streaming", "clienthealth.review")
 HOT_PATH = (
     *("clienthealth.decode", "clienthealth.formats", "clienthealth.logs", "clienthealth.windows", "clienthealth.step"),
     *("clienthealth.indicators", "clienthealth.modes", "clienthealth.judging", "clienthealth.incidents"),
-    *("clienthealth.model.health_record", "clienthealth.diagnose", "clienthealth.recordings"),
+    *(
+        "clienthealth.model.health_record",
+        "clienthealth.attachments",
+        "clienthealth.diagnose",
+        "clienthealth.recordings",
+    ),
 )
 EVERY = sorted(modules())
 
