@@ -142,6 +142,7 @@ def test_a_fleet_on_a_desktop_and_on_a_phone(clients: int, monkeypatch: pytest.M
     assert first_bytes <= 0.3
     for look in report["looks"]:
         assert look["wide"] <= look["width"], look
+        assert look["broken"] == [], look
         assert look["passes"] > 15 and look["bad"] == [], look
     before, after = report["refresh"]["before"], report["refresh"]["after"]
     assert before[1] is False and after == {"scroll": before[0], "same": True, "open": True}

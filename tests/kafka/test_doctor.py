@@ -40,6 +40,12 @@ def texts(findings: Iterator[Finding], about: str, state: str) -> list[str]:
 def test_a_healthy_kafka_has_no_failure(broker: Broker) -> None:
     settings = settings_for(broker, "well")
     create_ours(settings)
+    # As soon as the topics are there.
+    findings = list(kafka_works(settings))
+    assert texts(iter(findings), "topic well-metrics", "warning") == [
+        "It has no records yet: nothing can be judged until somebody writes metrics to it."
+    ]
+    assert texts(iter(findings), "topic well-logs", "skipped")
     writer = producer(settings)
     writer.send("well-metrics", reading("web", 0.0))
     writer.close()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from clienthealth.cli import commands as names
+from clienthealth.cli.export import EXPORTERS
 from clienthealth.reference.sources import ROOT
 from tests.laws.pages import commands, pages
 
@@ -105,6 +108,19 @@ def test_make_help_lists_every_target() -> None:
     done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     for target in ("setup", "demo", "test", "bench", "lint"):
         assert f"  make {target}" in done.stdout
+
+
+def test_every_help_tells_the_file_of_settings_and_the_version_is_told() -> None:
+    nested = [("export", name) for name in EXPORTERS] + [("dashboards", "push")]
+    for command in (*((name,) for name in names()), *nested):
+        assert "--config FILE" in helped(*command), command
+    assert helped("--version") == f"kafka-health {version('kafka-client-health')}\n"
+
+
+def helped(*command: str) -> str:
+    program = [sys.executable, "-m", "clienthealth.cli", *command]
+    program += [] if command == ("--version",) else ["--help"]
+    return subprocess.run(program, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,22 @@ const axe = require.resolve("axe-core/axe.min.js");
 const { readFileSync } = await import("node:fs");
 const rules = readFileSync(axe, "utf-8");
 
+// Words of ours that go on in the next line; names of others may.
+const brokenWords = () => {
+  const words = new Set();
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let text = texts.nextNode(); text; text = texts.nextNode()) {
+    if (text.parentElement.closest("bdi, code, .mono, pre, script, style, svg, select")) continue;
+    for (const word of text.data.matchAll(/[A-Za-z]+/g)) {
+      const range = document.createRange();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map((place) => place.top)).size > 1) words.add(word[0]);
+    }
+  }
+  return [...words];
+};
+
 const browser = await puppeteer.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-gpu"] });
 const found = { looks: [], refresh: {}, plain: {} };
 try {
@@ -21,10 +37,11 @@ try {
     for (const path of paths) {
       await page.goto(url + path);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      const broken = await page.evaluate(brokenWords);
       await page.evaluate(rules);
       const { violations, passes } = await page.evaluate(() => axe.run());
       const bad = violations.filter((v) => ["serious", "critical"].includes(v.impact));
-      found.looks.push({ path, width, scheme, wide, passes: passes.length,
+      found.looks.push({ path, width, scheme, wide, broken, passes: passes.length,
         bad: bad.map((v) => [v.id, v.nodes.map((n) => n.html.slice(0, 120)).slice(0, 3)]) });
     }
   }

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from clienthealth.platform import jars
+
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text("utf-8"))
 
@@ -40,6 +42,15 @@ def test_the_image_is_built_from_what_the_context_lets_through() -> None:
     }
     assert copied == allowed and all((ROOT / source).exists() for source in copied)
     assert re.search(r"^USER 10001$", text, re.MULTILINE)
+
+
+def test_spark_submit_takes_the_jars_that_we_take() -> None:
+    """The connector alone would bring a kafka-clients with known vulnerabilities."""
+    page = (ROOT / "deploy/README.md").read_text("utf-8")
+    (packages,) = re.findall(r"--packages (\S+)", page)
+    assert set(packages.split(",")) == set(jars.SETS["spark"].modules)
+    named = set(re.findall(r"`(org\.apache\.(?:hadoop|spark):[\w.-]+:[\w.]+)`", page))
+    assert named == {module for module in jars.SETS["s3"].modules if module.startswith("org.apache.")}
 
 
 def test_hadolint_finds_nothing() -> None:

@@ -10,11 +10,13 @@ from typing import Any
 from kafka import TopicPartition
 
 from clienthealth.decode import decode_metrics
+from clienthealth.model.health_record import decode
 from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
 from clienthealth.settings import Settings
 from clienthealth_exporters.groups.reader import Group, GroupsReading, Offsets
 from clienthealth_exporters.groups.reader import Member as Owner
 from clienthealth_exporters.groups.snapshots import Snapshots
+from clienthealth_exporters.prometheus.services import standing
 from tests.support.raw_records import SAMPLES, Raw, sample
 from tests.support.stepped import Stepped
 
@@ -123,6 +125,15 @@ def test_a_group_in_many_batches_ends_as_in_one_and_has_a_row_for_every_minute()
     assert whole.minutes == pieces.minutes
     minutes = [row["minute"] for row in whole.minutes]
     assert minutes == [NOON_MS + 60_000 * n for n in range(8)]
+
+
+def test_a_group_whose_lag_is_fine_is_ok_in_its_record() -> None:
+    """It was `unknown` there, and ok on the status page; the sums of clients that are judged leave it out."""
+    (fine,) = states(snapshot for snapshot in published() if (snapshot.ts_ms or 0) <= NOON_MS + 120_000).values()
+    assert (fine["indicators"]["group"]["status"], fine["worst"]) == ("OK", "ok")
+    (stopped,) = states(published()).values()
+    assert (stopped["indicators"]["group"]["status"], stopped["worst"]) == ("STOP", "unknown")
+    assert [standing(decode(json.dumps(state).encode())) for state in (fine, stopped)] == ["unknown"] * 2
 
 
 def test_only_formats_that_say_so_speak_of_groups() -> None:

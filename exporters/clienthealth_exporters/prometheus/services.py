@@ -20,10 +20,13 @@ STANDINGS = ("ok", "unknown", "suspected", "confirmed", "gone")
 
 
 def standing(record: HealthRecord) -> str:
-    """What a client is in the sums; one that nothing was heard of for long is unknown, whatever it was."""
+    """What a client is in the sums; one that nothing was heard of for long is unknown, whatever it was.
+
+    A group is judged by its lag alone, and does not make the share of failing clients smaller.
+    """
     if record.departed:
         return "gone"
-    return "unknown" if record.stale else record.worst
+    return "unknown" if record.stale or record.client.kind == "group" else record.worst
 
 
 def largest(record: HealthRecord) -> tuple[float | None, ...]:

@@ -13,7 +13,7 @@ from operator import attrgetter
 import msgspec
 
 from clienthealth.errors import RecordError
-from clienthealth.indicators.lag_state import STATE_ORDER
+from clienthealth.indicators.lag_state import FINE, STATE_ORDER
 from clienthealth.model import wording
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import HealthRecord, aged, amount, decode, strict
@@ -361,4 +361,4 @@ def urgency(record: HealthRecord) -> int:
     state = record.text("group", "status")
     if state in LAG_ALARMS:
         return _URGENCY["suspected"] - len(LAG_ALARMS) + LAG_ALARMS.index(state)
-    return _URGENCY["ok"] if state in ("OK", "IDLE") else _URGENCY["unknown"]
+    return _URGENCY["ok"] if state in FINE else _URGENCY["unknown"]

@@ -15,12 +15,14 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from importlib.metadata import version
 from types import TracebackType
 from typing import NoReturn
 
 from clienthealth.errors import DependencyError, HealthError
 from clienthealth.platform.secrecy import redacted
 
+CONFIG = "settings in TOML (default: $KAFKA_HEALTH_CONFIG, else built-in)"
 #: Which extra provides a module that a command may fail to import.
 EXTRAS = {
     "pyspark": "spark",
@@ -57,14 +59,13 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kafka-health", description="Watches Kafka clients, judges their failure modes with evidence."
     )
+    parser.add_argument("--version", action="version", version=f"kafka-health {version('kafka-client-health')}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command, text in commands().items():
         sub = subparsers.add_parser(command, help=text, description=text)
         if command == name:
             module = importlib.import_module(f"{__name__}.{command.replace('-', '_')}")
-            sub.add_argument(
-                "--config", metavar="FILE", help="settings in TOML (default: $KAFKA_HEALTH_CONFIG, else built-in)"
-            )
+            sub.add_argument("--config", metavar="FILE", help=CONFIG)
             module.configure(sub)
             sub.set_defaults(run=module.run)
     return parser

@@ -6,6 +6,7 @@ import argparse
 from contextlib import closing
 from pathlib import Path
 
+from clienthealth.cli import CONFIG
 from clienthealth.configuration import load
 from clienthealth.errors import SettingsError
 from clienthealth.platform import checkout
@@ -19,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     text = "create or replace the dashboards; those that are there already are left alone"
     push = actions.add_parser("push", help=text, description=text)
     # After the action's name is where people write it.
-    push.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    push.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=CONFIG)
     push.add_argument("--url", help="address of Grafana (default: [links] dashboards of the settings)")
     push.add_argument(
         "--token-file", metavar="FILE", help="file with a service account's token (default: $GRAFANA_TOKEN)"

@@ -7,6 +7,8 @@ import importlib
 import sys
 from types import ModuleType
 
+from clienthealth.cli import CONFIG
+
 HELP = "export metrics of JVMs and consumer groups to Kafka, and client health to Prometheus"
 
 EXPORTERS = {
@@ -22,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name, text in EXPORTERS.items():
         sub = parsers.add_parser(name, help=text, description=text)
         # After the exporter's name is where people write it.
-        sub.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        sub.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=CONFIG)
         if name in sys.argv:
             _program(name).configure(sub)
 

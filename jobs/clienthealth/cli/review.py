@@ -10,10 +10,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
-from clienthealth.errors import SettingsError
+from clienthealth.errors import InputError, SettingsError
 from clienthealth.platform.locations import inside
 from clienthealth.settings import Settings
+
+if TYPE_CHECKING:
+    from clienthealth.review.period import Period
 
 #: A name before a folder; a URL has a colon before its first equals sign.
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
@@ -52,18 +56,23 @@ def run(args: argparse.Namespace) -> int:
     from clienthealth.review.queries import build
     from clienthealth.review.render import write
     from clienthealth.streaming.files import fetched, put
+    from clienthealth.streaming.history import begins
     from clienthealth.streaming.session import session
 
     settings = with_histories(load(args.config), args.history or ())
     if args.mail:
         check(settings.review)
-    reviewed = period(args.begin, args.end, args.week, datetime.now(UTC))
+    now = datetime.now(UTC)
+    reviewed = period(args.begin, args.end, args.week, now)
     out = args.out or inside(settings.review.out, reviewed.label)
     settings = placed(replace(settings, review=replace(settings.review, out=out)))
     out = settings.review.out
     with TemporaryDirectory(prefix="kafka-health-review-") as scratch:
         spark = session("kafka-client-health-review", settings, batch=True)
         try:
+            if not (args.week or args.begin or args.end):
+                begun = filter(None, (begins(spark, of_cluster.monitor.history) for of_cluster in clusters(settings)))
+                _has_begun(min(begun, default=None), reviewed, now)
             folder = fetched(spark, out, Path(scratch), FILE)
             reviews = [
                 build(
@@ -93,6 +102,17 @@ def run(args: argparse.Namespace) -> int:
             send(settings.review, review, files[""])
             print(f"sent to {', '.join(settings.review.mail_to)}")
     return 0
+
+
+def _has_begun(first: datetime | None, week: Period, now: datetime) -> None:
+    """Raise InputError where the history begins after the last full week: its review would be empty."""
+    if first is None:
+        raise InputError("the history is empty: the monitor has read nothing yet")
+    if first >= week.end:
+        raise InputError(
+            f"the history begins on {first:%Y-%m-%d at %H:%M} UTC, after the last full week ({week.label}); until one "
+            f"is over, review what there is: --from {first:%Y-%m-%dT%H:%MZ} --to {now:%Y-%m-%dT%H:%MZ}"
+        )
 
 
 def with_histories(settings: Settings, options: Sequence[str]) -> Settings:

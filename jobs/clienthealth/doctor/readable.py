@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from clienthealth.doctor import Finding
+from clienthealth.doctor import Finding, State
 from clienthealth.doctor.survey import survey
 from clienthealth.model.telemetry import RawRecord, Stream
 from clienthealth.settings import Settings
+
+#: What a topic without records means: metrics are what judgement stands on, logs add to it.
+_EMPTY: Mapping[Stream, tuple[State, str]] = {
+    "metrics": (
+        "warning",
+        "It has no records yet: nothing can be judged until somebody writes metrics to it.",
+    ),
+    "logs": ("skipped", "It has no records yet: what logs alone show cannot be judged."),
+}
 
 
 def records_readable(settings: Settings, topic: str, stream: Stream, records: Sequence[RawRecord]) -> Iterator[Finding]:
     """What the records are, and why those are rejected that are. Raises ServiceError: a schema registry is away."""
     result = survey(records, stream, settings, int(time.time() * 1000))
-    if not result.records:
-        return
     about = f"topic {topic}"
+    if not result.records:
+        yield Finding(about, *_EMPTY[stream])
     if result.formats:
         formats = ", ".join(f"{of.records:,} {name}" for name, of in result.formats.items())
         yield Finding(about, "ok", f"Of its newest {result.records:,} records can be read: {formats}.")

@@ -24,6 +24,8 @@ State = Literal["OK", "WARN", "STOP", "STALL", "REWIND", "UNKNOWN", "IDLE"]
 
 #: From harmless to worst. A group is IDLE when all of its partitions are; what cannot be judged is never OK.
 STATE_ORDER: tuple[State, ...] = ("IDLE", "OK", "UNKNOWN", "WARN", "REWIND", "STALL", "STOP")
+#: Those that are fine.
+FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 
 #: The rules look at this many of the newest commits (Burrow's `intervals`).
 COMMITS = 10

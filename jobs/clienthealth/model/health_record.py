@@ -102,7 +102,7 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     client, verdicts  as `encoded` and `verdicts_json` give them
     window_*          the window that was judged; for a group the one over which its lag was looked at
     samples           readings in it
-    worst             the worst status among the verdicts
+    worst             the worst status among the verdicts; of a group ok while its lag is fine, else unknown
     last_seen         when the client was last heard of
     departed          it has gone since
     config            those of its options that a judgement looks at

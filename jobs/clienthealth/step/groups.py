@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clienthealth.indicators.lag import Observation, Partition, group_lag
+from clienthealth.indicators.lag_state import FINE
 from clienthealth.model.health_record import Written, encoded, verdicts_json, worst
 from clienthealth.settings import LagSettings, Settings
 from clienthealth.step.bucket import client_of
@@ -119,14 +120,15 @@ def _inside(data: Matrix, last_ms: int, limits: LagSettings) -> NDArray[np.bool_
 def _written(group: GroupState, data: Matrix, last_ms: int, settings: Settings) -> Written:
     histories, owners = _histories(group, data, last_ms)
     who = client_of(group.who)
+    indicators = group_lag(who.group or who.client_id, histories, owners, group.members, settings.lag)
     return Written(
         window_start=window_start(last_ms, settings.lag),
         window_end=last_ms,
         client=encoded(dataclasses.replace(who, kind="group")),
         samples=len(np.unique(data[:, 0])),
-        indicators=group_lag(who.group or who.client_id, histories, owners, group.members, settings.lag),
+        indicators=indicators,
         verdicts=verdicts_json([]),
-        worst=worst([]),
+        worst="ok" if indicators["group"]["status"] in FINE else worst([]),
         last_seen=last_ms,
     )
 
@@ -168,7 +170,7 @@ def _minute(who: Who, record: Written) -> Row:
         "kind": "group",
         "group": who.group,
         "samples": record.samples,
-        "status": record.worst,
+        "status": worst([]),
         "modes": [],
         "lag_state": record.indicators["group"]["status"],
     }

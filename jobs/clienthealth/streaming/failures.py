@@ -39,6 +39,11 @@ _MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
 #: What a new start does not change.
 _STATE: tuple[tuple[str, str], ...] = (
     (
+        r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming (jobs|queries)|CONCURRENT_QUERY|Concurrent update to the log",
+        "another monitor works on the checkpoint in {0}, which has one writer: stop one of the two, or give "
+        "each a [monitor] checkpoint and history of its own",
+    ),
+    (
         r"sources? in the checkpoint offsets|UnsupportedLogVersion|maximum supported log version"
         r"|Detected newer checkpoint|Log file was malformed|Incomplete log file|INVALID_CHANGE_TO_STATE"
         r"|STATE_STORE_\w*(MISMATCH|NOT_COMPATIBLE)|NOT_MATCH_IN_STATE_METADATA|UNSUPPORTED_LOG_VERSION",

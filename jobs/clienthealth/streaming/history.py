@@ -220,6 +220,14 @@ def read(spark: SparkSession, root: str, table: str) -> DataFrame:
     return rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in missing}) if missing else rows
 
 
+def begins(spark: SparkSession, root: str) -> datetime | None:
+    """The first minute in which the monitor read anything, None before it did. Raises InputError."""
+    quality = read(spark, root, "quality")
+    day = quality.agg(F.min("day")).collect()[0][0]
+    first = quality.where(F.col("day") == F.lit(day)).agg(F.unix_millis(F.min("minute"))).collect()[0][0]
+    return None if first is None else _utc(first)
+
+
 def append(rows: DataFrame, root: str, table: str, origin: Origin) -> None:
     """Append rows to a table, once per batch. Columns are taken by name and cast to the table's types."""
     where, once = path(root, table), {"userMetadata": str(origin)}

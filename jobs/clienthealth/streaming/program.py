@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -91,7 +91,7 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
             losses.close()
             # Else Spark goes on to call a process that has ended, and says so at length.
             spark.streams.removeListener(listener)
-        except Py4JJavaError as error:
+        except (Py4JJavaError, PySparkException) as error:
             reason = explained(str(error), settings)
             raise reason from error
         except (Py4JError, ConnectionError) as error:
