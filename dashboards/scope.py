@@ -9,10 +9,10 @@ from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import common
 from grafana_foundation_sdk.models import dashboard as model
 
-from alerts.rule import CLIENT
 from clienthealth.configuration.installation import KEPT, carried, listed, matchers, own_page
 from clienthealth.settings import Settings
 from clienthealth.settings.links import dashboard_uid
+from clienthealth_exporters.alerts.rule import CLIENT
 
 TAG = "kafka-client-health"
 #: Charts over everything show so many series at each moment, the worst; more would be no help and no joy to draw.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from alerts.measurements import UNREAD
 from clienthealth.configuration.installation import KEPT, listed
+from clienthealth_exporters.alerts.measurements import UNREAD
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, LAG_STATES, WARNING, lag_words
 from dashboards.panel import Panel, Query, chart, number, rows, timeline

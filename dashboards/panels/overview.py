@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from alerts.slo import PRESENT, UNHEALTHY
 from clienthealth.configuration.installation import KEPT, listed
+from clienthealth_exporters.alerts.slo import PRESENT, UNHEALTHY
 from dashboards.look import CRITICAL, WARNING
 from dashboards.page import Page, Section
 from dashboards.panel import Panel, Query, alert_list, chart, number, rows, words

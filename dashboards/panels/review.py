@@ -1,14 +1,15 @@
 """The numbers of the weekly review, live: healthy client-minutes, the error budget, what spent it.
 
 Definitions are the review's: suspected or confirmed is unhealthy, unknown and gone count in neither sum. They are read
-from the recorded series of `alerts/slo.py`, one sample a minute. The pace is that of the alerts: confirmed ones alone.
+from the recorded series of `clienthealth_exporters.alerts.slo`, one sample a minute. The pace is that of the alerts:
+confirmed ones alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from alerts.slo import BURNS, CONFIRMED, JUDGED, UNHEALTHY, ratio
+from clienthealth_exporters.alerts.slo import BURNS, CONFIRMED, JUDGED, UNHEALTHY, ratio
 from dashboards.look import CRITICAL, WARNING
 from dashboards.page import Page, Section
 from dashboards.panel import Panel, Query, chart, number, rows

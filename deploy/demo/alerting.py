@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from alerts.build import alertmanager_config, write
 from clienthealth.settings import Settings
+from clienthealth_exporters.alerts.build import alertmanager_config, write
 from deploy.demo.processes import Process, port_or_free
 
 #: Debian's package has a name of its own.

@@ -15,8 +15,8 @@ from pathlib import Path
 from clienthealth.errors import ServiceError
 from clienthealth.platform.checkout import root
 
-#: What a distribution is made of. The runbooks are in a package by a link.
-SOURCES = ("jobs", "exporters", "alerts/runbooks", "pyproject.toml", "README.md", "LICENSE")
+#: What a distribution is made of. Runbooks and the files of alerts are in packages by links.
+SOURCES = ("jobs", "exporters", "alerts", "pyproject.toml", "README.md", "LICENSE")
 #: A client that failed: the exit code says that it is found.
 RECORDING = "tests/recordings/deadlock-3.9"
 
@@ -60,6 +60,10 @@ def tried(programs: Path) -> None:
     if "producer-callback-deadlock" not in report:
         raise ServiceError(f"the deadlock of {RECORDING} is not found:\n{report}")
     _output([str(programs / "kafka-health"), "check-config"], 0)
+    with tempfile.TemporaryDirectory() as folder:
+        rules = _output([str(programs / "kafka-health"), "alerts", "--out", folder], 0)
+    if not all(name in rules for name in ("watchdog.yml", "slo.yml", "alertmanager.yml", ".tmpl")):
+        raise ServiceError(f"these alerts alone are in it:\n{rules}")
     listing = "files('clienthealth_exporters.prometheus').joinpath('runbooks').iterdir()"
     runbooks = f"from importlib.resources import files; print(len([*{listing}]))"
     served = int(_output([str(programs / "python"), "-c", runbooks], 0))

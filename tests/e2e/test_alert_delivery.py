@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from alerts.build import alertmanager_config, write
 from clienthealth.platform.web import Request
 from clienthealth.settings import Settings
+from clienthealth_exporters.alerts.build import alertmanager_config, write
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from deploy.demo.processes import free_port

@@ -21,14 +21,14 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from alerts.build import write
-from alerts.rule import CLIENT
 from clienthealth.configuration.installation import fixed_labels
 from clienthealth.modes import modes
 from clienthealth.self_monitoring.metrics import QUERY, SelfMetrics
 from clienthealth.settings import MonitorSettings, PrometheusSettings, Settings
 from clienthealth.settings.links import dashboard_uid
 from clienthealth.streaming.stepping import Summary
+from clienthealth_exporters.alerts.build import write
+from clienthealth_exporters.alerts.rule import CLIENT
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from dashboards.build import boards

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from alerts.build import alertmanager_config, write
 from clienthealth.reference.sources import ROOT
 from clienthealth.settings import Settings
+from clienthealth_exporters.alerts.build import alertmanager_config, write
 from tests.e2e.test_alert_delivery import (
     ALERTMANAGER,
     PROMETHEUS,

@@ -20,9 +20,9 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from alerts.build import catalogue, write
-from alerts.rule import Alert
 from clienthealth.settings import Settings
+from clienthealth_exporters.alerts.build import catalogue, write
+from clienthealth_exporters.alerts.rule import Alert
 from tests.e2e.test_alert_delivery import free_address, started
 from tests.support.waiting import eventually
 

@@ -28,7 +28,7 @@ PLACES = (
     *("clienthealth.streaming.topics", "clienthealth.streaming.history", "clienthealth.streaming.maintenance"),
     *("clienthealth.cli", "clienthealth.doctor", "clienthealth.platform"),
 )
-APART = ("clienthealth_exporters", "dashboards", "alerts", "deploy")
+APART = ("clienthealth_exporters", "dashboards", "deploy")
 #: Single modules elsewhere that do it all the same, with the reason.
 EXCUSED = {
     "clienthealth.configuration": "reads the file of settings",
@@ -62,7 +62,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("reference",),
     ("exporters.publish", "exporters.python_client", "exporters.prometheus"),
-    ("exporters.jvm", "exporters.groups"),
+    ("exporters.jvm", "exporters.groups", "exporters.alerts"),
 )
 #: What Spark brings with it, and where alone that may be imported, even within a function.
 SPARK = ("pyspark", "delta", "pandas", "pyarrow", "py4j")
@@ -207,4 +207,4 @@ main(["diagnose", "--json", "tests/recordings/evidence/2_deadlock_client39"])
 def test_the_package_never_imports_what_is_not_installed_with_it() -> None:
     for module in EVERY:
         if within(module, ("clienthealth", "clienthealth_exporters")):
-            assert [n for n in imports(module) if within(n, ("dashboards", "alerts", "deploy", "tests"))] == [], module
+            assert [n for n in imports(module) if within(n, ("dashboards", "deploy", "tests"))] == [], module

@@ -71,7 +71,7 @@ QUICK = (
     ".venv/bin/kafka-health explain",
     "kafka-health check-config",
     "kafka-health explain",
-    "python -m alerts.build",
+    "kafka-health alerts",
 )
 EVERY = sorted({command for text in pages().values() for command in commands(text)})
 

@@ -17,7 +17,7 @@ BUILT_IN = {
     *("ValueError", "TypeError", "RuntimeError", "NotImplementedError", "ModuleNotFoundError"),
     *("KeyboardInterrupt", "SystemExit", "StopIteration"),
 }
-PACKAGES = ("clienthealth", "clienthealth_exporters", "dashboards", "alerts", "deploy")
+PACKAGES = ("clienthealth", "clienthealth_exporters", "dashboards", "deploy")
 
 
 def classes() -> Iterator[tuple[str, ast.ClassDef]]:

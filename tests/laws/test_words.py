@@ -13,7 +13,7 @@ from clienthealth.reference.sources import ROOT
 EMPTY = frozenset({"found", "known", "told", "said", "thing", "things"})
 #: Fields that others read under this name: `found` is when an incident was detected, in review.json.
 ON_THE_WIRE = frozenset({("jobs/clienthealth/review/model.py", "found")})
-FOLDERS = ("jobs", "exporters", "deploy", "dashboards", "alerts", "tests")
+FOLDERS = ("jobs", "exporters", "deploy", "dashboards", "tests")
 
 
 def bound(tree: ast.AST) -> Iterator[str]:

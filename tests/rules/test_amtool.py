@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from alerts.build import alertmanager_config
+from clienthealth_exporters.alerts.build import alertmanager_config
 from tests.support.alert_rules import ROOT, Rule, alerts
 
 pytestmark = pytest.mark.skipif(shutil.which("amtool") is None, reason="amtool is not installed")

@@ -18,9 +18,9 @@ import promql_parser as promql
 from grafana_foundation_sdk.models import common, units
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from alerts.rule import CLIENT
 from clienthealth.configuration.installation import KEPT
 from clienthealth.settings.links import UID_LENGTH, UID_PREFIX
+from clienthealth_exporters.alerts.rule import CLIENT
 from clienthealth_exporters.prometheus.series import FAMILIES
 from dashboards.look import CLEAR, NEUTRAL, PALETTE
 from dashboards.page import plain

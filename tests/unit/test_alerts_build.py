@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from alerts import build
-from alerts.runbook_heads import with_head
-from alerts.yaml_text import Node, document
 from clienthealth.errors import SettingsError
 from clienthealth.settings import LinkSettings, PrometheusSettings, Settings
+from clienthealth_exporters.alerts import build
+from clienthealth_exporters.alerts.runbook_heads import with_head
+from clienthealth_exporters.alerts.yaml_text import Node, document
 from tests.support.alert_rules import ROOT, RULE_FILES, read
 
 

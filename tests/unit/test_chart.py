@@ -14,9 +14,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from alerts import build
 from clienthealth.configuration import load
 from clienthealth.settings import Settings
+from clienthealth_exporters.alerts import build
 from deploy.supply import helm
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import promql_parser as promql
 import pytest
 
-from alerts.slo import BURNS
 from clienthealth.modes import modes
 from clienthealth.settings import LinkSettings, PrometheusSettings, ReviewSettings, Settings
 from clienthealth.settings.links import UID_LENGTH
+from clienthealth_exporters.alerts.slo import BURNS
 from clienthealth_exporters.prometheus.limits import LIMITS
 from clienthealth_exporters.prometheus.series import ALL_FAMILIES
 from dashboards.build import boards

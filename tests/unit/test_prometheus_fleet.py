@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from alerts.rule import Links
 from clienthealth.errors import SettingsError
 from clienthealth.platform.web import Request, Response
 from clienthealth.settings import LinkSettings, MonitorSettings, PrometheusSettings, Settings
+from clienthealth_exporters.alerts.rule import Links
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.shard import owner
 from clienthealth_exporters.prometheus.states import States

@@ -8,7 +8,7 @@ from clienthealth.platform import checkout
 
 HELP = "write the generated files of the repository (alerts, dashboards, docs), or check that they are current"
 
-GENERATORS = ("alerts.build", "dashboards.build", "deploy.helm.build", "clienthealth.reference")
+GENERATORS = ("clienthealth_exporters.alerts.build", "dashboards.build", "deploy.helm.build", "clienthealth.reference")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

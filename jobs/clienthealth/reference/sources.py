@@ -11,7 +11,7 @@ from clienthealth.platform import checkout
 
 ROOT = checkout.root()
 #: Where modules are; `jobs` and `exporters` are no part of their names.
-FOLDERS = ("jobs/clienthealth", "exporters/clienthealth_exporters", "dashboards", "alerts", "deploy")
+FOLDERS = ("jobs/clienthealth", "exporters/clienthealth_exporters", "dashboards", "deploy")
 
 
 @cache

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alerts.rule import Alert, Links, Recording, by, on
 from clienthealth.settings.links import dashboard_uid
+from clienthealth_exporters.alerts.rule import Alert, Links, Recording, by, on
 
 JUDGED = "service:kafka_client_judged:count"
 UNHEALTHY = "service:kafka_client_unhealthy:count"

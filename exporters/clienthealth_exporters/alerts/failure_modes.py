@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from alerts.rule import CLIENT, Alert, Links, by, queried
 from clienthealth.modes import Mode
 from clienthealth.settings.links import dashboard_uid
+from clienthealth_exporters.alerts.rule import CLIENT, Alert, Links, by, queried
 
 #: A verdict has been held back long enough by the job; a suspicion may clear by itself (an outage that ends).
 SUSPECTED_HOLD = "2m"

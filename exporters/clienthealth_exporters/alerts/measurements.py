@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alerts.rule import CLIENT, Alert, Links, Recording, by, on, queried
 from clienthealth.settings.links import dashboard_uid
+from clienthealth_exporters.alerts.rule import CLIENT, Alert, Links, Recording, by, on, queried
 from clienthealth_exporters.prometheus.limits import LIMITS
 
 _BY = by(*CLIENT)

@@ -1,33 +1,32 @@
 """Everything that warns: rules from the failure modes, the head of each runbook, Alertmanager's configuration.
 
-kafka-health generate                      writes the committed files (placeholders for addresses)
-python -m alerts.build --out DIR           writes all rules and Alertmanager's files with the addresses of your settings
-python -m alerts.build --out DIR --dry-run the same with every severity lowered to info
+`kafka-health generate` writes the committed files (placeholders for addresses), `kafka-health alerts` all that
+Prometheus and Alertmanager load, with the addresses of the settings.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from alerts.declared import declared
-from alerts.failure_modes import failure_mode_alerts
-from alerts.fleet import fleet_alerts, silences, silent_alerts, storms
-from alerts.measurements import client_alerts, lag_alerts, lag_recordings
-from alerts.rule import Alert, Links, Recording, rules_file, severities
-from alerts.runbook_heads import with_head
-from alerts.slo import burn_alerts, counts, recordings
-from alerts.yaml_text import scalar
-from clienthealth.configuration import load
 from clienthealth.configuration.installation import keeping
 from clienthealth.modes import modes
 from clienthealth.settings import Settings
+from clienthealth_exporters.alerts.declared import declared
+from clienthealth_exporters.alerts.failure_modes import failure_mode_alerts
+from clienthealth_exporters.alerts.fleet import fleet_alerts, silences, silent_alerts, storms
+from clienthealth_exporters.alerts.measurements import client_alerts, lag_alerts, lag_recordings
+from clienthealth_exporters.alerts.rule import Alert, Links, Recording, rules_file, severities
+from clienthealth_exporters.alerts.runbook_heads import with_head
+from clienthealth_exporters.alerts.slo import burn_alerts, counts, recordings
+from clienthealth_exporters.alerts.yaml_text import scalar
 
-HERE = Path(__file__).resolve().parent
+#: What is written by hand: the folder `alerts` of the repository, of which the wheel has what is needed here.
+FILES = Path(__file__).with_name("files")
 _GROUP = "kafka-client-health"
+_SOURCES = "exporters/clienthealth_exporters/alerts"
 
 
 def generate(settings: Settings | None = None, dry_run: bool = False) -> dict[str, str]:
@@ -35,7 +34,7 @@ def generate(settings: Settings | None = None, dry_run: bool = False) -> dict[st
     chosen = settings or Settings()
     files = rules(chosen, dry_run)
     alerts = catalogue(chosen)
-    for path in sorted((HERE / "runbooks").glob("*.md")):
+    for path in sorted((FILES / "runbooks").glob("*.md")):
         text = path.read_text(encoding="utf-8")
         files[f"alerts/runbooks/{path.name}"] = with_head(path.stem, text, alerts, watchdog(chosen, dry_run=False))
     return files
@@ -76,8 +75,8 @@ def rules(settings: Settings, dry_run: bool) -> dict[str, str]:
     severe = severities(settings, dry_run)
     files = {
         "alerts/rules/failure-modes.yml": rules_file("jobs/clienthealth/modes", failures, links, severe),
-        "alerts/rules/measurements.yml": rules_file("alerts/measurements.py", measured, links, severe),
-        "alerts/rules/slo.yml": rules_file("alerts/slo.py and alerts/fleet.py", budget, links, severe),
+        "alerts/rules/measurements.yml": rules_file(f"{_SOURCES}/measurements.py", measured, links, severe),
+        "alerts/rules/slo.yml": rules_file(f"{_SOURCES}/slo.py and fleet.py", budget, links, severe),
     }
     if dry_run:
         files = {path: f"# Dry run: every severity is info.\n{text}" for path, text in files.items()}
@@ -86,7 +85,7 @@ def rules(settings: Settings, dry_run: bool) -> dict[str, str]:
 
 def watchdog(settings: Settings, dry_run: bool) -> str:
     """The hand-written rules with the addresses of the settings in place of the placeholders."""
-    text = keeping((HERE / "watchdog.yml").read_text(encoding="utf-8"), settings)
+    text = keeping((FILES / "watchdog.yml").read_text(encoding="utf-8"), settings)
     placeholder, links = Links.of(Settings()), Links.of(settings)
     text = text.replace(f" {placeholder.runbooks}/", f" {links.runbooks}/")
     text = text.replace(f" {placeholder.dashboards}/", f" {links.dashboards}/")
@@ -103,7 +102,7 @@ def alertmanager_config(webhook_url: str, group_wait: str | None = None) -> str:
     For the demo and for tests: no secret, no template. The heartbeat and `nobody` stay silent. `group_wait`: how long
     a new group is held back, and further news of it, where the committed times are too long to wait for.
     """
-    text = (HERE / "alertmanager.yml").read_text(encoding="utf-8")
+    text = (FILES / "alertmanager.yml").read_text(encoding="utf-8")
     routing = text.partition("\nreceivers:\n")[0]
     if group_wait is not None:
         routing = re.sub(r"(group_wait|group_interval): \w+", rf"\1: {group_wait}", routing)
@@ -121,26 +120,11 @@ def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
     written = []
     for folder, name, text in [
         *(("rules", name, text) for name, text in files.items()),
-        ("", "alertmanager.yml", keeping((HERE / "alertmanager.yml").read_text(encoding="utf-8"), settings)),
-        *(("templates", t.name, t.read_text(encoding="utf-8")) for t in sorted((HERE / "templates").glob("*.tmpl"))),
+        ("", "alertmanager.yml", keeping((FILES / "alertmanager.yml").read_text(encoding="utf-8"), settings)),
+        *(("templates", t.name, t.read_text(encoding="utf-8")) for t in sorted((FILES / "templates").glob("*.tmpl"))),
     ]:
         path = out / folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         written.append(path)
     return written
-
-
-def main() -> None:
-    """The command line of this module."""
-    parser = argparse.ArgumentParser(prog="python -m alerts.build", description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write to")
-    parser.add_argument("--config", metavar="FILE", help="settings in TOML; section [links] holds the addresses")
-    parser.add_argument("--dry-run", action="store_true", help="lower every severity to info")
-    args = parser.parse_args()
-    for path in write(args.out, load(args.config), args.dry_run):
-        print(path)  # noqa: T201
-
-
-if __name__ == "__main__":
-    main()

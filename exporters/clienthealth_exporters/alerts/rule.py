@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from alerts.yaml_text import Commented, Node, document
 from clienthealth.configuration.installation import KEPT, chosen, equals, kept_labels, listed, values
 from clienthealth.settings import Settings
 from clienthealth.settings.links import filled, runbooks
+from clienthealth_exporters.alerts.yaml_text import Commented, Node, document
 
 #: What the committed files carry where the settings name no Grafana: a place to search and replace.
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from alerts.rule import Alert, Links, Recording, by, on, queried
-from alerts.slo import CONFIRMED, JUDGED, PRESENT, UNHEALTHY
 from clienthealth.settings.links import dashboard_uid
+from clienthealth_exporters.alerts.rule import Alert, Links, Recording, by, on, queried
+from clienthealth_exporters.alerts.slo import CONFIRMED, JUDGED, PRESENT, UNHEALTHY
 from clienthealth_exporters.prometheus.limits import LIMITS
 
 ALL_PRESENT = "cluster:kafka_client_present:count"
