@@ -10,7 +10,7 @@ push is so empty that brokers take it for broken and close the connection, again
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka import KafkaAdminClient
@@ -25,7 +25,8 @@ NAME = "kafka-client-health"
 MATCH = "client_software_name=apache-kafka-java"
 #: Twice as seldom makes an incident half a minute later and costs brokers and topic half as much.
 INTERVAL_SECONDS = 30
-#: What brokers name our plugin by, in `metric.reporters`.
+REPORTERS = "metric.reporters"
+#: What brokers name our plugin by among these.
 PLUGIN = "clienthealth.ClientTelemetryToTopic"
 
 
@@ -80,11 +81,13 @@ def subscriptions(client: KafkaAdminClient) -> Mapping[str, Subscription] | None
     return {name: _subscription(config) for name, config in found.get(of_clients.name.lower(), {}).items()}
 
 
-def brokers_with_plugin(client: KafkaAdminClient, nodes: list[int]) -> list[int]:
-    """Those brokers whose `metric.reporters` name our plugin. Raises KafkaError: this user may not see it."""
-    resources = [ConfigResource(ConfigResourceType.BROKER, str(node), {"metric.reporters": None}) for node in nodes]
-    found = client.describe_configs(resources, config_filter="all")[ConfigResourceType.BROKER.name.lower()]
-    return [node for node in nodes if PLUGIN in str(found[str(node)].get("metric.reporters", {}).get("value", ""))]
+def brokers_with_plugin(client: KafkaAdminClient, nodes: Sequence[int]) -> list[int] | None:
+    """Those brokers whose `metric.reporters` name our plugin; None: this user may not see that. Raises KafkaError."""
+    resources = [ConfigResource(ConfigResourceType.BROKER, str(node), {REPORTERS: None}) for node in nodes]
+    configs = client.describe_configs(resources, config_filter="all")[ConfigResourceType.BROKER.name.lower()]
+    if not all(REPORTERS in config for config in configs.values()):
+        return None
+    return [node for node in nodes if PLUGIN in str(configs[str(node)][REPORTERS]["value"])]
 
 
 def _subscription(config: Mapping[str, Mapping[str, str]]) -> Subscription:

@@ -14,16 +14,20 @@ from clienthealth.settings import Settings
 from clienthealth.subscription import Subscription, brokers_with_plugin, subscriptions
 
 ABOUT = "pushes"
+UNSEEN = "This user may not see what brokers ask of their clients"
+GRANT = "to have it checked: kafka-acls.sh --operation DescribeConfigs --cluster."
 
 
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
     """Have the brokers our plugin, and do they ask their clients. Another way to hear them may do as well."""
     try:
-        with_plugin = brokers_with_plugin(client, list(nodes))
+        with_plugin = brokers_with_plugin(client, nodes)
         present = subscriptions(client)
     except KafkaError as error:
-        text = f"This user may not see what brokers ask of their clients: {type(error).__name__}"
-        yield Finding(ABOUT, "skipped", f"{text}. To have it checked, grant DescribeConfigs on the cluster.")
+        yield Finding(ABOUT, "skipped", f"{UNSEEN} ({type(error).__name__}); {GRANT}")
+        return
+    if with_plugin is None:
+        yield Finding(ABOUT, "skipped", f"{UNSEEN}; {GRANT}")
         return
     if present is None:
         yield Finding(ABOUT, "skipped", "The brokers are older than 3.7: clients cannot push their metrics.")

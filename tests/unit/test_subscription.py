@@ -1,0 +1,109 @@
+"""The subscription by which clients push what we read, and what the doctor says of plugin, subscription and pushes."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.errors import ClusterAuthorizationFailedError, UnsupportedVersionError
+
+from clienthealth.doctor import pushes
+from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import RawRecord
+from clienthealth.settings import Settings
+from clienthealth.subscription import NAME, PLUGIN, Subscription
+
+PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
+
+
+class Cluster:
+    """An admin client of brokers with these reporters (None: this user may not see them) and subscriptions."""
+
+    def __init__(self, reporters: list[str | None], subscriptions: dict[str, dict[str, str]] | Exception) -> None:
+        self.reporters, self.subscriptions = reporters, subscriptions
+
+    def list_config_resources(self, kinds: list[Any]) -> dict[str, list[str]]:
+        if isinstance(self.subscriptions, Exception):
+            raise self.subscriptions
+        return {"client_metrics": list(self.subscriptions)} if self.subscriptions else {}
+
+    def describe_configs(self, resources: list[Any], config_filter: str) -> dict[str, dict[str, Any]]:
+        if resources[0].resource_type.name == "BROKER":
+            told = {
+                str(node): {} if names is None else {"metric.reporters": {"value": names}}
+                for node, names in enumerate(self.reporters, 1)
+            }
+            return {"broker": told}
+        assert isinstance(self.subscriptions, dict)
+        as_told = {
+            name: {key: {"value": value} for key, value in config.items()}
+            for name, config in self.subscriptions.items()
+        }
+        return {"client_metrics": as_told}
+
+
+def findings(*reporters: str | None, subscriptions: dict[str, dict[str, str]] | Exception) -> list[tuple[str, str]]:
+    """State and text of what is found of such a cluster."""
+    client = cast("KafkaAdminClient", Cluster(list(reporters), subscriptions))
+    checked = pushes.clients_asked(Settings(), client, range(1, len(reporters) + 1))
+    return [(finding.state, finding.text) for finding in checked]
+
+
+def test_it_covers_what_is_read_and_nothing_twice() -> None:
+    ours = Subscription.ours()
+    for name in ("buffer.available.bytes", "select.total", "topic.record.send.total", "node.request.latency.max"):
+        assert ours.covers(Subscription((PRODUCER + name,), 1)), name
+    assert ours.covers(Subscription((CONSUMER + "fetch.manager.records.lag.max",), 1))
+    assert not ours.covers(Subscription((PRODUCER + "incoming.byte.rate",), 1))
+    assert [a for a in ours.metrics for b in ours.metrics if a != b and a.startswith(b)] == []
+    assert Subscription(("*",), 1).covers(ours)
+    assert Subscription((PRODUCER, CONSUMER), 1).covers(ours)
+    assert not Subscription((PRODUCER,), 1).covers(ours)
+
+
+def test_the_command_of_an_administrator_asks_java_clients_alone() -> None:
+    command = Subscription.ours(10).command("b:9092")
+    assert command.startswith(f"kafka-client-metrics.sh --bootstrap-server b:9092 --alter --name {NAME} --metrics org.")
+    assert command.endswith(" --interval 10000 --match client_software_name=apache-kafka-java")
+
+
+def test_the_doctor_tells_what_is_missing() -> None:
+    with_plugin, ours = f"x.Y,{PLUGIN}", {NAME: dict(Subscription.ours().config)}
+    assert findings(with_plugin, with_plugin, subscriptions=ours) == [
+        ("ok", "All 2 broker(s) have our plugin."),
+        ("ok", "Clients are asked for their metrics every 30 s (kafka-client-health)."),
+    ]
+    ((state, text), _) = findings(with_plugin, "x.Y", subscriptions=ours)
+    assert (state, text.split(":")[0]) == ("warning", "Of 2 brokers 1 lack our plugin (2)")
+    (_, (state, text)) = findings(with_plugin, subscriptions={})
+    assert (state, text.split(".")[0]) == ("failed", "Clients are not asked for metrics that we read")
+    (_, (state, text)) = findings(with_plugin, subscriptions={"lag": {"metrics": CONSUMER, "interval.ms": "5000"}})
+    assert (state, text.split(".")[0]) == ("failed", "Clients are not asked for all metrics that we read")
+
+
+@pytest.mark.parametrize(
+    ("reporters", "subscriptions", "text"),
+    [
+        ("x.Y", {}, "No broker has our plugin"),
+        (None, {}, pushes.UNSEEN),
+        ("x.Y", ClusterAuthorizationFailedError(), pushes.UNSEEN),
+        ("x.Y", UnsupportedVersionError(), "The brokers are older than 3.7"),
+    ],
+)
+def test_who_is_heard_by_other_ways_is_not_failed(reporters: str | None, subscriptions: Any, text: str) -> None:
+    ((state, sentence),) = findings(reporters, subscriptions=subscriptions)
+    assert state == "skipped"
+    assert sentence.startswith(text)
+
+
+def test_the_doctor_counts_who_pushes() -> None:
+    def record(instance: str, version: str) -> RawRecord:
+        headers = {"client_instance_id": instance.encode(), "client_software_version": version.encode()}
+        return RawRecord(b"", Source("m", 0, 0), 0, headers={**headers, "client_software_name": b"apache-kafka-java"})
+
+    told = list(pushes.who_pushes("m", [record("a", "3.9.1"), record("b", "4.1.2"), record("c", "4.1.2")] * 2))
+    assert [finding.text for finding in told] == [
+        "Its newest records were pushed by 3 client(s): 2 apache-kafka-java 4.1.2, 1 apache-kafka-java 3.9.1."
+    ]
+    assert list(pushes.who_pushes("m", [RawRecord(b"", Source("m", 0, 0), 0)])) == []
