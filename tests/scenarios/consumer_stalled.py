@@ -32,6 +32,20 @@ HANDLER = (
 )
 
 
+POLL = (
+    "sun.nio.ch.EPoll.wait",
+    "org.apache.kafka.common.network.Selector.select",
+    "org.apache.kafka.clients.consumer.KafkaConsumer.poll",
+    "com.example.Worker.run",
+)
+RESERVE = ("jdk.internal.misc.Unsafe.park", "com.example.Warehouse.reserve", "com.example.Worker.run")
+
+
+def own(frames: Sequence[str], state: str = "WAITING") -> Thread:
+    """A thread of the application's own making that polls."""
+    return Thread("orders-0", state, tuple(frames), 100.0)
+
+
 def polling(away: Of, consumed: Of | None = None, lag: Of | None = None, **more: Of) -> list[Reading]:
     """Readings of a Java consumer that tells when it polled; it consumed until 10 s unless said otherwise."""
     names = {"last-poll-seconds-ago": away, "records-consumed-total": consumed or stuck_at(400, 10)}
@@ -98,6 +112,67 @@ SCENARIOS: tuple[Scenario, ...] = (
         window(
             "consumer",
             polling(lambda s: s % 9, rising(0.1), rising(20), rebalance_total=lambda s: 1 + s // 9),
+        ),
+    ),
+    near_miss(
+        "others-come-and-go-and-it-polls-all-the-while",
+        window(
+            "consumer",
+            polling(
+                lambda s: s % 3,
+                rising(1),
+                rising(20),
+                time_between_poll_max=still(27_000),
+                rebalance_total=lambda s: 1 + s // 5,
+            ),
+        ),
+    ),
+    suspects(
+        "a-thread-that-polled-waits-outside-poll",
+        window("consumer", dumps=[dump(1, own(POLL)), dump(20, own(RESERVE)), dump(31, own(RESERVE))]),
+    ),
+    suspects(
+        "where-it-polled-and-hung-was-minutes-before",
+        window(
+            "consumer",
+            polling(lambda s: 250 + s, still(400), last_heartbeat_seconds_ago=still(1)),
+            dumps=[dump(20, own(RESERVE))],
+            config={"max.poll.interval.ms": "900000"},
+            earlier=[dump(-300, own(POLL)), dump(-220, own(RESERVE))],
+        ),
+    ),
+    unknown(
+        "it-polled-in-between",
+        window(
+            "consumer", dumps=[dump(1, own(POLL)), dump(20, own(RESERVE)), dump(25, own(POLL)), dump(33, own(RESERVE))]
+        ),
+    ),
+    near_miss(
+        "the-client-polls-so-the-thread-is-another-consumers",
+        window(
+            "consumer",
+            polling(lambda s: s % 3, rising(5)),
+            dumps=[dump(1, own(POLL)), dump(5, own(RESERVE)), dump(50, own(RESERVE))],
+        ),
+    ),
+    fires(
+        "the-poll-loop-has-ended-by-an-exception",
+        window(
+            "consumer",
+            polling(lambda s: max(0.0, s - 5), last_heartbeat_seconds_ago=still(1)),
+            logs=[
+                line(
+                    5, "thread-died", 'Exception in thread "orders-0" java.lang.IllegalStateException', died="orders-0"
+                )
+            ],
+        ),
+    ),
+    fires(
+        "the-thread-that-polled-is-there-no-more",
+        window(
+            "consumer",
+            polling(lambda s: max(0.0, s - 5), last_heartbeat_seconds_ago=still(1)),
+            dumps=[dump(2, own(POLL)), dump(50, Thread("kafka-coordinator-heartbeat-thread | g", "WAITING", ("x",)))],
         ),
     ),
     unknown("one-refused-commit", window("consumer", logs=[mine(line(30, "commit-refused"))])),

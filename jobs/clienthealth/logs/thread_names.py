@@ -1,4 +1,4 @@
-"""What Kafka's clients call their threads."""
+"""What Kafka's clients call their threads, and how the frames of the JVM's own classes begin."""
 
 from __future__ import annotations
 
@@ -8,3 +8,4 @@ PRODUCER_THREAD = f"{NETWORK_THREAD} | "
 ADMIN_THREAD = "kafka-admin-client-thread | "
 #: A fetcher of the Scala consumer.
 FETCHER_THREAD = "ConsumerFetcherThread-"
+JVM_FRAMES = ("java.", "javax.", "jdk.", "sun.")

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from clienthealth.model.clients import Client
 
+#: Frames of a thread that asks a consumer for records.
+POLL_FRAMES = ("KafkaConsumer.poll", "kafka.consumer.group.poll")
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -71,10 +74,20 @@ class Thread:
     frames: tuple[str, ...]
     cpu_ms: float | None = None
 
+    @property
+    def polls(self) -> bool:
+        """Is it inside a consumer's poll()?"""
+        return any(frame.endswith(POLL_FRAMES) for frame in self.frames)
+
+    @property
+    def of_kafka(self) -> bool:
+        """Does it touch a Kafka client, or say that the JVM ends?"""
+        return self.name == "DestroyJavaVM" or any("kafka" in text.lower() for text in (self.name, *self.frames))
+
 
 @dataclass(frozen=True, slots=True)
 class ThreadDump:
-    """The threads of a dump that touch a Kafka client (and `DestroyJavaVM`, if there)."""
+    """The threads of a dump that touch a Kafka client or were seen to poll one (and `DestroyJavaVM`, if there)."""
 
     ts_ms: int
     threads: tuple[Thread, ...]

@@ -99,7 +99,7 @@ class Dump(msgspec.Struct):
     """A thread dump that was found in a text.
 
     what      what wrote it, for people
-    threads   those that touch a Kafka client, and DestroyJavaVM
+    threads   those that touch a Kafka client, and DestroyJavaVM; then those in code that is not the JVM's
     ts_ms     its time, taken as UTC where it names no zone; None where it says none
     taken     the numbers of the text's lines, from 0, that it is made of
     complete  does it end as such a dump ends? False where it was cut, None where its shape has no end

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clienthealth.logs.thread_names import JVM_FRAMES
 from clienthealth.logs.wordings import Meaning
 from clienthealth.model import wording
 from clienthealth.model.readings import ClientWindow, LogEvent, Reading, Source, Thread, ThreadDump
@@ -20,8 +21,6 @@ from clienthealth.windows.view import number
 
 #: metadata-age counts from 1970 until the first metadata: so old means never.
 NEVER_SECONDS = 1e8
-#: How the frames of the JVM's own classes begin.
-JVM_FRAMES = ("java.", "javax.", "jdk.", "sun.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clienthealth.logs.thread_names import NETWORK_THREAD
+from clienthealth.logs.thread_names import JVM_FRAMES, NETWORK_THREAD
 from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
-from clienthealth.modes._evidence import JVM_FRAMES
 
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
 #: How frames begin that a thread passes through wherever it is: of the JVM, and of what Python waits in.

@@ -67,6 +67,8 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
             by_sample[sample] = entry
             new.append(entry)
     state.log_entries = sorted([*state.log_entries, *new], key=lambda entry: entry.ts_ms)
+    if any(entry.dump is not None for entry in new):
+        _keep_pollers(state.log_entries, {id(entry) for entry in new})
     for entry in new:
         _remember(state, entry)
     return new, late
@@ -77,6 +79,21 @@ def _sample(entry: LogEntry) -> tuple[object, ...]:
         return (*entry.process, sample_key(entry.event))
     assert entry.dump is not None
     return (*entry.process, entry.dump.ts_ms, entry.dump.source)
+
+
+def _keep_pollers(entries: Iterable[LogEntry], new: Set[int]) -> None:
+    """Leave in new dumps, of the threads that touch no client, those that an earlier dump found inside poll().
+
+    Which these are, the earlier dumps tell: what touches no client is there because it once polled.
+    """
+    pollers: dict[tuple[Process, str | None], set[str]] = defaultdict(set)
+    for entry in entries:
+        if entry.dump is not None:
+            known, threads = pollers[entry.process, entry.instance], entry.dump.threads
+            if id(entry) in new:
+                threads = tuple(thread for thread in threads if thread.of_kafka or thread.name in known)
+                entry.dump = replace(entry.dump, threads=threads)
+            known.update(thread.name for thread in threads if thread.polls or not thread.of_kafka)
 
 
 def _remember(state: BucketState, entry: LogEntry) -> None:

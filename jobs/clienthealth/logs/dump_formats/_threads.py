@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from clienthealth.logs.thread_names import FETCHER_THREAD, NETWORK_THREAD
+from clienthealth.logs.thread_names import FETCHER_THREAD, JVM_FRAMES, NETWORK_THREAD
 from clienthealth.model.telemetry import Dump, DumpedThread, Frame
 
 MAX_FRAMES = 1_024
@@ -48,6 +48,11 @@ class Block:
         """Does it touch a Kafka client?"""
         return any("kafka" in text.lower() for text in (self.name, *(frame.method for frame in self.frames)))
 
+    @property
+    def foreign(self) -> bool:
+        """Is it in code that is not the JVM's: may it be what an application does between two polls?"""
+        return any(not frame.method.startswith(JVM_FRAMES) for frame in self.frames)
+
     def thread(self, number: int) -> DumpedThread:
         """What was read. `number`: what it is called where nothing else names it."""
         state = self.state if self.state in STATES else _state_by_frames(self.frames)
@@ -76,6 +81,15 @@ def _state_by_frames(frames: Sequence[Frame]) -> str:
 def dump_of(
     what: str, blocks: Iterable[Block], ts_ms: int | None, taken: frozenset[int], complete: bool | None
 ) -> Dump:
-    """A dump, of its threads those that touch a Kafka client or say that the JVM ends; MAX_THREADS at most."""
-    kept = islice((block for block in blocks if block.telling or block.name == EXITING), MAX_THREADS)
+    """A dump, of its threads those that touch a Kafka client or say that the JVM ends, then those in foreign code.
+
+    MAX_THREADS at most.
+    """
+    of_kafka, others = [], []
+    for block in blocks:
+        if block.telling or block.name == EXITING:
+            of_kafka.append(block)
+        elif block.name and block.foreign:
+            others.append(block)
+    kept = islice((*of_kafka, *others), MAX_THREADS)
     return Dump(what, [block.thread(number) for number, block in enumerate(kept, 1)], ts_ms, taken, complete)

@@ -1,6 +1,6 @@
 """Finds the dumps of all shapes in a text, line by line.
 
-Of the threads of a JVM's own dump nearly all have nothing to do with Kafka: below their first line they are passed by.
+Of the threads of a JVM's own dump nearly all are the JVM's, or idle: below their first line they are passed by.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from clienthealth.logs.dump_formats._threads import EXITING, Block, dump_of
 from clienthealth.logs.dump_formats.shapes import HOTSPOT, SHAPES, STATES, Shape
 from clienthealth.logs.fields import DUMP_TITLE, time_ms
+from clienthealth.logs.thread_names import FETCHER_THREAD, NETWORK_THREAD
 from clienthealth.model.telemetry import Dump
 
 #: So many lines above a first thread can belong to its dump: a javacore has many.
@@ -28,6 +29,7 @@ _ENTRY = re.compile(
 )
 
 
+_FOREIGN = re.compile(r"[ \t]*at (?!java\.|javax\.|jdk\.|sun\.)", re.ASCII)
 #: What a JVM says of deadlocks below its dump: it names threads, and shows their frames, again.
 _SUMMARY = re.compile(r"Found (?:one Java-level|\d{1,6}) deadlock", re.ASCII)
 _IN_SUMMARY = re.compile(r"[ \t\"=]|Found |Java stack information", re.ASCII)
@@ -77,7 +79,7 @@ class _Scan:
         return [self._made(dump) for dump in self.closed]
 
     def _passed_by(self, number: int) -> int:
-        """The last line of the JVM's thread that begins here where it has nothing to do with Kafka, else this one."""
+        """The last line of the thread that begins here where it runs nothing but the JVM's own code, else this one."""
         dump, block = self.dump, self.block
         begins = dump is not None and dump.shape is HOTSPOT and block is not None and block.line == number
         if dump is None or block is None or not begins or block.name == EXITING:
@@ -86,7 +88,9 @@ class _Scan:
         while end < len(self.lines) and self.lines[end][:1] in ("\t", " "):
             end += 1
         at = bisect_left(self.telling, number)
-        if at < len(self.telling) and self.telling[at] < end:
+        if (at < len(self.telling) and self.telling[at] < end) or any(
+            map(_FOREIGN.match, self.lines[number + 1 : end])
+        ):
             return number
         dump.taken.update(range(number, end))
         return end - 1
@@ -126,6 +130,8 @@ class _Scan:
             dump.taken.add(number)
         elif _ENTRY.match(line):
             self.block = None
+        elif line.lstrip().startswith((NETWORK_THREAD, FETCHER_THREAD)):
+            self._thread(number, shape, {"name": line.strip()})
         else:
             self.foreign = True
 

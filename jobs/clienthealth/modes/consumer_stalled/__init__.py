@@ -6,15 +6,16 @@ group by itself; when the handler does return, it joins again, reads the same re
 What proves it. The client logs that its poll interval has passed, or says so by its metrics: `last-poll-seconds-ago`
 or `time-between-poll-max` beyond `max.poll.interval.ms`. Where that option is not known, its default only
 suspects, but heartbeats that have stopped while nobody polls prove that the client has left its group. A consuming
-thread of a known framework at the same frames outside `poll()` suspects a handler that hangs. A client up to 2.2
+thread of a known framework, or one that an earlier dump found inside `poll()`, at the same frames outside it suspects
+a handler that hangs; where it is there no more, or has died in the log, the poll loop has ended. A client up to 2.2
 leaves its group in silence, and says only that its commits are refused.
 
 A consumer that has not polled for long, yet may take longer, is no healthy one either: it is `unknown`. One whose
 `close()` hangs was told to stop: that is `consumer-shutdown-loop`.
 
 Known gaps. The client's own lag stands still with its polls: a frozen lag is no healthy lag, so it is asked only
-whether there ever was something to handle. Threads of an application that no framework runs do not show in a dump
-which of them polls. librdkafka gives its statistics inside poll(): such a client falls silent, its log tells.
+whether there ever was something to handle. A thread of an application that no framework runs, and that no dump found
+inside poll(), does not show that it polls. librdkafka gives its statistics inside poll(): such a client falls silent.
 """
 
 from __future__ import annotations
@@ -58,6 +59,16 @@ MODE = LiveMode(
         Cause(
             "rejoins",
             "The consumer is thrown out, joins again, reads the same records and hangs again.",
+        ),
+        Cause(
+            "poll-loop-ended",
+            "The thread {thread}, which called poll(), ended by an exception; nobody has called poll() since.",
+            "The thread that called poll() has ended, and nobody has called it since.",
+            title="Consumer's poll loop has ended",
+            advice={
+                "": "Read the exception that ended the thread and mend its cause; then restart the process, and let "
+                "the loop catch what one record can throw, so that it is not the end of all."
+            },
         ),
     ),
     judge=judge,

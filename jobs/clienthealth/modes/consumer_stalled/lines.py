@@ -43,4 +43,16 @@ COMMIT_REFUSED = Meaning(
     ),
     kind="consumer",
 )
-LINES = (POLL_EXPIRED, COMMIT_REFUSED)
+THREAD_DIED = Meaning(
+    "a thread has ended by an exception that nobody caught",
+    (
+        Wording(
+            "thread-died",
+            {"java": "of the JVM: ThreadGroup.uncaughtException"},
+            "Exception in thread ",
+            r'^Exception in thread "(?P<died>[^"\n]{1,200})" ',
+        ),
+    ),
+    process=True,
+)
+LINES = (POLL_EXPIRED, COMMIT_REFUSED, THREAD_DIED)

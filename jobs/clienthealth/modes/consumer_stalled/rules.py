@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,15 +22,17 @@ from clienthealth.modes._evidence import (
     number_or_none,
     quoted,
 )
+from clienthealth.modes._io_thread import waits as _waits
 from clienthealth.modes._polls import has_polled, seconds_away
-from clienthealth.modes.consumer_stalled.lines import COMMIT_REFUSED, ID, POLL_EXPIRED
+from clienthealth.modes.consumer_stalled.lines import COMMIT_REFUSED, ID, POLL_EXPIRED, THREAD_DIED
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
 
 #: Lines about one expiry come so close together.
 SAME_MOMENT_MS = 1000
-POLL = "KafkaConsumer.poll"
+#: A thread that polled ends so soon after its last poll, or before.
+SAME_END_MS = 5000
 #: Frames of frameworks whose threads poll and call the application's handler in between.
 CONTAINERS = (
     "KafkaMessageListenerContainer$ListenerConsumer.run",
@@ -71,6 +73,11 @@ class Thresholds(Checked):
     same_frames_seconds: float = threshold(
         30.0, "a consuming thread at the same frames in dumps so far apart: work on one batch moves on", at_least=0
     )
+    waits_seconds: float = threshold(
+        10.0,
+        "the same of a thread that waits there without a time limit: nothing of its batch moves on meanwhile",
+        at_least=0,
+    )
     silent_seconds: float = threshold(
         30.0,
         "no poll for so long: it may be a slow batch, so nobody says that all is well; most come back in 1 s",
@@ -82,7 +89,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules."""
     w = Windows.of(window)
     facts = _measured(window, w, thresholds) + _logged(window, w, thresholds)
-    stuck, threads = _dumped(window, thresholds)
+    stuck, threads = _dumped(window, w, thresholds)
     facts += threads
     refused = _refused_commits(window)
     if facts or len(_moments(window, COMMIT_REFUSED)) >= thresholds.min_rebalances_repeats:
@@ -160,9 +167,17 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 
 
 def circling(w: Windows, limits: Thresholds) -> Bools:
-    """Does it join its group again and again, is it away from poll() in between, and falls behind?"""
-    rejoins: Bools = (w.grown("rebalance-total") >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
-    return rejoins & (seconds_away(w) >= limits.circling_away_seconds) & (w.grown(_lags(w)) > 0)
+    """Does it join its group again and again, is it away from poll() in between, and falls behind?
+
+    One that is thrown out was away before each time. Where there is no time for that, others come and go.
+    """
+    rejoins, away = w.grown("rebalance-total"), seconds_away(w)
+    circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
+    circles &= (away >= limits.circling_away_seconds) & (w.grown(_lags(w)) > 0)
+    some = np.flatnonzero(circles)
+    lasted = (w.ts[w.hi[some] - 1] - w.ts[w.lo[some]]) / 1000
+    circles[some] = (rejoins[some] - 1) * away[some] <= lasted
+    return circles
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
@@ -269,26 +284,71 @@ def _refused_commits(window: ClientWindow) -> list[Fact]:
     return [Fact("log", refused[0].ts_ms, refused[-1].ts_ms, text, source=refused[-1].source)]
 
 
-def _dumped(window: ClientWindow, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
-    """Threads of a framework outside poll(), at the same place in dumps far apart, while this client did not poll."""
-    earlier: dict[str, tuple[ThreadDump, Thread]] = {}
+def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
+    """Threads that poll, outside poll() and at the same place in dumps far apart, while this client did not poll.
+
+    A thread polls that a framework runs for it, or that an earlier dump found inside poll(). Where the client does not
+    tell when it polls, and another thread is found polling, the thread can be another consumer's.
+    """
+    first: dict[str, tuple[ThreadDump, Thread]] = {}
+    pollers: set[str] = set()
     detail: dict[str, str] = {}
     facts: list[Fact] = []
-    for dump in window.dumps:
+    told = bool(w.reported("last-poll-seconds-ago")[0])
+    for dump in (*window.earlier_dumps, *window.dumps):
+        pollers.update(t.name for t in dump.threads if t.polls or not t.of_kafka or _in_container(t))
+        anybody = any(thread.polls for thread in dump.threads)
         for thread in dump.threads:
-            handling = any(has_frame(thread, frame) for frame in CONTAINERS) and not has_frame(thread, POLL)
-            before, same = earlier.get(thread.name, (dump, thread))
-            if not handling or same.frames != thread.frames:
-                earlier[thread.name] = (dump, thread)
+            before, same = first.get(thread.name, (dump, thread))
+            if thread.polls or thread.name not in pollers or same.frames != thread.frames or same.polls:
+                first[thread.name] = (dump, thread)
                 continue
-            earlier.setdefault(thread.name, (dump, thread))
+            first.setdefault(thread.name, (dump, thread))
             apart = (dump.ts_ms - before.ts_ms) / 1000
-            if apart >= limits.same_frames_seconds and not has_polled(window, before.ts_ms):
-                where = innermost(thread)
-                text = f"'{thread.name}' is in {where}, outside poll(), at the same place as {duration(apart)} before"
-                facts.append(Fact("thread-dump", before.ts_ms, dump.ts_ms, text, source=dump.source))
-                detail = {"cause": "handler-hangs", "thread": thread.name, "frame": where}
-    return detail, facts
+            enough = (
+                limits.waits_seconds
+                if thread.state != "TIMED_WAITING" and _waits(thread)
+                else limits.same_frames_seconds
+            )
+            if dump not in window.dumps or apart < enough or has_polled(window, before.ts_ms) or (anybody and not told):
+                continue
+            where = innermost(thread)
+            text = f"'{thread.name}' is in {where}, outside poll(), at the same place as {duration(apart)} before"
+            facts.append(Fact("thread-dump", before.ts_ms, dump.ts_ms, text, source=dump.source))
+            detail = {"cause": "handler-hangs", "thread": thread.name, "frame": where}
+    return (detail, facts) if facts else _ended(window, w, pollers, limits)
+
+
+def _in_container(thread: Thread) -> bool:
+    return any(has_frame(thread, frame) for frame in CONTAINERS)
+
+
+def _ended(
+    window: ClientWindow, w: Windows, pollers: Set[str], limits: Thresholds
+) -> tuple[Mapping[str, str], list[Fact]]:
+    """The thread that polled has ended, by an exception that nobody caught, and the client has not polled since."""
+    if not silent(w, limits)[0]:
+        return {}, []
+    seconds, last = float(w.last("last-poll-seconds-ago")[0]), window.readings[-1]
+    polled_ms = round(last.ts_ms - 1000 * seconds)
+    died = [
+        event
+        for event in events(window, THREAD_DIED)
+        if event.captures["died"] in pollers or abs(event.ts_ms - polled_ms) <= SAME_END_MS
+    ]
+    facts = [Fact("log", event.ts_ms, event.ts_ms, quoted(event.text), source=event.source) for event in died[:1]]
+    if window.dumps and not any(thread.polls for thread in window.dumps[-1].threads):
+        newest = window.dumps[-1]
+        gone = sorted(pollers - {thread.name for thread in newest.threads})
+        if gone and newest.threads and newest.ts_ms > polled_ms:
+            text = f"the thread '{gone[0]}', which called poll(), is there no more"
+            facts.append(Fact("thread-dump", polled_ms, newest.ts_ms, text, source=newest.source))
+    if not facts:
+        return {}, []
+    text = f"the application has not called poll() for {duration(seconds)}"
+    facts.append(Fact("metric", polled_ms, last.ts_ms, text, source=last.source))
+    named = {"thread": died[0].captures["died"]} if died else {}
+    return {"cause": "poll-loop-ended", **named}, facts
 
 
 def _cause(window: ClientWindow, w: Windows, stuck: Mapping[str, str], limits: Thresholds) -> str | None:
