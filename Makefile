@@ -1,6 +1,6 @@
 # Targets set up what they need; a second run does so in seconds and downloads nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo soak chronic test bench chaos lint dist plugin sbom audit system
+.PHONY: help setup jars demo soak chronic test bench chaos lint dist plugin sbom audit system
 SHELL := /bin/sh
 ARGS ?=
 STAGES ?=
@@ -19,26 +19,29 @@ READY := .venv/.ready
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: system $(READY) ## everything that the other targets need, and nothing else
+setup: system $(READY) ## what kafka-health needs for a Kafka of your own; demo and tests fetch the rest themselves
+	@.venv/bin/python -m clienthealth.platform.jars spark
+
+jars: setup
 	@.venv/bin/python -m clienthealth.platform.jars
 
-demo: setup ## the whole product on this machine, with clients that really fail; ARGS="--for 300"
+demo: jars ## the whole product on this machine, with clients that really fail; ARGS="--for 300"
 	@exec .venv/bin/kafka-health demo $(ARGS)
 
-soak: setup ## 30 minutes of clients that are fine while brokers restart and groups rebalance: nobody must be paged
+soak: jars ## 30 minutes of clients that are fine while brokers restart and groups rebalance: nobody must be paged
 	@exec .venv/bin/kafka-health demo --for 1800 --expect none --clients $(SOAK) $(ARGS)
 
-chronic: setup ## 30 minutes of every failure: each must be shown all the time, with one page; ARGS="--clients send-blocked"
+chronic: jars ## 30 minutes of every failure: each must be shown all the time, with one page; ARGS="--clients send-blocked"
 	@exec .venv/bin/kafka-health demo --for 1800 --clients $(CHRONIC) $(ARGS)
 
-test: setup ## lint, types, laws, unit, alert rules, Spark, broker, end to end; STAGES="unit spark" chooses
+test: jars ## lint, types, laws, unit, alert rules, Spark, broker, end to end; STAGES="unit spark" chooses
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.helm
 	@exec .venv/bin/python -m tests.stages $(STAGES)
 
-bench: setup ## what the complete monitor costs, against budgets and a peer; two hours; ARGS="backlog_canonical --quick"
+bench: jars ## what the complete monitor costs, against budgets and a peer; two hours; ARGS="backlog_canonical --quick"
 	@exec .venv/bin/python -m tests.bench $(ARGS)
 
-chaos: setup ## kill, freeze, fill, cut: 50 faults against an undisturbed run; ARGS="--faults 10 --seed 7"
+chaos: jars ## kill, freeze, fill, cut: 50 faults against an undisturbed run; ARGS="--faults 10 --seed 7"
 	@exec .venv/bin/python -m tests.chaos $(ARGS)
 
 lint: setup ## format and lint, repairing what can be repaired

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -121,6 +122,17 @@ def helped(*command: str) -> str:
     program = [sys.executable, "-m", "clienthealth.cli", *command]
     program += [] if command == ("--version",) else ["--help"]
     return subprocess.run(program, capture_output=True, text=True, check=True).stdout
+
+
+def test_setup_fetches_no_jars_of_the_demo() -> None:
+    """Who has a Kafka of his own needs no broker of ours, nor old clients."""
+
+    def fetched(target: str) -> list[str]:
+        dry = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True)
+        return re.findall(r"clienthealth\.platform\.jars *(.*)", dry.stdout)
+
+    assert fetched("setup") == ["spark"]
+    assert fetched("test") == fetched("demo") == ["spark", ""]
 
 
 @pytest.mark.parametrize(
