@@ -41,6 +41,7 @@ from clienthealth.formats._log_lines import named, opened
 from clienthealth.formats._payload import PayloadError, framed, unpacked, without_message_path
 from clienthealth.formats._protobuf import signal
 from clienthealth.formats._typed import UNKNOWN, Fast, FastClient, FastTopic, fast
+from clienthealth.model.clients import key_parts
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.telemetry import Identity, LogLine, RawRecord, Snapshot, Stream
 from clienthealth.model.values import EARLIEST_MS, interval, present
@@ -286,25 +287,6 @@ def _headers(raw: Mapping[str, bytes], identity: IdentitySettings) -> dict[str, 
     """The headers that are read, and what they say together of a client that pushed."""
     values = _header_values(raw)
     return values | _pushed.identity_headers(values, identity)
-
-
-@lru_cache(maxsize=4096)
-def key_parts(key: str) -> tuple[str, str, str] | None:
-    """Service, instance and client id of a Kafka key, None where it is of another shape."""
-    if "\\" not in key:
-        parts = key.split("|", 2)
-    else:
-        parts = [""]
-        characters = iter(key)
-        for character in characters:
-            if character == "|" and len(parts) < 3:
-                parts.append("")
-            elif character == "\\":
-                following = next(characters, "")
-                parts[-1] += following if following in ("|", "\\") else character + following
-            else:
-                parts[-1] += character
-    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else None
 
 
 @lru_cache(maxsize=2)

@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from clienthealth.model import metric_names
+from clienthealth.model import canonical, metric_names
+from clienthealth.model.clients import Client, Kind
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.nodes import node, slowest_node
 from clienthealth.model.values import integer, number
@@ -195,22 +196,18 @@ def _read(client: _Client, mbean: MBean, attributes: Mapping[str, Any]) -> None:
 
 
 def _snapshot(client_id: str, client: _Client, of: Process, ts_ms: int) -> dict[str, Any]:
-    return {
-        "ts": ts_ms,
-        "client": {
-            "service": of.service,
-            "host": of.host,
-            "instance": of.instance,
-            "client_id": client_id,
-            "kind": client.kind,
-            "library": "java" if client.kind != "legacy-consumer" else "scala",
-            "version": client.version,
-            "group": client.group or (of.config.get(GROUP_OPTION) if client.kind != "producer" else None),
-        },
-        "metrics": client.metrics | slowest_node(client.latencies),
-        "topics": list(_topics(client)),
-        "config": dict(of.config),
-    }
+    who = Client(
+        service=of.service,
+        host=of.host,
+        instance=of.instance,
+        client_id=client_id,
+        kind=cast(Kind, client.kind),
+        library="java" if client.kind != "legacy-consumer" else "scala",
+        version=client.version,
+        group=client.group or (of.config.get(GROUP_OPTION) if client.kind != "producer" else None),
+    )
+    metrics = client.metrics | slowest_node(client.latencies)
+    return canonical.snapshot(who, ts_ms, metrics, list(_topics(client)), of.config)
 
 
 def _topics(client: _Client) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,9 @@ import pytest
 from kafka import TopicPartition
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
-from clienthealth_exporters.python_client import connection_of, library_metrics, report
+from clienthealth.model import canonical
+from clienthealth.model.clients import Client, key_parts
+from clienthealth_exporters.python_client import Reporter, connection_of, library_metrics, report
 from clienthealth_exporters.python_client.durations import Durations
 from clienthealth_exporters.python_client.probes import MAX_TOPICS, ConsumerProbe, ProducerProbe
 from clienthealth_exporters.python_client.watch import watch
@@ -343,3 +345,19 @@ def test_what_is_counted_can_be_written() -> None:
     producer, probe, _ = watched_producer()
     producer.send("orders", b"x")
     json.dumps([probe.metrics(), probe.topics()], allow_nan=False)
+
+
+def test_a_bar_in_a_name_does_not_make_two_clients_one() -> None:
+    """`a|b` of service `s` and `b` of service `s|a` had one key, and the table of clients kept one of them."""
+    one = canonical.snapshot(Client("s", "h", "i", "a|b", "producer"), 1, {})
+    other = canonical.snapshot(Client("s|i", "h", "a", "b", "producer"), 1, {})
+    assert (canonical.key(one), canonical.key(other)) == (r"s|i|a\|b", r"s\|i|a|b")
+    assert key_parts(canonical.key(one)) == ("s", "i", "a|b")
+    reporter = object.__new__(Reporter)
+    reporter._service, reporter._host, reporter._instance = "shop|eu", "h", "h:1"
+    reporter.dropped_total = 0
+    probe = SimpleNamespace(metrics=dict, topics=list, kind="producer")
+    watched = SimpleNamespace(client=lambda: None, probe=probe, client_id="p", group=None, config={})
+    key, value = reporter._encoded(watched)  # type: ignore[arg-type]
+    assert key == rb"shop\|eu|h:1|p"
+    assert json.loads(value)["client"]["service"] == "shop|eu"

@@ -23,7 +23,7 @@ from kafka import KafkaAdminClient
 
 from clienthealth.configuration import load
 from clienthealth.errors import InputError, ServiceError, SettingsError
-from clienthealth.model.clients import escaped
+from clienthealth.model import canonical
 from clienthealth.platform import kafka
 from clienthealth.platform.stopping import stop_event
 from clienthealth.settings import Settings
@@ -177,9 +177,7 @@ class GroupExporter:
         topic = self._settings.topics.metrics[0]
         published = 0
         for snapshot in self._snapshots.of(reading):
-            client = snapshot["client"]
-            key = "|".join(escaped(client[part]) for part in ("service", "instance", "client_id"))
-            self._publisher.send(topic, key, snapshot)
+            self._publisher.send(topic, canonical.key(snapshot), snapshot)
             published += 1
         return published
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from kafka import TopicPartition
 
+from clienthealth.model import canonical
+from clienthealth.model.clients import Client
 from clienthealth_exporters.groups.reader import Group, GroupsReading
 
 
@@ -40,22 +42,10 @@ class Snapshots:
             yield self._snapshot(group, commits, reading.ts_ms)
 
     def _snapshot(self, group: Group, commits: Mapping[TopicPartition, _Commit], ts_ms: int) -> dict[str, Any]:
-        return {
-            "ts": ts_ms,
-            "client": {
-                "service": self._service,
-                "host": None,
-                "instance": self._cluster,
-                "client_id": group.name,
-                "kind": "group",
-                "group": group.name,
-                "library": "broker",
-                "version": None,
-            },
-            "metrics": {} if group.members is None else {"members": group.members},
-            "topics": [_topic(group, tp, commit) for tp, commit in commits.items()],
-            "config": {"group.state": group.state},
-        }
+        who = Client(self._service, "", self._cluster, group.name, "group", "broker", group=group.name)
+        metrics = {} if group.members is None else {"members": group.members}
+        topics = [_topic(group, tp, commit) for tp, commit in commits.items()]
+        return canonical.snapshot(who, ts_ms, metrics, topics, {"group.state": group.state})
 
 
 def _commit(before: _Commit | None, offset: int, ts_ms: int) -> _Commit:

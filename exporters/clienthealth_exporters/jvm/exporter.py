@@ -22,6 +22,8 @@ from pathlib import Path
 
 from clienthealth.errors import InputError, SettingsError
 from clienthealth.mbeans import GROUP_OPTION, PATTERNS, Process, process, snapshots
+from clienthealth.model import canonical
+from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CONFIG_OPTIONS
 from clienthealth.platform.stopping import stop_event
 from clienthealth.settings import Settings
@@ -205,8 +207,7 @@ class Watch:
             self._process, self._suspicion = of, Suspicion()
         clients = snapshots(mbeans, of, int(time.time() * 1000))
         for snapshot in clients:
-            key = f"{of.service}|{of.instance}|{snapshot['client']['client_id']}"
-            self._publisher.send(self._settings.topics.metrics[0], key, snapshot)
+            self._publisher.send(self._settings.topics.metrics[0], canonical.key(snapshot), snapshot)
         self._reads_without_clients = 0 if clients else self._reads_without_clients + 1
         if self._reads_without_clients == READS_WITHOUT_CLIENTS:
             log.warning(
@@ -219,7 +220,9 @@ class Watch:
             why = "; ".join(reason.text for reason in reasons)
             log.info("thread dump of %s: %s", of.instance, why)
             record = dump_record(of, int(time.time() * 1000), self._agent.thread_dump(), why)
-            self._publisher.send(self._settings.topics.logs[0], f"{of.service}|{of.instance}|", record)
+            self._publisher.send(
+                self._settings.topics.logs[0], Client(of.service, of.host, of.instance, "").key, record
+            )
 
 
 def _password(settings: Settings) -> str:

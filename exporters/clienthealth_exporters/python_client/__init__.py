@@ -42,6 +42,8 @@ from typing import Any
 
 import kafka
 
+from clienthealth.model import canonical
+from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS
 from clienthealth_exporters.python_client.probes import ConsumerProbe, ProducerProbe
 from clienthealth_exporters.python_client.watch import watch
@@ -164,26 +166,22 @@ class Reporter:
                 log.debug("metrics() of %s failed", watched.client_id, exc_info=True)
         if self.dropped_total:
             metrics["reporter-dropped-total"] = self.dropped_total
-        return {
-            "ts": round(time.time() * 1000),
-            "client": {
-                "service": self._service,
-                "host": self._host,
-                "instance": self._instance,
-                "client_id": watched.client_id,
-                "kind": watched.probe.kind,
-                "library": "kafka-python",
-                "version": kafka.__version__,
-                "group": watched.group,
-            },
-            "metrics": metrics,
-            "topics": watched.probe.topics(),
-            "config": watched.config,
-        }
+        who = Client(
+            service=self._service,
+            host=self._host,
+            instance=self._instance,
+            client_id=watched.client_id,
+            kind=watched.probe.kind,
+            library="kafka-python",
+            version=kafka.__version__,
+            group=watched.group,
+        )
+        now_ms = round(time.time() * 1000)
+        return canonical.snapshot(who, now_ms, metrics, watched.probe.topics(), watched.config)
 
     def _encoded(self, watched: _Watched) -> tuple[bytes, bytes]:
-        key = f"{self._service}|{self._instance}|{watched.client_id}"
-        return key.encode(), json.dumps(self.snapshot(watched), allow_nan=False).encode()
+        snapshot = self.snapshot(watched)
+        return canonical.key(snapshot).encode(), json.dumps(snapshot, allow_nan=False).encode()
 
     def _finish(self, watched: _Watched) -> None:
         """The client's `close()` has returned: hand its last snapshot over and wait for it, but not for long."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from clienthealth.model.clients import Kind
 from clienthealth_exporters.python_client.durations import Durations
 from clienthealth_exporters.python_client.watch import timed_future
 
@@ -40,7 +41,7 @@ class ProducerProbe:
     Every record is counted. At most one a millisecond is followed to its acknowledgement with a clock.
     """
 
-    kind = "producer"
+    kind: Kind = "producer"
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.closed: Callable[[], None] = lambda: None
@@ -143,7 +144,7 @@ class ProducerProbe:
 class ConsumerProbe:
     """Time in and between polls, records consumed, and the lag of each partition when it was last read."""
 
-    kind = "consumer"
+    kind: Kind = "consumer"
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.closed: Callable[[], None] = lambda: None

@@ -20,7 +20,8 @@ from clienthealth.attachments.layouts import Layouts
 from clienthealth.formats._samples import Process
 from clienthealth.mbeans import Process as Jvm
 from clienthealth.mbeans import snapshots
-from clienthealth.model import metric_names
+from clienthealth.model import canonical, metric_names
+from clienthealth.model.clients import Client
 from clienthealth.model.nodes import node
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import integer, number
@@ -206,28 +207,19 @@ class _Pile:
         return process.snapshots(rolled_up=True)
 
     def _canonical(self, snapshot: Snapshot) -> bytes:
-        client = snapshot.client
-        return msgspec.json.encode(
-            {
-                "ts": snapshot.ts_ms,
-                "client": {
-                    "service": self.of.service,
-                    "host": self.of.host,
-                    "instance": self.of.instance,
-                    "client_id": client.client_id,
-                    "kind": client.kind,
-                    "library": client.library,
-                    "version": client.version,
-                    "group": client.group,
-                },
-                "metrics": snapshot.metrics,
-                "topics": [
-                    {"topic": t.topic, "partition": t.partition, "thread": t.thread, "metrics": t.metrics}
-                    for t in snapshot.topics
-                ],
-                "config": {},
-            }
+        of, said = self.of, snapshot.client
+        who = Client(
+            of.service,
+            of.host,
+            of.instance,
+            said.client_id or "",
+            "producer" if said.kind == "producer" else "consumer",
+            said.library,
+            said.version,
+            said.group,
         )
+        topics = [msgspec.structs.asdict(topic) for topic in snapshot.topics]
+        return msgspec.json.encode(canonical.snapshot(who, snapshot.ts_ms or 0, snapshot.metrics, topics))
 
 
 def _epoch_ms(text: str | None) -> int | None:

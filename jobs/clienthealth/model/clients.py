@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 Kind = Literal["producer", "consumer", "legacy-consumer", "group"]
@@ -11,6 +12,25 @@ Kind = Literal["producer", "consumer", "legacy-consumer", "group"]
 def escaped(part: str) -> str:
     """A part of a client's key in which `|` does not separate."""
     return part.replace("\\", "\\\\").replace("|", "\\|") if "|" in part or "\\" in part else part
+
+
+@lru_cache(maxsize=4096)
+def key_parts(key: str) -> tuple[str, str, str] | None:
+    """The inverse of `Client.key`: service, instance and client id; None where a key is of another shape."""
+    if "\\" not in key:
+        parts = key.split("|", 2)
+    else:
+        parts = [""]
+        characters = iter(key)
+        for character in characters:
+            if character == "|" and len(parts) < 3:
+                parts.append("")
+            elif character == "\\":
+                following = next(characters, "")
+                parts[-1] += following if following in ("|", "\\") else character + following
+            else:
+                parts[-1] += character
+    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,37 @@
+"""Our own form of a snapshot on the wire: what all exporters write, and `formats.canonical` reads."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clienthealth.model.clients import Client
+
+
+def snapshot(
+    client: Client,
+    ts_ms: int,
+    metrics: Mapping[str, Any],
+    topics: Sequence[Mapping[str, Any]] = (),
+    config: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """What a client reports at one moment (epoch ms), as JSON; what is not known of the client is null.
+
+    metrics  by names of CLIENT_METRICS
+    topics   of one topic, partition or thread each: `topic`, `partition`, `thread`, `metrics`; of groups also `member`
+    """
+    named = {name: value if value != "" else None for name, value in dataclasses.asdict(client).items()}
+    return {
+        "ts": ts_ms,
+        "client": named,
+        "metrics": dict(metrics),
+        "topics": list(topics),
+        "config": dict(config or {}),
+    }
+
+
+def key(of_snapshot: Mapping[str, Any]) -> str:
+    """The key that a snapshot is sent with: `Client.key` of its client."""
+    client = of_snapshot["client"]
+    return Client(client["service"] or "", "", client["instance"] or "", client["client_id"] or "").key
