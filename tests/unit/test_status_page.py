@@ -220,8 +220,9 @@ def test_find_and_not_found() -> None:
 def test_thousands_of_clients_are_on_pages_the_worst_first() -> None:
     records = [*(healthy(number) for number in range(1_000)), *(deadlock(instance=f"i-{n}") for n in range(100))]
     first, second, last = (get(*records, query={"page": page}) for page in ("1", "2", "99"))
-    assert first.count("<article") == 60 and second.count("<article") == 40
-    assert '<strong>Healthy</strong> <span class="muted">1000</span>' in second and second.count("<tr>") == 21
+    assert first.count("<article") == 10 and second.count("<article") == 10, "ten in full, the others in a line each"
+    assert len(re.findall(r'<span class="badge confirmed">', first)) == 2 + 10 + 10 + 50 - 1
+    assert '<strong>Healthy</strong> <span class="muted">1000</span>' in second and second.count("<tr>") == 21 + 31
     assert "page 1 of 19, 1100 clients" in text(first) and "page 19 of 19" in text(last)
     assert 'rel="next" href="/?page=2"' in first and 'rel="prev"' not in first and 'rel="next"' not in last
     assert len(first) < 300_000
@@ -266,6 +267,47 @@ def test_only_what_differs_can_be_filtered_by() -> None:
     assert 'name="service"' in get(*FILTERED) and "billing\u2069 (2)" in get(*FILTERED)
     many = get(*(healthy(number, service=f"s-{number}") for number in range(60)))
     assert '<datalist id="services">' in many and '<option value="s-7">' in many
+
+
+def failing(mode: str, status: str, cause: str, **names: Any) -> dict[str, Any]:
+    return record(verdict(mode, status, detail={"cause": cause}), worst=status, **names)
+
+
+def test_what_is_wrong_and_whose_stands_above_the_cards() -> None:
+    blocked = "send-blocked-on-metadata"
+    records = [
+        *(failing(blocked, "confirmed", "topic-missing", service=f"s-{n % 5}", instance=f"i{n}") for n in range(40)),
+        *(failing(blocked, "suspected", "unreachable", service="s-9", instance=f"j{n}") for n in range(7)),
+        deadlock(),
+        healthy(),
+    ]
+    page = get(*records)
+    assert page.index("What is wrong") < page.index("Whose") < page.index("<article")
+    title = modes()[blocked].title
+    assert f"{title} topic-missing 40 s-0 , s-1 , s-2 and 2 more" in text(page)
+    assert f"{title} unreachable 7 s-9" in text(page)
+    assert (
+        text(page).index("topic-missing 40") < text(page).index("get-in-callback 1") < text(page).index("unreachable 7")
+    )
+    assert "s-0 8 8 s-1 8 8" in text(page) and "orders-api 1 1" in text(page), "and of how many"
+    assert f'href="/?mode={blocked}&amp;cause=topic-missing"' in page
+    filtered = get(*records, query={"mode": blocked, "cause": "unreachable"})
+    assert filtered.count("<article") == 7 and "get-in-callback" not in filtered.partition("<main")[2]
+    assert "What is wrong" not in get(deadlock()), "a card says it already"
+
+
+def test_the_header_leads_to_the_fleet_and_a_clients_page_has_a_heading() -> None:
+    header = get(healthy()).partition("</header>")[0]
+    assert 'href="/fleet"' in header
+    (heading,) = re.findall("<h1>.*?</h1>", get(deadlock(), path="/client", query=NAMED))
+    assert text(heading) == "orders-api / order-producer"
+
+
+def test_a_plot_has_a_time_axis() -> None:
+    # NOW is 21:04:00 UTC.
+    svg = str(plot("Buffer", [(NOW - 60, 0.2), (NOW, 0.5)], NOW))
+    assert re.findall(r">(\d\d:\d\d)<", svg) == ["21:00", "20:45", "20:30", "20:15"]
+    assert 'x="224.0"' in svg, "four minutes of sixty before the right edge"
 
 
 def test_counts_lead_to_the_clients_that_they_count() -> None:
@@ -321,9 +363,9 @@ def test_a_plot_has_gaps_where_nothing_is_known() -> None:
         (NOW - 100, 0.5),
         (NOW - 70, 0.5),
     ]
-    svg = plot("Buffer", points, NOW)
+    svg = str(plot("Buffer", points, NOW))
     assert svg.count("<polyline") == 2 and svg.count("<circle") == 1
-    assert plot("Lag", [(NOW, None)], NOW) == ""
+    assert plot("Lag", [(NOW, None)], NOW) is None
 
 
 def test_the_fleet_by_hour_by_version_and_who_went_silent() -> None:

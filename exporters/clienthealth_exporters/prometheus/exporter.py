@@ -20,6 +20,7 @@ from http import HTTPStatus
 from urllib.parse import urlencode
 
 from clienthealth.configuration.installation import own_page
+from clienthealth.model import wording
 from clienthealth.model.clients import Client
 from clienthealth.platform import html_page
 from clienthealth.platform.compressed_pages import Packed, Page
@@ -164,7 +165,9 @@ class Exporter:
         return (exposition.rendered(family, samples, self._begin) for family, samples in metrics if samples)
 
     def _view(self) -> status_page.View:
-        return status_page.View(self._settings, self._clock(), self._trouble(), self._states.newest)
+        return status_page.View(
+            self._settings, self._clock(), self._trouble(), self._states.newest, self._states.left_out
+        )
 
     def _overview(self, request: Request) -> str:
         states = self._states.live()
@@ -191,9 +194,19 @@ class Exporter:
             query = urlencode(dict(zip(("service", "instance", "client_id"), names, strict=True)), errors="replace")
             return Response("", status=HTTPStatus.FOUND, headers={"Location": f"{page}/client?{query}"})
         if (recalled := self._states.recalled((service, instance, client_id))) is not None:
-            return Response(status_page.recalled(self._view(), recalled, self._states.history.of(recalled.key), shard))
+            return Response(
+                status_page.client(
+                    self._view(), recalled, self._states.history.of(recalled.key), self._whence(recalled, shard)
+                )
+            )
         status = HTTPStatus.OK if shard else HTTPStatus.NOT_FOUND
         return Response(status_page.missing(self._view(), " · ".join(names), shard), status=status)
+
+    def _whence(self, state: State, shard: str) -> str:
+        """What the page of a client is that is not among the live."""
+        if shard:
+            return f"Shard {shard} serves it; this is its newest record."
+        return f"Nothing was heard of it after {wording.moment(state.seen, self._clock())}: this is its last record."
 
     def _elsewhere(self, client: Client) -> tuple[str, str]:
         """The other shard that serves a client, as 2/4, and its status page; each '' where there or known is none."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import Self
 from urllib.parse import urlencode
 
@@ -14,7 +13,7 @@ from clienthealth_exporters.prometheus.client_card import status_of
 from clienthealth_exporters.prometheus.states import State
 
 #: What can be filtered by, in the order of the form.
-FIELDS = ("cluster", "service", "mode", "status", "library", "version")
+FIELDS = ("cluster", "service", "mode", "cause", "status", "library", "version")
 PAGE_SIZE = 60
 #: A field with more values is a text box that proposes some, instead of a list.
 MAX_LISTED = 40
@@ -77,36 +76,14 @@ class Facets:
                 counter.update(_values(name, state, settings))
         return cls(counts)
 
-    def form(self, filters: Filters) -> str:
-        """The form: a field that has no more than one value is left out, unless it was chosen."""
-        fields = "".join(self._field(name, filters.chosen.get(name, "")) for name in FIELDS)
-        clear = '<a href="/">Show all</a>' if filters else ""
-        return (
-            '<form role="search" class="filters"><input type="search" name="q" aria-label="Find a client" '
-            f'placeholder="service, instance, client id or group" value="{escape(filters.text)}">'
-            f"{fields}<button>Find</button>{clear}</form>"
-        )
-
-    def _field(self, name: str, chosen: str) -> str:
+    def listed(self, name: str, chosen: str) -> list[str]:
+        """What a list offers for a field."""
         counts = self.counts[name]
-        if len(counts) <= 1 and not chosen:
-            return ""
-        values = sorted(counts)
-        if len(values) > MAX_LISTED:
-            most = sorted(value for value, _ in Counter(counts).most_common(MAX_PROPOSED))
-            proposed = "".join(f'<option value="{escape(value)}">' for value in most)
-            return (
-                f'<input name="{name}" aria-label="{name}" placeholder="{name}" list="{name}s" '
-                f'value="{escape(chosen)}">'
-                f'<datalist id="{name}s">{proposed}</datalist>'
-            )
-        values += [] if not chosen or chosen in counts else [chosen]
-        options = "".join(
-            f'<option value="{escape(value)}"{" selected" if value == chosen else ""}>'
-            f"\u2068{escape(value)}\u2069 ({counts.get(value, 0)})</option>"
-            for value in values
-        )
-        return f'<select name="{name}" aria-label="{name}"><option value="">any {name}</option>{options}</select>'
+        return [*sorted(counts), *([chosen] if chosen and chosen not in counts else [])]
+
+    def proposed(self, name: str) -> list[str]:
+        """What is proposed for a field that has too many values for a list."""
+        return sorted(value for value, _ in Counter(self.counts[name]).most_common(MAX_PROPOSED))
 
 
 def _values(name: str, state: State, settings: Settings) -> Iterator[str]:
@@ -118,6 +95,8 @@ def _values(name: str, state: State, settings: Settings) -> Iterator[str]:
             values: tuple[str | None, ...] = (client.instance if client.kind == "group" else fixed,)
         case "mode":
             values = tuple(mode for mode, status in state.statuses if status in ("suspected", "confirmed"))
+        case "cause":
+            values = tuple(dict.fromkeys(cause for _, _, cause in state.failures))
         case "status":
             values = (status_of(state),)
         case "service":

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from html import escape
 from pathlib import Path
 
-from clienthealth.platform import html_page
+from markupsafe import Markup
+
+from clienthealth.platform.html_page import element
 from clienthealth.settings.links import RUNBOOKS
 from clienthealth_exporters.prometheus import markdown
+from clienthealth_exporters.prometheus.client_card import page as rendered
 
 #: In a checkout this is a link to alerts/runbooks; a wheel carries the files.
 FOLDER = Path(__file__).parent / "runbooks"
@@ -25,12 +27,14 @@ def page(name: str) -> str | None:
     if not _NAME.fullmatch(name) or name not in names():
         return None
     text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
-    body = f'<main class="text">{markdown.html(text)}</main>'
-    return html_page.page(f"{name} · runbook", f"{html_page.crumbs(('Runbooks', RUNBOOKS))}{body}")
+    return _page(f"{name} · runbook", Markup(markdown.html(text)), ("Runbooks", RUNBOOKS))
 
 
 def index() -> str:
     """The list of all runbooks."""
-    links = "".join(f'<li><a href="{RUNBOOKS}/{escape(name)}">{escape(name)}</a></li>' for name in names())
-    body = f'<main class="text"><h1>Runbooks</h1><ul>{links}</ul></main>'
-    return html_page.page("Runbooks", html_page.crumbs() + body)
+    links = [element("li", element("a", name, href=f"{RUNBOOKS}/{name}")) for name in names()]
+    return _page("Runbooks", element("h1", "Runbooks") + element("ul", *links))
+
+
+def _page(title: str, content: Markup, *links: tuple[str, str]) -> str:
+    return rendered("text.html.j2", refresh=None, title=title, content=content, links=links)

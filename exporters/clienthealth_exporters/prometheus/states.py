@@ -52,7 +52,7 @@ class State:
     Both in epoch seconds, as is `silent_from`, when nobody knows any more how the client is. The record itself is kept
     as bytes: few clients are ever looked at in full. `standing`, `statuses` (all but the ok ones, by mode) and
     `largest` are what its service is summed up from; `lag` is in records. `shown`: it has series of its own; their
-    `lines` are made when first asked for.
+    `lines` are made when first asked for. `failures`: mode, status and cause of those that are suspected or confirmed.
     """
 
     key: str
@@ -67,6 +67,7 @@ class State:
     urgency: int
     standing: str
     statuses: tuple[tuple[str, Status], ...]
+    failures: tuple[tuple[str, Status, str], ...]
     largest: tuple[float | None, ...]
     lag: float | None
     shown: bool
@@ -326,6 +327,9 @@ class States:
             urgency=urgent,
             standing=standing(record),
             statuses=tuple([(verdict.mode, verdict.status) for verdict in record.verdicts if verdict.status != "ok"]),
+            failures=tuple(
+                [(v.mode, v.status, str(v.detail.get("cause") or "")) for v in record.verdicts if v.unhealthy]
+            ),
             largest=most,
             lag=lag_of(record),
             shown=urgent > _URGENCY["unknown"] or self._named(record.client) or _beyond(record, most),

@@ -33,8 +33,6 @@ EXTRAS = {
     "google": "binary",
     "fastavro": "binary",
     "markdown_it": "exporters",
-    "jinja2": "review",
-    "matplotlib": "review",
 }
 #: What `make setup` brings into a checkout beyond all extras.
 OF_A_CHECKOUT = frozenset({"grafana_client", "grafana_foundation_sdk", "hypothesis", "yaml", "confluent_kafka"})

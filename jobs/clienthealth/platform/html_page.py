@@ -1,20 +1,18 @@
-"""The frame of our pages: HTML with its style inside, and nothing from elsewhere.
+"""Our pages: jinja2 templates in one frame, with their style inside, and nothing from elsewhere.
 
 A page that is refreshed has one script, of our own server, that renews its <main> in place; without scripts the browser
-loads the page again.
+loads the page again. What is not ours is escaped by the templates; `foreign` also keeps it from turning the direction
+of what stands around it.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from html import escape
 from pathlib import Path
+from typing import Any
 
-
-@cache
-def _style() -> str:
-    return (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
-
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 SCRIPT_PATH = "/page.js"
 
@@ -25,28 +23,42 @@ def script() -> str:
     return (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 
 
-def page(title: str, body: str, refresh_seconds: int | None = None) -> str:
-    """A whole page. `title` is escaped here; `body` is HTML and must be escaped already."""
-    refresh = (
-        f'<noscript><meta http-equiv="refresh" content="{refresh_seconds}"></noscript>'
-        f'<script src="{SCRIPT_PATH}" data-seconds="{refresh_seconds}" defer></script>'
-        if refresh_seconds
-        else ""
+@cache
+def style() -> Markup:
+    """The style of all pages but the review, which is printed."""
+    return Markup((Path(__file__).parent / "page.css").read_text(encoding="utf-8"))
+
+
+@cache
+def templates(package: str) -> Environment:
+    """The templates of a package, which may extend `page.html.j2` and import `parts.html.j2`."""
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(package, ""), PackageLoader("clienthealth.platform", "")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta name="color-scheme" content="light dark">{refresh}'
-        f"<title>{escape(title)}</title><style>{_style()}</style></head><body>{body}</body></html>\n"
+    environment.filters["foreign"] = foreign
+    environment.globals.update(style=style, script_path=SCRIPT_PATH, element=element)
+    return environment
+
+
+def rendered(package: str, template: str, **values: Any) -> str:
+    """A page made of a package's template."""
+    return templates(package).get_template(template).render(values) + "\n"
+
+
+def element(tag: str, *content: object, **attributes: object) -> Markup:
+    """An element of HTML or SVG. An attribute that is None or '' is left out; `class_` is class, `data_x` is data-x."""
+    pairs = Markup("").join(
+        Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), value)
+        for name, value in attributes.items()
+        if value not in (None, "")
     )
+    return Markup("<{0}{1}>{2}</{0}>").format(tag, pairs, Markup("").join(map(escape, content)))
 
 
-def foreign(text: str) -> str:
-    """Text of someone else's, escaped, and kept from turning the direction of what stands around it."""
-    return f"<bdi>{escape(text)}</bdi>"
-
-
-def crumbs(*links: tuple[str, str]) -> str:
-    """The way back to the overview, then to the pages given as (text, address)."""
-    links_to = "".join(f' › <a href="{escape(address)}">{escape(text)}</a>' for text, address in links)
-    return f'<nav class="crumbs"><a href="/">Kafka client health</a>{links_to}</nav>'
+def foreign(text: object) -> Markup:
+    """Text of someone else's."""
+    return element("bdi", str(text))

@@ -6,21 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
+from clienthealth.platform.html_page import element
 from clienthealth.review import document as doc
 
 
 def section(part: doc.Section) -> Markup:
     """A section with its heading."""
-    return _element("section", _element("h2", escape(part.title)) + _blocks(part.blocks), id=part.id)
-
-
-def _element(tag: str, content: Markup, **attributes: str) -> Markup:
-    pairs = Markup("").join(
-        Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), value)
-        for name, value in attributes.items()
-        if value
-    )
-    return Markup("<{0}{1}>{2}</{0}>").format(tag, pairs, content)
+    return element("section", element("h2", escape(part.title)) + _blocks(part.blocks), id=part.id)
 
 
 def _blocks(blocks: Iterable[doc.Block]) -> Markup:
@@ -30,23 +22,21 @@ def _blocks(blocks: Iterable[doc.Block]) -> Markup:
 def _block(block: doc.Block) -> Markup:
     match block:
         case doc.Heading(inner):
-            return _element("h3", inline(inner))
+            return element("h3", inline(inner))
         case doc.Paragraph(inner, note):
-            return _element("p", inline(inner), class_="note" if note else "")
+            return element("p", inline(inner), class_="note" if note else "")
         case doc.Bullets(items, form):
-            return _element("ul", Markup("").join(_element("li", inline(item)) for item in items), class_=form)
+            return element("ul", Markup("").join(element("li", inline(item)) for item in items), class_=form)
         case doc.Table():
             return _table(block)
         case doc.Heat(columns, rows):
             return _heat(columns, rows)
         case doc.Drawn(markup, title):
-            return _element("h3", escape(title)) + markup if title else markup
+            return element("h3", escape(title)) + markup if title else markup
         case doc.Card(blocks):
-            return _element("article", _blocks(blocks), class_="theme")
+            return element("article", _blocks(blocks), class_="theme")
         case doc.Pair(groups):
-            return _element(
-                "div", Markup("\n").join(_element("div", _blocks(group)) for group in groups), class_="pair"
-            )
+            return element("div", Markup("\n").join(element("div", _blocks(group)) for group in groups), class_="pair")
 
 
 def inline(part: doc.Inline) -> Markup:
@@ -57,19 +47,19 @@ def inline(part: doc.Inline) -> Markup:
         case tuple():
             return Markup("").join(map(inline, part))
         case doc.Name(text):
-            return _element("bdi", escape(text))
+            return element("bdi", escape(text))
         case doc.Strong(inner):
-            return _element("b", inline(inner))
+            return element("b", inline(inner))
         case doc.Soft(inner):
-            return _element("span", inline(inner), class_="soft")
+            return element("span", inline(inner), class_="soft")
         case doc.Code(text):
-            return _element("code", escape(text))
+            return element("code", escape(text))
         case doc.Badge(kind, word):
-            return _element("span", escape(word), class_=f"badge {kind}")
+            return element("span", escape(word), class_=f"badge {kind}")
         case doc.Link(inner, url):
-            return _element("a", inline(inner), href=url) if url else inline(inner)
+            return element("a", inline(inner), href=url) if url else inline(inner)
         case doc.Facts(facts):
-            return _element("ul", Markup("").join(_element("li", inline(fact)) for fact in facts), class_="evidence")
+            return element("ul", Markup("").join(element("li", inline(fact)) for fact in facts), class_="evidence")
         case doc.Picture(markup):
             return markup
         case doc.Seen(inner):
@@ -77,23 +67,23 @@ def inline(part: doc.Inline) -> Markup:
 
 
 def _table(table: doc.Table) -> Markup:
-    caption = _element("caption", escape(table.caption)) if table.caption else Markup("")
+    caption = element("caption", escape(table.caption)) if table.caption else Markup("")
     head = Markup("").join(
-        _element("th", escape(column.name), scope="col", class_=_numeric(column)) for column in table.columns
+        element("th", escape(column.name), scope="col", class_=_numeric(column)) for column in table.columns
     )
     rows = Markup("\n").join(_row(table, row) for row in table.rows)
-    content = caption + _element("thead", _element("tr", head)) + _element("tbody", rows)
-    return _element("table", content, class_="stack" if table.stacks else "")
+    content = caption + element("thead", element("tr", head)) + element("tbody", rows)
+    return element("table", content, class_="stack" if table.stacks else "")
 
 
 def _row(table: doc.Table, row: Sequence[doc.Inline]) -> Markup:
-    cells = [_element("th", inline(row[0]), scope="row")]
+    cells = [element("th", inline(row[0]), scope="row")]
     for column, cell in zip(table.columns[1:], row[1:], strict=True):
         # On a narrow screen label and value are two boxes, so that a value of several pieces needs one around it.
-        content = _element("span", inline(cell)) if isinstance(cell, tuple) else inline(cell)
+        content = element("span", inline(cell)) if isinstance(cell, tuple) else inline(cell)
         label = (column.label or column.name) if table.stacks else ""
-        cells.append(_element("td", content, class_=_numeric(column), data_label=label))
-    return _element("tr", Markup("").join(cells))
+        cells.append(element("td", content, class_=_numeric(column), data_label=label))
+    return element("tr", Markup("").join(cells))
 
 
 def _numeric(column: doc.Column) -> str:
@@ -101,15 +91,15 @@ def _numeric(column: doc.Column) -> str:
 
 
 def _heat(columns: Sequence[str], rows: Sequence[doc.HeatRow]) -> Markup:
-    head = Markup("").join(_element("th", escape(name), scope="col") for name in ("Service", *columns))
+    head = Markup("").join(element("th", escape(name), scope="col") for name in ("Service", *columns))
     body = Markup("\n").join(
-        _element(
+        element(
             "tr",
-            _element("th", inline(doc.Name(row.service)), scope="row")
+            element("th", inline(doc.Name(row.service)), scope="row")
             + Markup("").join(
-                _element("td", escape(cell.text), class_=cell.kind, title=cell.words) for cell in row.cells
+                element("td", escape(cell.text), class_=cell.kind, title=cell.words) for cell in row.cells
             ),
         )
         for row in rows
     )
-    return _element("table", _element("thead", _element("tr", head)) + _element("tbody", body), class_="heat")
+    return element("table", element("thead", element("tr", head)) + element("tbody", body), class_="heat")

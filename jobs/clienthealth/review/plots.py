@@ -1,17 +1,18 @@
-"""Plots as inline SVG, drawn by hand: nothing is loaded, text stays at reading size at any width, colours follow
+"""Plots as inline SVG: nothing is loaded, text stays at reading size at any width, colours follow
 light and dark. Lengths are in per cent of the plot's width. Every plot says in words what it shows, and no
 meaning is in a colour alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import log10
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
+from clienthealth.platform.html_page import element
 from clienthealth.review.coverage import gap_minutes
 from clienthealth.review.document import Cell, HeatRow
 from clienthealth.review.model import Distribution, Review, Theme
@@ -27,12 +28,20 @@ FLOOR = -1.0
 Axis = Sequence[tuple[float, str]]
 
 
-def _svg(name: str, height: int, title: str, text: str, body: Sequence[str]) -> Markup:
-    return Markup(
-        f'<svg class="plot" width="100%" height="{height}" role="img" aria-labelledby="{name}-t {name}-d">'
-        f'<title id="{name}-t">{escape(title)}</title><desc id="{name}-d">{escape(text)}</desc>'
-        f"{''.join(body)}</svg>"
-    )
+def _svg(name: str, height: int, title: str, text: str, body: Iterable[Markup]) -> Markup:
+    labels = element("title", title, id=f"{name}-t"), element("desc", text, id=f"{name}-d")
+    return element(
+        "svg", *labels, *body,
+        class_="plot", width="100%", height=height, role="img", aria_labelledby=f"{name}-t {name}-d",
+    )  # fmt: skip
+
+
+def _line(class_: str, x1: str, x2: str, y1: float, y2: float, *content: Markup) -> Markup:
+    return element("line", *content, class_=class_, x1=x1, x2=x2, y1=y1, y2=y2)
+
+
+def _tick(text: str, **where: object) -> Markup:
+    return element("text", text, class_="tick", **where)
 
 
 def _at(period: Period, moment: datetime) -> float:
@@ -51,50 +60,61 @@ def _ticks(period: Period) -> Axis:
     return ticks
 
 
-def _grid(period: Period, top: int, bottom: int) -> Iterator[str]:
+def _grid(period: Period, top: int, bottom: int) -> Iterator[Markup]:
     for x, name in _ticks(period):
-        yield f'<line class="grid" x1="{x}%" x2="{x}%" y1="{top}" y2="{bottom}"/>'
-        yield f'<text class="tick" x="{x}%" dx="3" y="{bottom + 14}">{escape(name)}</text>'
+        yield _line("grid", f"{x}%", f"{x}%", top, bottom)
+        yield _tick(name, x=f"{x}%", dx=3, y=bottom + 14)
 
 
-def _blind(review: Review, top: int, height: int) -> Iterator[str]:
+def _blind(review: Review, top: int, height: int) -> Iterator[Markup]:
     """The gaps of the monitor, hatched over the whole height."""
     for gap in review.quality.gaps:
         start, end = _at(review.period, gap.start), _at(review.period, gap.end)
-        yield (
-            f'<rect class="blind" x="{start}%" width="{round(end - start, 3)}%" y="{top}" height="{height}">'
-            f"<title>No data: {escape(stretch(gap.start, gap.end))}</title></rect>"
-        )
+        title = element("title", f"No data: {stretch(gap.start, gap.end)}")
+        width = f"{round(end - start, 3)}%"
+        yield element("rect", title, class_="blind", x=f"{start}%", width=width, y=top, height=height)
 
 
-HATCH = Markup(
-    '<svg width="0" height="0" aria-hidden="true" class="defs"><defs>'
-    '<pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    '<rect width="6" height="6" class="hatch-ground"/><line x1="0" y1="0" x2="0" y2="6" class="hatch-line"/>'
-    "</pattern></defs></svg>"
+HATCH = element(
+    "svg",
+    element(
+        "defs",
+        element(
+            "pattern",
+            element("rect", width=6, height=6, class_="hatch-ground"),
+            _line("hatch-line", "0", "0", 0, 6),
+            id="hatch",
+            width=6,
+            height=6,
+            patternUnits="userSpaceOnUse",
+            patternTransform="rotate(45)",
+        ),
+    ),
+    width=0,
+    height=0,
+    aria_hidden="true",
+    class_="defs",
 )
 
 
 def timeline(review: Review) -> Markup:
     """When what was wrong: a row per cause, a bar per incident; thinner where it was only suspected."""
     rows = (
-        Markup("<li><bdi>{}</bdi>{}</li>").format(_name(theme), _track(review, theme, f"theme-{n}"))
+        element("li", element("bdi", _name(theme)), _track(review, theme, f"theme-{n}"))
         for n, theme in enumerate(review.themes[:ROWS])
     )
-    return Markup('<ol class="timeline">{}</ol>').format(Markup("").join(rows))
+    return element("ol", *rows, class_="timeline")
 
 
 def axis(review: Review) -> Markup:
     """The time axis below the timeline; the times are in words elsewhere."""
-    names = "".join(
-        f'<text class="tick" x="{x}%" dx="3" y="13">{escape(name)}</text>' for x, name in _ticks(review.period)
-    )
-    return Markup(f'<svg class="plot" width="100%" height="18" aria-hidden="true">{names}</svg>')
+    names = (_tick(name, x=f"{x}%", dx=3, y=13) for x, name in _ticks(review.period))
+    return element("svg", *names, class_="plot", width="100%", height=18, aria_hidden="true")
 
 
 def _track(review: Review, theme: Theme, name: str) -> Markup:
     height, middle = 20, 10
-    body = [f'<line class="grid" x1="{x}%" x2="{x}%" y1="0" y2="{height}"/>' for x, _ in _ticks(review.period)]
+    body = [_line("grid", f"{x}%", f"{x}%", 0, height) for x, _ in _ticks(review.period)]
     body += _blind(review, 0, height)
     for incident in theme.listed:
         left_end, right = _at(review.period, incident.start), _at(review.period, incident.stop or review.period.end)
@@ -108,9 +128,8 @@ def _track(review: Review, theme: Theme, name: str) -> Markup:
     return _svg(name, height, _name(theme), words, body)
 
 
-def _bar(kind: str, start: float, end: float, y: int, tip: str) -> str:
-    title = f"<title>{escape(tip)}</title>"
-    return f'<line class="bar {kind}" x1="{start}%" x2="{end}%" y1="{y}" y2="{y}">{title}</line>'
+def _bar(kind: str, start: float, end: float, y: int, tip: str) -> Markup:
+    return _line(f"bar {kind}", f"{start}%", f"{end}%", y, y, element("title", tip))
 
 
 def _name(theme: Theme) -> str:
@@ -152,8 +171,8 @@ def _left(slo: ServiceSlo, slots: int) -> list[float]:
 
 def sample_line(position: int) -> Markup:
     """A piece of the burn-down's line at this position, for its key."""
-    line = f'<line class="burn line-{position}" x1="0" x2="34" y1="4" y2="4"/>'
-    return Markup(f'<svg width="34" height="8" aria-hidden="true">{line}</svg>')
+    line = _line(f"burn line-{position}", "0", "34", 4, 4)
+    return element("svg", line, width=34, height=8, aria_hidden="true")
 
 
 def burn_down(review: Review) -> Markup:
@@ -170,16 +189,16 @@ def burn_down(review: Review) -> Markup:
     for share in (1.0, 0.5, 0.0, -0.5, -1.0):
         if share >= 1.0 - span:
             zero = " zero" if share == 0 else ""
-            body.append(f'<line class="grid{zero}" x1="0" x2="100%" y1="{y(share)}" y2="{y(share)}"/>')
-            body.append(f'<text class="tick" x="0" dx="4" y="{y(share) - 3}">{left(share)}</text>')
-    body.append(f'<svg x="0" y="0" width="100%" height="{top + height}" viewBox="0 0 1000 {top + height}" ')
-    body.append('preserveAspectRatio="none">')
+            body.append(_line(f"grid{zero}", "0", "100%", y(share), y(share)))
+            body.append(_tick(left(share), x=0, dx=4, y=y(share) - 3))
+    burns = []
     for n, line in reversed(list(enumerate(drawn))):
         last = len(line.left)
         points = [(0.0, y(1.0)), *((round(1000 * (i + 1) / last, 1), y(v)) for i, v in enumerate(line.left))]
         path = " ".join(f"{px:g},{py:g}" for px, py in points)
-        body.append(f'<polyline class="burn line-{n}" points="{path}"/>')
-    body.append("</svg>")
+        burns.append(element("polyline", class_=f"burn line-{n}", points=path))
+    size, box = {"x": 0, "y": 0, "width": "100%", "height": top + height}, f"0 0 1000 {top + height}"
+    body.append(element("svg", *burns, **size, viewBox=box, preserveAspectRatio="none"))
     words = "; ".join(f"{line.name}: {left(line.left[-1])}" for line in drawn)
     return _svg("burn", top + height + 20, "Error budget left over time", words, body)
 
@@ -234,12 +253,13 @@ def distribution(name: str, title: str, unit: str, counts: Distribution, before:
     for n, (label, now, then) in enumerate(zip(counts.classes, counts.now, counts.before, strict=True)):
         y = top + n * row
         share = percent(now / all_now, 1) if all_now and now else "0"
-        body.append(f'<text class="tick" x="0" y="{y + 14}">{escape(label)}</text>')
-        body.append(f'<rect class="share" x="24%" width="{_length(now, most)}%" y="{y + 3}" height="14" rx="2"/>')
+        width = f"{_length(now, most)}%"
+        body.append(_tick(label, x=0, y=y + 14))
+        body.append(element("rect", class_="share", x="24%", width=width, y=y + 3, height=14, rx=2))
         if then:
             x = round(24 + _length(then, most), 2)
-            body.append(f'<line class="then" x1="{x}%" x2="{x}%" y1="{y + 1}" y2="{y + 19}"/>')
-        body.append(f'<text class="tick" x="100%" text-anchor="end" y="{y + 14}">{share}</text>')
+            body.append(_line("then", f"{x}%", f"{x}%", y + 1, y + 19))
+        body.append(_tick(share, x="100%", text_anchor="end", y=y + 14))
     words = "; ".join(
         f"{label}: {plural(now, unit)}, {before} {short(then)}"
         for label, now, then in zip(counts.classes, counts.now, counts.before, strict=True)
@@ -259,16 +279,17 @@ def spark(slo: ServiceSlo, names: Sequence[str]) -> Markup:
         spent = Budget(totals, slo.target).spent
         x = n * 15
         if spent is None:
-            body.append(f'<rect class="spark empty" x="{x + 1}" y="8" width="10" height="9"/>')
+            body.append(element("rect", class_="spark empty", x=x + 1, y=8, width=10, height=9))
             continue
         height = round(2 + 16 * min(spent, 1.5) / 1.5, 1)
         kind = "much" if spent > 1 else "some" if totals.unhealthy else "none"
-        body.append(f'<rect class="spark {kind}" x="{x}" y="{round(18 - height, 1)}" width="12" height="{height}"/>')
+        place = {"x": x, "y": round(18 - height, 1), "width": 12, "height": height}
+        body.append(element("rect", class_=f"spark {kind}", **place))
     shares = [*(percent(sli) for sli in slo.trend[:-1]), healthy(slo)]
     words = ", ".join(f"{name}: {share}" for name, share in zip(names, shares, strict=True))
-    return Markup(
-        '<svg class="trend" width="60" height="20" viewBox="0 0 60 20" role="img" '
-        f'aria-label="Healthy: {escape(words)}"><title>Healthy: {escape(words)}</title>'
-        '<line class="grid zero" x1="0" x2="60" y1="7.3" y2="7.3"/>'
-        f"{''.join(body)}</svg>"
-    )
+    name = f"Healthy: {words}"
+    zero = _line("grid zero", "0", "60", 7.3, 7.3)
+    return element(
+        "svg", element("title", name), zero, *body,
+        class_="trend", width=60, height=20, viewBox="0 0 60 20", role="img", aria_label=name,
+    )  # fmt: skip

@@ -10,10 +10,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import clienthealth.review as package
+from clienthealth.platform.html_page import rendered
 from clienthealth.review import as_html, as_markdown, plots, wording
 from clienthealth.review.document import Document
 from clienthealth.review.model import Review, as_json
@@ -60,8 +60,9 @@ def html(review: Review) -> str:
 
 
 def _page(shown: Document, label: str) -> str:
-    env = Environment(loader=PackageLoader("clienthealth.review", ""), autoescape=True, undefined=StrictUndefined)
-    return env.get_template("review.html.j2").render(
+    return rendered(
+        "clienthealth.review",
+        "review.html.j2",
         document=shown,
         label=label,
         css=Markup(resources.files(package).joinpath("review.css").read_text("utf-8")),
