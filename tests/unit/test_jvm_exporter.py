@@ -32,13 +32,17 @@ from tests.unit.test_mbeans import JAVA, PROCESS
             "orders=http://h/ delivery.timeout.ms=10 group.id=g",
             Target("orders", "http://h/", {"delivery.timeout.ms": "10", "group.id": "g"}),
         ),
+        ("orders=http://h/ metrics=pushed", Target("orders", "http://h/", {}, pushed=True)),
     ],
 )
 def test_targets(text: str, expected: Target) -> None:
     assert Target.parse(text) == expected
 
 
-@pytest.mark.parametrize("text", ["orders=h:8778", "ftp://h/", "http:///x", "a=http://h/ colour=blue", "a=http://h/ x"])
+@pytest.mark.parametrize(
+    "text",
+    ["orders=h:8778", "ftp://h/", "http:///x", "a=http://h/ colour=blue", "a=http://h/ x", "a=http://h/ metrics=x"],
+)
 def test_wrong_targets(text: str) -> None:
     with pytest.raises(SettingsError):
         Target.parse(text)
@@ -194,6 +198,15 @@ def test_thread_dumps_can_be_switched_off() -> None:
         watch.read()
         watch.read()
     assert {topic for topic, _, _ in delivered.records} == {"client-metrics"}
+
+
+def test_of_clients_that_push_their_metrics_only_dumps_are_published() -> None:
+    delivered = Delivered()
+    with agent(jvm) as url:
+        watch = Watch(Target("orders", url, pushed=True), Settings(), delivered, DumpBudget(60.0))
+        watch.read()
+        watch.read()
+    assert [(topic, key) for topic, key, _ in delivered.records] == [("client-logs", "orders|web-7:31337|")]
 
 
 def test_a_jvm_without_clients_is_mentioned_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,7 +5,8 @@ of client metrics, and a thread dump to the topic of client logs when a client l
 answer delays no other; it is reported and asked again, less and less often.
 
 A target is `[SERVICE=]URL`, with options of its clients behind it where they are known, for JMX does not show them:
-`orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`.
+`orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`. With `metrics=pushed` its clients push their
+metrics through the brokers' plugin: they are read here to know when a thread dump is worth taking, and not published.
 """
 
 from __future__ import annotations
@@ -42,15 +43,18 @@ TICK_SECONDS = 0.2
 READS_WITHOUT_CLIENTS = 6
 #: What a target may set for its clients. JMX does not even show a consumer's group.
 TARGET_OPTIONS = (*CONFIG_OPTIONS, GROUP_OPTION)
+#: What says of a target that the metrics of its clients come another way.
+PUSHED = "metrics=pushed"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A JVM to read: its service, the URL of its agent, options of its clients."""
+    """A JVM to read: its service, the URL of its agent, options of its clients. `pushed`: they push their metrics."""
 
     service: str
     url: str
     config: Mapping[str, str] = field(default_factory=dict, hash=False)
+    pushed: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Target:
@@ -63,11 +67,14 @@ class Target:
             raise SettingsError(f"target '{where}' is not [SERVICE=]http(s)://…")
         config = {}
         for option in options:
+            if option == PUSHED:
+                continue
             name, equals, value = option.partition("=")
             if not equals or name not in TARGET_OPTIONS:
-                raise SettingsError(f"target '{where}': '{option}' is not one of {', '.join(TARGET_OPTIONS)} =value")
+                known = f"{PUSHED}, or one of {', '.join(TARGET_OPTIONS)} =value"
+                raise SettingsError(f"target '{where}': '{option}' is not {known}")
             config[name] = value
-        return cls(service or host.rpartition("@")[2], f"{protocol}://{rest}", config)
+        return cls(service or host.rpartition("@")[2], f"{protocol}://{rest}", config, PUSHED in options)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -206,7 +213,7 @@ class Watch:
             log.info("%s is %s", self._target.service, of.instance)
             self._process, self._suspicion = of, Suspicion()
         clients = snapshots(mbeans, of, int(time.time() * 1000))
-        for snapshot in clients:
+        for snapshot in () if self._target.pushed else clients:
             self._publisher.send(self._settings.topics.metrics[0], canonical.key(snapshot), snapshot)
         self._reads_without_clients = 0 if clients else self._reads_without_clients + 1
         if self._reads_without_clients == READS_WITHOUT_CLIENTS:
