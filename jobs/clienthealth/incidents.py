@@ -178,9 +178,19 @@ class Incidents:
             if ts_ms > incident.heard_ms:
                 self._open[key][mode] = dataclasses.replace(incident, heard_ms=ts_ms, offset_ms=offset_ms)
 
-    def forgive(self, silent_ms: int) -> None:
-        """Nothing was heard of anybody for so long: it does not count as silence of those that have incidents."""
-        self.reopen([dataclasses.replace(incident, offset_ms=incident.offset_ms + silent_ms) for incident in self.all])
+    def forgive(self, silent_ms: int, live: Callable[[str], bool]) -> None:
+        """Nothing was heard of anybody for so long: it does not count as silence of those that have incidents.
+
+        Nor does it as time in which a fault of a client that reports (`live`: is a mode one?) did not show.
+        """
+        self.reopen(
+            [
+                dataclasses.replace(incident, seen_ms=incident.seen_ms + silent_ms)
+                if live(incident.verdict.mode) and not incident.heard_ms
+                else dataclasses.replace(incident, offset_ms=incident.offset_ms + silent_ms)
+                for incident in self.all
+            ]
+        )
 
     def expired(
         self, is_over: Callable[[OpenIncident], bool], ended_ms: Callable[[OpenIncident], int]

@@ -40,6 +40,7 @@ class Published:
     late      readings and events that came after their windows were closed
     left_out  what the limits left out, by limit
     skewed    clients whose clock is off
+    waits     nothing arrives from anybody, and there are clients of which that is to be said yet
     """
 
     records: list[Record] = field(default_factory=list)
@@ -49,6 +50,7 @@ class Published:
     late: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     skewed: int = 0
+    waits: bool = False
 
 
 def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms: int) -> Published:
@@ -59,6 +61,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     published = Published()
     closed = readings.horizons(state, settings.monitor)
     before_ms, state.time_ms = state.time_ms, clock(state, chunks, now_ms)
+    idle_ms = departures.idle(state, any(chunk.clocks for chunk in chunks), now_ms)
     departures.forgive(state, before_ms)
     faults = Faults(state, client_of)
     taken = intake.take(state, chunks, settings.monitor, faults)
@@ -78,6 +81,10 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     expired = state.incidents.expired(recovery.gone(state, settings), recovery.ended_ms(state))
     published.records += [(change.client.key, None) for change in expired]
     published.changes += expired
+    records, changes = departures.unheard(bucket, idle_ms)
+    published.records += records
+    published.changes += changes
+    published.waits = departures.waits(state)
     published.records += departures.reminders(state, before_ms, settings)
     minutes.remember(state, published.changes)
     published.minutes = minutes.finished(bucket, gone, now_ms)

@@ -38,6 +38,76 @@ def gaps(state: BucketState, settings: Settings) -> NDArray[np.float64]:
     return np.maximum(every, 1000.0 * settings.absence.min_gap_seconds)
 
 
+#: Nothing arrives from anybody: a client is said to be gone after so many of its intervals and so long (ms).
+UNHEARD_INTERVALS, UNHEARD_MS = 2, 30_000
+#: Two steps lie no further apart than this (ms) while the monitor is awake: what is longer it slept, or was not there.
+AWAKE_MS = 30_000
+
+
+def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
+    """Take note of whether anything arrived, by this machine's clock; for how long nothing had at the step before."""
+    before = state.idle_ms
+    passed = now_ms - state.stepped_ms
+    awake = bool(state.stepped_ms) and 0 <= passed <= AWAKE_MS
+    state.idle_ms, state.stepped_ms = 0 if arrived else before + passed * awake, now_ms
+    return min(before, state.idle_ms)
+
+
+def _unheard_after(state: BucketState) -> NDArray[np.float64]:
+    """For how long nothing may arrive from anybody until each client is said to be gone, in ms."""
+    silent = np.maximum(0.0, state.time_ms - state.clients[:, HEARD])
+    allowed: NDArray[np.float64] = UNHEARD_INTERVALS * state.clients[:, EVERY] + UNHEARD_MS - silent
+    return np.maximum(UNHEARD_MS, allowed)
+
+
+def waits(state: BucketState) -> bool:
+    """Are there clients of which nothing was heard, as of nobody, and it was not said yet?"""
+    return bool(state.idle_ms and len(state.clients) and (_unheard_after(state) > state.idle_ms).any())
+
+
+def unheard(bucket: Bucket, before_ms: int) -> tuple[list[Record], list[Transition]]:
+    """The records of clients of which nothing is heard, as of nobody; whether they have ended nobody can say.
+
+    What is known of them stays: once anything arrives again, each has as much time as before to be heard of. Only what
+    they logged of their end opens an incident. `before_ms`: for how long nothing had arrived at the step before.
+    """
+    state = bucket.state
+    if not state.idle_ms or not len(state.clients):
+        return [], []
+    after = _unheard_after(state)
+    numbers = np.flatnonzero((after > before_ms) & (after <= state.idle_ms))
+    records: list[Record] = []
+    changes: list[Transition] = []
+    for number in bucket.faults.spared(numbers).tolist():
+        try:
+            record, changed = _unheard(bucket, number)
+        except Exception as mistake:  # noqa: BLE001 - as below
+            bucket.faults.add(number, mistake)
+            continue
+        records.append(record)
+        changes += changed
+    return records, changes
+
+
+def _unheard(bucket: Bucket, number: int) -> tuple[Record, list[Transition]]:
+    state, settings = bucket.state, bucket.settings
+    seen = departure(bucket, number)
+    departed_ms, key = int(state.clients[number, LAST]), seen.client.key
+    verdicts = [
+        verdict
+        if any(evidence.kind == "log" for evidence in verdict.evidence)
+        else Verdict(verdict.mode, "unknown", reason=NOBODY)
+        for verdict in judge_windows([seen], settings.modes, absence=True)
+    ]
+    offset = int(state.clients[number, HEARD]) - departed_ms
+    changes = state.incidents.judged(seen.client, verdicts, departed_ms, offset)
+    shown = with_incidents(verdicts, state.incidents, key)
+    return (key, _record(seen.client, shown, seen.start_ms, departed_ms, settings)), changes
+
+
+NOBODY = "nothing is heard of any client: it may be the collectors or the topic that are silent"
+
+
 def forgive(state: BucketState, before_ms: int) -> None:
     """Count a silence that all share against nobody: input was lost, or the monitor stood still.
 
@@ -48,7 +118,7 @@ def forgive(state: BucketState, before_ms: int) -> None:
     if not before_ms or jump <= SHARED_MS:
         return
     state.shared.append((before_ms, state.time_ms))
-    state.incidents.forgive(jump)
+    state.incidents.forgive(jump, lambda mode: not modes()[mode].absence)
 
 
 def departed(state: BucketState, settings: Settings) -> Ints:

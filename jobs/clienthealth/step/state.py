@@ -89,6 +89,7 @@ class BucketState:
     """The state of a bucket in memory.
 
     time_ms   the clock of all, by which silence is measured
+    idle_ms   for how long nothing at all has arrived, by steps of this monitor; `stepped_ms`: when the last one was
     shared    silences of all (from, to), that count against nobody (`step/departures.py`)
     whos      the clients that report; `clients`: a row of CLIENT_WIDTH for each
     rows      readings, WHO being the position in `whos`, by client and time; `parts`: what they say of topics
@@ -102,6 +103,8 @@ class BucketState:
     """
 
     time_ms: int = 0
+    idle_ms: int = 0
+    stepped_ms: int = 0
     shared: list[tuple[int, int]] = field(default_factory=list)
     whos: list[Who] = field(default_factory=list)
     clients: Matrix = field(default_factory=lambda: np.empty((0, CLIENT_WIDTH)))
@@ -146,6 +149,8 @@ class _Saved(msgspec.Struct):
     #: The instances that the lines of `lifecycle` name; the first two releases kept none.
     instances: list[list[str]] = []
     gone: list[Gone] = []
+    idle_ms: int = 0
+    stepped_ms: int = 0
 
 
 _VOCABULARY = {kind: tuple(names) for kind, names in CLIENT_METRICS.items()}
@@ -175,6 +180,8 @@ def save(state: BucketState, buckets: int) -> bytes:
         former=state.former,
         shared=state.shared,
         gone=state.gone,
+        idle_ms=state.idle_ms,
+        stepped_ms=state.stepped_ms,
     )
     return _MAGIC + bytes([VERSION]) + _encoder.encode(saved)
 
@@ -210,6 +217,8 @@ def load(data: bytes, buckets: int) -> BucketState:
         former=saved.former,
         shared=saved.shared,
         gone=saved.gone,
+        idle_ms=saved.idle_ms,
+        stepped_ms=saved.stepped_ms,
     )
 
 

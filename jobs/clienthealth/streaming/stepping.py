@@ -170,7 +170,7 @@ SAVE_SECONDS = 30
 
 def _changed(published: Published, chunks: Sequence[Any]) -> bool:
     heard = any(chunk.whos or chunk.log_entries or chunk.groups for chunk in chunks)
-    return heard or bool(published.records or published.changes or published.minutes)
+    return heard or published.waits or bool(published.records or published.changes or published.minutes)
 
 
 def _bytes(value: Any) -> bytes:

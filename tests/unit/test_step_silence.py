@@ -1,0 +1,105 @@
+"""Time passes without input: a fleet that falls silent at once is known to be gone, and loses nothing by it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from clienthealth.incidents import Transition
+from tests.support.stepped import Stepped, logged, snapshot
+
+NOT_CLOSED, DEADLOCK = "producer-not-closed", "producer-callback-deadlock"
+BUFFER = 33_554_432.0
+CLIENTS = [f"p{number}" for number in range(20)]
+
+
+def reading(second: float, client_id: str, every: float = 10, stuck: bool = False) -> Any:
+    """A producer that sends and has some records on their way; `stuck`: its I/O thread stands, its buffer fills."""
+    moved = 0.0 if stuck else second
+    metrics = {
+        "record-send-total": 100.0 * moved,
+        "record-error-total": 0.0,
+        "select-total": 1000.0 + 50 * moved,
+        "buffer-total-bytes": BUFFER,
+        "buffer-available-bytes": max(0.0, BUFFER * (1 - second / 100)) if stuck else BUFFER - 20_000,
+        "waiting-threads": 2.0 if stuck and second > 100 else 0.0,
+    }
+    return snapshot(second, metrics, client_id, instance=f"{client_id}:1", host=client_id, every=every)
+
+
+def report(monitor: Stepped, begin: int, end: int, clients: list[str], every: int = 10, stuck: str = "") -> None:
+    for second in range(begin, end, every):
+        monitor.batch([reading(second, c, every, c == stuck) for c in clients], second + 1)
+
+
+def wait(monitor: Stepped, begin: int, end: int, step: int = 10) -> dict[str, int]:
+    """Nothing arrives; after how many seconds each client was said to be gone."""
+    gone: dict[str, int] = {}
+    for second in range(begin, end, step):
+        for key, value in monitor.batch([], second).records:
+            if value is not None and json.loads(value).get("departed"):
+                assert key not in gone, "said once"
+                gone[key] = second - begin
+    return gone
+
+
+def changes(monitor: Stepped) -> list[Transition]:
+    return [change for published in monitor.published for change in published.changes]
+
+
+@pytest.mark.parametrize("every", [10, 60, 300])
+@pytest.mark.parametrize("saved", [False, True])
+def test_clients_that_fall_silent_at_once_are_known_to_be_gone(every: int, saved: bool) -> None:
+    monitor = Stepped(saved=saved)
+    report(monitor, 0, 10 * every, CLIENTS, every)
+    last = 9 * every
+    gone = wait(monitor, last + 11, last + 1200, 20)
+    assert len(gone) == len(CLIENTS)
+    assert max(gone.values()) + 11 <= 2 * every + 60
+    assert min(gone.values()) + 11 > 2 * every
+    record = monitor.records["shop|p0:1|p0"]
+    assert record["departed"]
+    (verdict,) = record["verdicts"]
+    assert verdict["status"] == "unknown" and "collectors" in verdict["reason"]
+    assert not changes(monitor)
+
+
+def test_what_is_known_of_them_stays_and_who_comes_back_is_as_before() -> None:
+    monitor = Stepped()
+    report(monitor, 0, 200, CLIENTS, stuck="p3")
+    opened = [(c.client.client_id, c.verdict.mode, c.change) for c in changes(monitor)]
+    assert ("p3", DEADLOCK, "opened") in opened
+    gone = wait(monitor, 201, 801)
+    assert len(gone) == len(CLIENTS)
+    assert any(v["mode"] == DEADLOCK for v in monitor.records["shop|p3:1|p3"]["verdicts"]), "it goes on"
+    back = [c for c in CLIENTS if c != "p7"]
+    report(monitor, 800, 1000, back, stuck="p3")
+    assert not monitor.records["shop|p0:1|p0"].get("departed")
+    # It alone stays away: it has gone, and only now its end is judged.
+    assert monitor.records["shop|p7:1|p7"]["departed"]
+    assert "collectors" not in json.dumps(monitor.records["shop|p7:1|p7"])
+    assert [(c.client.client_id, c.verdict.mode, c.change) for c in changes(monitor)] == opened
+
+
+def test_what_a_client_logged_of_its_end_is_judged_at_once() -> None:
+    monitor = Stepped()
+    report(monitor, 0, 100, CLIENTS)
+    end = logged(95, "producer-force-close", "p5", timeout="5000")
+    end.host = "p5"
+    monitor.batch([end], 100)
+    wait(monitor, 101, 201)
+    assert [(c.client.client_id, c.verdict.mode, c.change) for c in changes(monitor)] == [("p5", NOT_CLOSED, "opened")]
+    assert monitor.records["shop|p5:1|p5"]["verdicts"][0]["status"] == "confirmed"
+
+
+def test_a_monitor_that_slept_accuses_nobody() -> None:
+    """It was frozen for an hour, and its first step finds nothing yet."""
+    monitor = Stepped()
+    report(monitor, 0, 100, CLIENTS)
+    monitor.batch([], 105)
+    assert not wait(monitor, 3700, 3720)
+    report(monitor, 3720, 3800, CLIENTS)
+    assert not any(record.get("departed") for record in monitor.records.values())
+    assert not changes(monitor)
