@@ -398,10 +398,14 @@ def _identified(client: Identity, record: Record) -> Identity:
         service = service or present(parts[0])
         instance = instance or present(parts[1])
         client_id = client_id or present(parts[2])
+    host = present(client.host) or header("host")
+    if not instance and client.handle:
+        # Of two replicas it is the same.
+        instance = f"{host}:{client.handle}" if host else client.handle
     kind = client.kind if client.kind in CLIENT_METRICS else (present(client.kind) or header("kind") or "").lower()
     return Identity(
         service=service,
-        host=present(client.host) or header("host"),
+        host=host,
         instance=instance,
         client_id=client_id,
         kind=kind if kind in CLIENT_METRICS else None,

@@ -55,7 +55,7 @@ def stats(**fields: Any) -> Row:
 P = {"service": "s", "instance": "i", "client_id": "p", "kind": "producer", "library": "java"}
 C = {**P, "client_id": "c", "kind": "consumer"}
 OLD = {**P, "client_id": "g", "kind": "legacy-consumer", "library": "scala"}
-RDKAFKA = {**P, "instance": "rdkafka#producer-1", "client_id": "rdkafka", "library": "librdkafka"}
+RDKAFKA = {**P, "client_id": "rdkafka", "library": "librdkafka"}
 WAIT = "kafka.producer.bufferpool_wait_ratio"
 PUSHED = "org.apache.kafka.consumer.fetch.manager.records."
 FETCHED = "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=c,topic={},partition=0"

@@ -13,6 +13,8 @@ from clienthealth.decode import Decoded, decode_any, decode_metrics, key_parts
 from clienthealth.formats import Format, formats
 from clienthealth.model.telemetry import RawRecord, Snapshot
 from clienthealth.settings import IdentitySettings, MonitorSettings, Settings
+from clienthealth.step.bucket import client_of
+from clienthealth.windows.packed import Who, who_of
 from tests.support.golden_metrics import AT, GOLDEN, KEYS, Row
 from tests.support.metrics_cases import CASES, OWN_ATTRIBUTE, REJECTED, P, otlp, record
 from tests.support.raw_records import ARRIVED_MS, SAMPLES, Raw, sample
@@ -119,6 +121,36 @@ def test_identity_is_of_the_record_then_of_its_headers_then_of_its_key() -> None
 def test_where_no_instance_is_said_the_host_stands_for_it() -> None:
     (snapshot,) = decoded(Raw("x", canonical(client={"client_id": "c", "kind": "consumer", "host": "h"}))).snapshots
     assert (snapshot.client.service, snapshot.client.instance) == ("", "h")
+
+
+@pytest.mark.parametrize("header", ["instance", "host"])
+@pytest.mark.parametrize("name", GOLDEN)
+def test_the_key_is_as_fine_as_what_is_judged(name: str, header: str) -> None:
+    """Replicas that send the same bytes and are told apart by a header: who is judged apart has a key of its own."""
+
+    def replica(named: str) -> list[Who]:
+        raw = (Raw(r.topic, r.value, r.offset, None, {"service": "shop", header: named}) for r in sample(name))
+        return [who_of(snapshot.client) for one in raw for snapshot in decoded(one).snapshots]
+
+    for one, other in zip(replica("pod-1"), replica("pod-2"), strict=True):
+        if one.kind != "group" and (one.identity, one.process) != (other.identity, other.process):
+            assert client_of(one).key != client_of(other).key
+
+
+@pytest.mark.parametrize(
+    ("headers", "key", "instance"),
+    [
+        ({"instance": "pod-1", "host": "node-1"}, b"shop|by-key|x", "pod-1"),
+        ({}, b"shop|pod-1|x", "pod-1"),
+        ({"host": "node-1"}, None, "node-1:ledger#consumer-1"),
+        ({}, None, "ledger#consumer-1"),
+    ],
+)
+def test_replicas_on_librdkafka_are_told_apart(headers: dict[str, str], key: bytes | None, instance: str) -> None:
+    """The name of a handle is the same in every replica, so that it comes last."""
+    (record,) = sample("librdkafka_stats_consumer.json")
+    (snapshot,) = decoded(Raw(record.topic, record.value, record.offset, key, headers)).snapshots
+    assert (snapshot.client.instance, snapshot.client.client_id) == (instance, "ledger")
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 Traps: `ts` is a monotonic clock, `time` the wall clock in seconds. Latencies are µs, ages ms. An offset of -1001 is
 none, and a lag of -1 is unknown. Messages of a producer that have no partition yet (the topic's metadata is missing)
 wait in partition -1: it is read as the topic as a whole, and only while there are any. `client_id` is "rdkafka" unless
-the application set it, and the host is missing: identity needs headers or key. `committed_offset` has an older,
-misspelt twin. What the names mean in our terms: metric_names.LIBRDKAFKA.
+the application set it, and host and process are missing: who has replicas names them by headers or key.
+`committed_offset` has an older, misspelt twin. What the names mean in our terms: metric_names.LIBRDKAFKA.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def _decode(record: Record) -> list[Snapshot] | None:
     producer = kind == "producer"
     seconds = measurement(stats.get("time"))
     client = Identity(
-        # Unique within its process, if nowhere else.
-        instance=text(stats.get("name")),
+        # The same in every replica: unique within its process, if nowhere else.
+        handle=text(stats.get("name")),
         client_id=text(stats.get("client_id")),
         kind=kind if kind in ("producer", "consumer") else None,
         library="librdkafka",

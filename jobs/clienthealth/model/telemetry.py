@@ -18,7 +18,8 @@ Stream = Literal["metrics", "logs"]
 class Identity(msgspec.Struct, gc=False):
     """Who a record says that it is of; None (never an empty text) where it does not say it.
 
-    `kind` is as the record spells it until `decode.py` has checked it.
+    `kind` is as the record spells it until `decode.py` has checked it. `handle`: what the client is called within its
+    process, for where nobody names that.
     """
 
     service: str | None = None
@@ -29,6 +30,7 @@ class Identity(msgspec.Struct, gc=False):
     library: str | None = None
     version: str | None = None
     group: str | None = None
+    handle: str | None = None
 
 
 class Member(msgspec.Struct, gc=False):
