@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from clienthealth.model.readings import Reading
 from tests.scenarios._making import (
     ADDRESS,
@@ -107,8 +109,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     near_miss(
         "no-connection-and-as-much-expires-as-is-sent",
-        window(readings=cut_off(in_buffer=MIB // 25)),
+        dataclasses.replace(window(readings=cut_off(in_buffer=MIB // 25)), told=True),
     ),
+    unknown("nothing-sent-and-nothing-of-the-process-read", window(readings=cut_off(in_buffer=MIB // 25))),
     suspects("fails-fast-by-choice", window(logs=[line(50, "topic-not-in-metadata", topic="orders", waitMs="100")])),
     near_miss(
         "outage-without-waiting-callers",

@@ -29,6 +29,7 @@ def stacked(windows: Sequence[ClientWindow]) -> Windows:
         _joined([w.parts for w in one]),
         [window.config for window in windows],
         [window.client.group or window.client.client_id for window in windows],
+        [window.told or bool(window.logs or window.dumps or window.earlier_dumps) for window in windows],
     )
 
 

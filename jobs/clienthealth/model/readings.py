@@ -100,7 +100,8 @@ class ClientWindow:
 
     Readings, events and dumps are in order of time. Events and dumps of the client's process that name no client
     are in the window of each of its clients. `earlier_dumps`: the newest of those before the window, to tell which
-    thread still stands where it stood, however long ago that was. `departed_ms` is set for a client that stopped
+    thread still stands where it stood, however long ago that was. `told`: was a log line or a dump of the process ever
+    read, in the window or before. `departed_ms` is set for a client that stopped
     reporting: the time of its last reading; such a window covers the last readings of its session and the log lines
     after them. `spoke_ms`: when its process was heard of after that by its log, as one that goes on; None where it was
     not.
@@ -116,3 +117,4 @@ class ClientWindow:
     departed_ms: int | None = None
     earlier_dumps: tuple[ThreadDump, ...] = ()
     spoke_ms: int | None = None
+    told: bool = False

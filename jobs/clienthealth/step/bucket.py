@@ -113,6 +113,7 @@ class Bucket:
             ),
             list(map(self.config, client.tolist())),
             [who.group or who.client_id for who in map(state.whos.__getitem__, client.tolist())],
+            [who.process in state.told for who in map(state.whos.__getitem__, client.tolist())],
         )
 
     def config(self, number: int) -> Mapping[str, str]:
@@ -194,4 +195,5 @@ class Bucket:
             dumps,
             earlier_dumps=earlier,
             config=logged_options(self.state, who, self.alone(who)) if number is None else self.config(number),
+            told=who.process in self.state.told,
         )

@@ -70,6 +70,7 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
     if any(entry.dump is not None for entry in new):
         _keep_pollers(state.log_entries, {id(entry) for entry in new})
     for entry in new:
+        state.told.add(entry.process)
         _remember(state, entry)
     return new, late
 
@@ -141,6 +142,7 @@ def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> None
             passed = [entry for entry in entries if entry.ts_ms + length_ms <= closed]
             kept += [entry for entry in _with_whole_dumps(passed) if entry.dump is not None][-EARLIER_DUMPS:]
     state.log_entries = sorted(kept, key=lambda entry: entry.ts_ms)
+    state.told &= living
     for key, lines in list(state.lifecycle.items()):
         if key[:2] not in living and state.time_ms - lines[-1][1].ts_ms > LIFECYCLE_MS:
             del state.lifecycle[key]

@@ -98,6 +98,7 @@ class BucketState:
     lifecycle lines about the beginning and the end of a client, by process and client id, each with the instance
               that it names ("": none)
     gone      clients that have gone lately, so that what their processes logged is not taken for their successors'
+    told      processes of which a log line or a thread dump was read
     former    clients that report no more but have an open incident: their processes still log
     incidents the open ones; `over`: those that were closed lately, for the minutes that are not written yet
     """
@@ -115,6 +116,7 @@ class BucketState:
     log_entries: list[LogEntry] = field(default_factory=list)
     lifecycle: dict[tuple[str, str, str], list[tuple[str, LogEvent]]] = field(default_factory=dict)
     gone: list[Gone] = field(default_factory=list)
+    told: set[tuple[str, str]] = field(default_factory=set)
     incidents: Incidents = field(default_factory=Incidents)
     over: list[Transition] = field(default_factory=list)
     former: list[Who] = field(default_factory=list)
@@ -151,6 +153,7 @@ class _Saved(msgspec.Struct):
     gone: list[Gone] = []
     idle_ms: int = 0
     stepped_ms: int = 0
+    told: list[tuple[str, str]] = []
 
 
 _VOCABULARY = {kind: tuple(names) for kind, names in CLIENT_METRICS.items()}
@@ -182,6 +185,7 @@ def save(state: BucketState, buckets: int) -> bytes:
         gone=state.gone,
         idle_ms=state.idle_ms,
         stepped_ms=state.stepped_ms,
+        told=sorted(state.told),
     )
     return _MAGIC + bytes([VERSION]) + _encoder.encode(saved)
 
@@ -219,6 +223,7 @@ def load(data: bytes, buckets: int) -> BucketState:
         gone=saved.gone,
         idle_ms=saved.idle_ms,
         stepped_ms=saved.stepped_ms,
+        told={*saved.told, *((service, host) for service, host, *_ in saved.lifecycle)},
     )
 
 

@@ -92,7 +92,8 @@ class Windows:
     ts      int64[n], epoch ms
     values  float64[n, len(CLIENT_METRICS[kind])], NaN where unknown, finite and ≥ 0 elsewhere; totals are cumulative
     lo, hi  int64[w]
-    config  one mapping of options per window; group: its consumer group, else its client id
+    config  one mapping of options per window; group: its consumer group, else its client id; told: was ever a log line
+            or a thread dump of its process read
     """
 
     def __init__(
@@ -105,9 +106,10 @@ class Windows:
         parts: Parts,
         config: Sequence[Mapping[str, str]],
         group: Sequence[str],
+        told: Sequence[bool],
     ) -> None:
         self.kind, self.ts, self.values, self.lo, self.hi, self.parts = kind, ts, values, lo, hi, parts
-        self._config, self._group = config, group
+        self._config, self._group, self._told = config, group, told
         self._which: Ints = np.arange(len(lo))
         self._columns: dict[str, Column] = {}
         self._of_rows: dict[str, object] = {}
@@ -119,7 +121,15 @@ class Windows:
     def at(self, windows: Ints | Bools) -> Windows:
         """Some of the windows, in this order."""
         selected = Windows(
-            self.kind, self.ts, self.values, self.lo[windows], self.hi[windows], self.parts, self._config, self._group
+            self.kind,
+            self.ts,
+            self.values,
+            self.lo[windows],
+            self.hi[windows],
+            self.parts,
+            self._config,
+            self._group,
+            self._told,
         )
         selected._which = self._which[windows]
         selected._columns, selected._of_rows = self._columns, self._of_rows
@@ -139,6 +149,7 @@ class Windows:
             _parts(readings),
             [window.config],
             [window.client.group or window.client.client_id],
+            [window.told or bool(window.logs or window.dumps or window.earlier_dumps)],
         )
 
     # -- what is kept
@@ -292,6 +303,11 @@ class Windows:
         """A numeric option of the clients' configuration, for all windows or for these; NaN where it is no number."""
         which = self._which if windows is None else self._which[windows]
         return np.array([number(self._config[at].get(name)) for at in which.tolist()], np.float64)
+
+    @cached_property
+    def told(self) -> Bools:
+        """Was a log line or a thread dump of the client's process ever read? Else what they would tell is not known."""
+        return np.array(self._told, np.bool_)[self._which]
 
     def groups(self, windows: Ints) -> list[str]:
         """The consumer groups (else the ids of the clients) of these windows."""

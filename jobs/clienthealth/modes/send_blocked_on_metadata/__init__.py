@@ -9,8 +9,10 @@ thread dump shows callers in `KafkaProducer.waitOnMetadata`, and the broker's an
 in the log. Callers found waiting only suspect the mode: during a short broker outage 4.x callers sit in the same
 place for up to 36 s and nothing is lost. That the connection fails says why, never that a caller waits.
 
-Known gaps. Metrics are nearly blind: `metadata-wait-time-ns-total` counts successes only, and failed sends appear
-in `record-error-total` after `max.block.ms`. librdkafka's `produce()` never waits for metadata.
+Known gaps. Metrics are nearly blind: `metadata-wait-time-ns-total` counts successes only, and failed sends appear in
+`record-error-total` after `max.block.ms`. So a producer that sends is `ok`, and one that sends nothing is `unknown`
+where no line of its log and no dump of its process was ever read: it may be idle or blocked. librdkafka's `produce()`
+never waits for metadata.
 """
 
 from __future__ import annotations

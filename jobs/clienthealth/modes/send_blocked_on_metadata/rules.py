@@ -316,6 +316,9 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 BLIND_SENDS = "the client does not count what it sent, and neither a log line nor a thread dump tells"
+BLIND_IDLE = (
+    "nothing was sent, and no log line or thread dump of its process was ever read that would tell whether callers wait"
+)
 BLIND_METADATA = "nothing was sent, the client has no metadata yet, and neither a log line nor a thread dump tells why"
 
 
@@ -324,7 +327,10 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
     silent = ~w.rose("record-send-total")
     age = w.once_for_rows("metadata known", lambda: _young(w.col("metadata-age")))
     return first_reason(
-        len(w), (BLIND_SENDS, silent & ~w.reported("record-send-total")), (BLIND_METADATA, silent & ~w.reported(age))
+        len(w),
+        (BLIND_SENDS, silent & ~w.reported("record-send-total")),
+        (BLIND_METADATA, silent & ~w.reported(age)),
+        (BLIND_IDLE, silent & ~w.told),
     )
 
 
