@@ -39,7 +39,7 @@ def storms() -> Sequence[Recording]:
 
 
 def _struck(failing: str, name: str) -> str:
-    before = f"max_over_time({failing}[1h] offset {LIMITS.storm_minutes:g}m)"
+    before = f"last_over_time({failing}[1h] offset {LIMITS.storm_minutes:g}m)"
     new = f"{failing} > 0\nunless\n{before} > 0"
     more = f"{failing} - ({before} or 0 * {failing})"
     return (
