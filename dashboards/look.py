@@ -12,6 +12,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard as model
 
 from clienthealth.model.verdicts import STATUS_ORDER
+from clienthealth.modes import modes
 
 #: Grafana's names, which follow its theme, and the colours behind them.
 GOOD, WARNING, CRITICAL = "blue", "yellow", "dark-red"
@@ -25,6 +26,18 @@ STATUS_COLOURS = (NEUTRAL, GOOD, WARNING, CRITICAL)
 #: States of a consumer group, the worst the highest; REWIND has processed records twice, STOP processes none.
 LAG_STATES = ("UNKNOWN", "IDLE", "OK", "WARN", "STALL", "STOP", "REWIND")
 LAG_COLOURS = (NEUTRAL, GOOD, GOOD, WARNING, CRITICAL, CRITICAL, CRITICAL)
+
+#: Colours that tell failures apart; none of them says that something is well.
+FAILURES = (
+    "dark-red", "orange", "purple", "yellow", "light-red", "dark-purple", "dark-orange", "light-purple", "dark-yellow",
+    "light-orange", "super-light-red", "super-light-purple",
+)  # fmt: skip
+
+
+def mode_colours() -> Mapping[str, str]:
+    """A colour for each failure mode, always the same."""
+    return {mode: FAILURES[place % len(FAILURES)] for place, mode in enumerate(modes())}
+
 
 Limits = Mapping[float, str]
 

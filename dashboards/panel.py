@@ -25,6 +25,11 @@ NOTHING = "no data"
 #: A chart asks for so many moments at most. More are hardly seen, and what a query costs grows with them: of 10,000
 #: clients, three times as many, one for each pixel, took Prometheus 30 s.
 MOMENTS = 240
+#: Labels in the order in which tables have them: what is wrong, with whom, where. Then come the columns of values.
+ORDER = (
+    "status", "mode", "service", "client_id", "group", "topic", "partition", "library", "version", "kind", "reason",
+    "source_topic", "metric", "member_host", "instance", "host", "cluster_name", "cluster", "env", "shard",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,8 +53,12 @@ def chart(
     width: int = 12,
     links: Linked = (),
     stacked: bool = False,
+    colours: Mapping[str, str] | None = None,
 ) -> Panel:
-    """Lines over time. `above`: limits, drawn as dashed lines. `ceiling`: the axis ends there at least."""
+    """Lines over time. `above`: limits, drawn as dashed lines. `ceiling`: the axis ends there at least.
+
+    `colours`: of series, by their names.
+    """
     panel = (
         timeseries.Panel()
         .id(id_)
@@ -78,6 +87,8 @@ def chart(
         panel.axis_soft_max(ceiling)
     if stacked:
         panel.stacking(common_build.StackingConfig().mode(common.StackingMode.NORMAL).group("A"))
+    for name, colour in (colours or {}).items():
+        panel.override_by_name(name, [model.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": colour})])
     for ref, query in _lettered(queries):
         panel.with_target(_range(ref, query))
         if query.limit:
@@ -174,9 +185,13 @@ def rows(
     if len(columns) > 1:
         panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
     left_out = {name: True for name in ("Time", "__name__", "job", *hidden)}
+    # Without places Grafana takes the order of the alphabet, in which the value of a single query comes first.
+    places = {name: place for place, name in enumerate((*ORDER, *names))}
+    # Else the words for an empty table fill every label that is empty.
+    panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", " ")])
     panel.with_transformation(
         model.DataTransformerConfig(
-            id_val="organize", options={"excludeByName": left_out, "indexByName": {}, "renameByName": names}
+            id_val="organize", options={"excludeByName": left_out, "indexByName": places, "renameByName": names}
         )
     )
     return panel

@@ -15,7 +15,7 @@ from clienthealth.settings.links import dashboard_uid
 from clienthealth_exporters.alerts.rule import CLIENT
 
 TAG = "kafka-client-health"
-#: Charts over everything show so many series at each moment, the worst; more would be no help and no joy to draw.
+#: Charts over everything show so many series, the worst; more would be no help and no joy to draw.
 WORST = 20
 DATASOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -28,6 +28,8 @@ OF_GROUP = f'{OF_KEPT}, group=~"$group"'
 OF_GROUP_TOPIC = f'{OF_GROUP}, topic=~"$topic"'
 OF_SERVICE = f'{OF_KEPT}, service=~"$service"'
 BY_CLIENT = listed((*KEPT, *CLIENT))
+#: Who a series is of, and of which installation: staging is told from production.
+WHO = "{{service}} {{client_id}} on {{instance}} {{cluster}} {{env}}"
 BY_SHARD = listed((*KEPT, "shard", "service"))
 
 #: Lists are short and change seldom: they are asked for once, when a dashboard is opened. Services are known from sums
@@ -74,6 +76,16 @@ def variable(name: str, settings: Settings) -> Builder[model.VariableModel]:
             .current(model.VariableOption(selected=True, text=["All"], value=["$__all"]))
         )
     return _FIXED[name](settings)
+
+
+def worst(series: str, by: str, most: int = WORST, pick: str = "topk") -> str:
+    """The series that were worst at any moment of what is shown: the same ones from its beginning to its end.
+
+    A plain topk takes others at each moment, and a chart of twenty becomes one of hundreds. `by`: what tells them
+    apart.
+    """
+    over = "max_over_time" if pick == "topk" else "min_over_time"
+    return f"({series})\nand on ({by})\n{pick}({most}, {over}(({series})[$__range:$__interval] @ end()))"
 
 
 def _datasource(settings: Settings) -> Builder[model.VariableModel]:

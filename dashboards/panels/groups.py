@@ -7,12 +7,12 @@ from clienthealth_exporters.alerts.measurements import UNREAD
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, LAG_STATES, WARNING, lag_words
 from dashboards.panel import Panel, Query, chart, number, rows, timeline
-from dashboards.scope import OF_GROUP, OF_GROUP_TOPIC, OF_TOPIC, WORST, to_group
+from dashboards.scope import OF_GROUP, OF_GROUP_TOPIC, OF_TOPIC, WORST, to_group, worst
 
 _BY = listed((*KEPT, "cluster_name", "group"))
 _TOPIC = listed((*KEPT, "cluster_name", "topic"))
 _PARTITION = f"{_TOPIC}, partition"
-_GROUP = "{{group}} on {{cluster_name}}"
+_GROUP = "{{group}} on {{cluster_name}} {{cluster}} {{env}}"
 _TROUBLE = "WARN|STALL|STOP|REWIND"
 #: A timeline has so many bands, the worst.
 _BANDS = 100
@@ -84,7 +84,7 @@ def lag_seconds() -> Panel:
         "Age of the oldest record that each group has not committed, the furthest behind. Rising is bad; a "
         "saw-tooth is a batch job. What to do: compare records in and out below. Alert: "
         "KafkaClientLagGrowing.",
-        [Query(f"topk({WORST}, max by ({_BY}) (kafka_consumergroup_group_max_lag_seconds{{{OF_GROUP}}}))", _GROUP)],
+        [Query(worst(f"max by ({_BY}) (kafka_consumergroup_group_max_lag_seconds{{{OF_GROUP}}})", _BY), _GROUP)],
         "s",
         links=to_group(),
     )
@@ -96,7 +96,7 @@ def lag_records() -> Panel:
         "Lag in records",
         "Records that each group has not committed, over all its partitions. Rising is bad. What to do: "
         "more consumers up to the number of partitions, or a faster handler. Alert: KafkaClientLagGrowing.",
-        [Query(f"topk({WORST}, max by ({_BY}) (kafka_consumergroup_group_sum_lag{{{OF_GROUP}}}))", _GROUP)],
+        [Query(worst(f"max by ({_BY}) (kafka_consumergroup_group_sum_lag{{{OF_GROUP}}})", _BY), _GROUP)],
         "short",
         links=to_group(),
     )
@@ -110,7 +110,7 @@ def lag_by_topic() -> Panel:
         "Records that a group has not committed on each topic. One topic that rises while the others are "
         "level has a handler that is too slow, or a record that it cannot process. Alert: "
         "KafkaClientLagStalled, KafkaClientLagStopped.",
-        [Query(f"topk({WORST}, {lag})", "{{topic}}: {{group}} on {{cluster_name}}")],
+        [Query(worst(lag, f"{_BY}, topic"), f"{{{{topic}}}}: {_GROUP}")],
         "short",
         links=to_group(),
     )
@@ -127,8 +127,15 @@ def records_in_and_out() -> Panel:
         "in for long is bad: the group falls behind. What to do: see whether its handler or its number is "
         "the limit. Alert: KafkaClientLagGrowing.",
         [
-            Query(f"topk({WORST}, sum by ({_TOPIC}) ({latest}))", "in: {{topic}}", limit=True),
-            Query(f"topk({WORST}, clamp_min(sum by ({_BY}, topic) ({committed}), 0))", "out: {{topic}} by {{group}}"),
+            Query(
+                worst(f"sum by ({_TOPIC}) ({latest})", _TOPIC, WORST // 2),
+                "in: {{topic}} on {{cluster_name}} {{cluster}} {{env}}",
+                limit=True,
+            ),
+            Query(
+                worst(f"clamp_min(sum by ({_BY}, topic) ({committed}), 0)", f"{_BY}, topic", WORST // 2),
+                f"out: {{{{topic}}}} by {_GROUP}",
+            ),
         ],
         "recps",
         links=to_group(),
@@ -143,7 +150,7 @@ def retention() -> Panel:
         "deletes, and of groups that somebody is in or that have committed within a week. Near 1 is bad: unread "
         "records are about to be deleted, above 1 some are. What to do: let the topic keep more. "
         "Alerts: KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
-        [Query(f"topk({WORST}, {UNREAD}{{{OF_GROUP_TOPIC}}})", "{{topic}}: {{group}} on {{cluster_name}}")],
+        [Query(f"topk({WORST}, {UNREAD}{{{OF_GROUP_TOPIC}}})", f"{{{{topic}}}}: {_GROUP}")],
         "percentunit",
         above={LIMITS.retention_used_ratio: WARNING, LIMITS.retention_lost_ratio: CRITICAL},
         ceiling=1,

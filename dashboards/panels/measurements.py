@@ -1,6 +1,6 @@
 """Panels on the measurements of clients. Ids are the panels' own: the same panel has the same id on every dashboard.
 
-Charts over all clients show the `WORST` at each moment; choose a client to see it alone.
+Charts over all clients show the `WORST` of the time that is shown; choose a client to see it alone.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ from clienthealth.configuration.installation import KEPT, listed
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, GOOD, NEUTRAL, WARNING, words
 from dashboards.panel import Panel, Query, chart, timeline
-from dashboards.scope import BY_CLIENT, OF_CLIENT, WORST, to_client
+from dashboards.scope import BY_CLIENT, OF_CLIENT, WHO, WORST, to_client, worst
 
-_WHO = "{{service}} {{client_id}} on {{instance}}"
 #: A timeline has so many bands.
 _BANDS = 100
 
 
-def _worst(metric: str, matchers: str = "", by: str = BY_CLIENT, pick: str = "topk") -> str:
+def _worst(metric: str, matchers: str = "", by: str = BY_CLIENT, pick: str = "topk", most: int = WORST) -> str:
     scope = f"{matchers}, {OF_CLIENT}" if matchers else OF_CLIENT
-    return f"{pick}({WORST}, max by ({by}) ({metric}{{{scope}}}))"
+    return worst(f"max by ({by}) ({metric}{{{scope}}})", by, most, pick)
 
 
 def _of_kinds(series: str, kinds: Iterable[str]) -> str:
@@ -35,7 +34,7 @@ def reporting(kinds: Iterable[str], width: int = 24) -> Panel:
         f"Whether clients are heard of, {_BANDS} at most, those that have gone first. A client that has gone with "
         "records in its buffer has lost them; one that is silent cannot be judged. What to do: see whether "
         "its process lives. Alert: of its failure mode.",
-        Query(f"bottomk({_BANDS}, {reports})", _WHO),
+        Query(f"bottomk({_BANDS}, {reports})", WHO),
         words({0: ("gone", NEUTRAL), 1: ("reporting", GOOD)}),
         width=width,
         links=to_client("overview"),
@@ -50,7 +49,7 @@ def last_seen(kinds: Iterable[str], width: int = 12) -> Panel:
         "High is bad: the client is silent or its reporter has stopped. Up to its reporting interval is "
         "normal. What to do: see whether the process lives, then whether its metrics reach the input topic. "
         "Alert: KafkaClientHealthInputSilent, when all are silent.",
-        [Query(f"topk({WORST}, time() - ({seen}))", _WHO)],
+        [Query(worst(f"time() - ({seen})", BY_CLIENT), WHO)],
         "s",
         width=width,
         links=to_client("overview"),
@@ -64,7 +63,7 @@ def buffer_used(width: int = 12) -> Panel:
         "Used share of the producer's buffer. High is bad: when it is full, send() blocks for max.block.ms "
         "and fails. What to do: find out whether records leave too slowly or come too fast. Alert: "
         "KafkaClientBufferNearlyExhausted.",
-        [Query(_worst("kafka_client_producer_buffer_used_ratio"), _WHO)],
+        [Query(_worst("kafka_client_producer_buffer_used_ratio"), WHO)],
         "percentunit",
         above={LIMITS.buffer_used_ratio: WARNING, LIMITS.buffer_full_ratio: CRITICAL},
         ceiling=1,
@@ -81,7 +80,7 @@ def buffer_bytes(width: int = 12) -> Panel:
         "0 is bad; a small buffer that is always nearly full is too small. Alert: "
         "KafkaClientBufferNearlyExhausted.",
         [
-            Query(_worst("kafka_client_producer_buffer_available_bytes", pick="bottomk"), _WHO),
+            Query(_worst("kafka_client_producer_buffer_available_bytes", pick="bottomk", most=WORST - 1), WHO),
             Query(
                 f"min(kafka_client_producer_buffer_total_bytes{{{OF_CLIENT}}})", "smallest buffer.memory", limit=True
             ),
@@ -99,7 +98,7 @@ def seconds_to_full(width: int = 12) -> Panel:
         "At the present slope; shown only while a buffer fills. Low is bad: below the dashed line there are "
         "ten minutes or less until send() blocks. What to do: look at brokers, network and callbacks. "
         "Alert: KafkaClientBufferNearlyExhausted.",
-        [Query(_worst("kafka_client_producer_buffer_seconds_to_full", pick="bottomk"), _WHO)],
+        [Query(_worst("kafka_client_producer_buffer_seconds_to_full", pick="bottomk"), WHO)],
         "s",
         above={LIMITS.buffer_seconds_to_full: WARNING},
         width=width,
@@ -113,7 +112,7 @@ def waiting_threads(width: int = 12) -> Panel:
         "Threads waiting in send()",
         "Threads blocked for want of buffer. Any is bad while the buffer is full: callers hang. What to do: "
         "a thread dump of the process shows what they are part of. Alert: KafkaClientBufferNearlyExhausted.",
-        [Query(_worst("kafka_client_producer_waiting_threads"), _WHO)],
+        [Query(_worst("kafka_client_producer_waiting_threads"), WHO)],
         "none",
         width=width,
         links=to_client("producers"),
@@ -131,9 +130,9 @@ def records_failed(width: int = 12) -> Panel:
         "sends them again. Sent again (dashed): normal while brokers restart, bad for long. What to do: read the error "
         "in the client's log. Alerts: those of delivery-stalled; KafkaClientBufferNearlyExhausted comes before a drop.",
         [
-            Query(_worst("kafka_client_producer_record_error_rate"), f"given up: {_WHO}"),
-            Query(f"topk({WORST}, {rate})", f"dropped: {_WHO}"),
-            Query(_worst("kafka_client_producer_record_retry_rate"), f"sent again: {_WHO}", limit=True),
+            Query(_worst("kafka_client_producer_record_error_rate", most=7), f"given up: {WHO}"),
+            Query(worst(rate, BY_CLIENT, 6), f"dropped: {WHO}"),
+            Query(_worst("kafka_client_producer_record_retry_rate", most=7), f"sent again: {WHO}", limit=True),
         ],
         "recps",
         width=width,
@@ -147,7 +146,7 @@ def batch_size(width: int = 12) -> Panel:
         "Batch size",
         "Average size of the batches that producers send, the smallest. Small ones at a high rate are bad: each costs "
         "the brokers a request's work. What to do: raise linger.ms, or send to fewer partitions. No alert of its own.",
-        [Query(_worst("kafka_client_producer_batch_size_bytes", pick="bottomk"), _WHO)],
+        [Query(_worst("kafka_client_producer_batch_size_bytes", pick="bottomk"), WHO)],
         "bytes",
         width=width,
         links=to_client("producers"),
@@ -161,7 +160,7 @@ def callback_time(width: int = 12) -> Panel:
         "How long a callback takes, measured by the client or derived from its I/O thread. High is bad: "
         "callbacks run on the producer's only I/O thread, and nothing is sent meanwhile. What to do: hand "
         "their work to another thread. Alert: KafkaClientCallbacksSlow (average).",
-        [Query(_worst("kafka_client_producer_callback_seconds", by=f"{BY_CLIENT}, stat"), f"{_WHO}, {{{{stat}}}}")],
+        [Query(_worst("kafka_client_producer_callback_seconds", by=f"{BY_CLIENT}, stat"), f"{WHO}, {{{{stat}}}}")],
         "s",
         above={LIMITS.callback_seconds: WARNING},
         width=width,
@@ -176,7 +175,7 @@ def io_busy(width: int = 12) -> Panel:
         "Share of time that the I/O thread spends outside its selector. High is bad: callbacks hold it up; "
         "1 together with a filling buffer is a stuck callback. What to do: take a thread dump. Alert: "
         "KafkaClientCallbacksSlow.",
-        [Query(_worst("kafka_client_producer_io_thread_busy_ratio"), _WHO)],
+        [Query(_worst("kafka_client_producer_io_thread_busy_ratio"), WHO)],
         "percentunit",
         above={LIMITS.io_thread_busy_ratio: WARNING},
         ceiling=1,
@@ -192,7 +191,7 @@ def queue_time(width: int = 12) -> Panel:
         "How long batches wait before they are sent. High is bad unless linger.ms is: brokers or the I/O "
         "thread do not keep up. What to do: compare with request latency and callback time. No alert of its "
         "own.",
-        [Query(_worst("kafka_client_producer_queue_time_seconds", by=f"{BY_CLIENT}, stat"), f"{_WHO}, {{{{stat}}}}")],
+        [Query(_worst("kafka_client_producer_queue_time_seconds", by=f"{BY_CLIENT}, stat"), f"{WHO}, {{{{stat}}}}")],
         "s",
         width=width,
         links=to_client("producers"),
@@ -208,7 +207,7 @@ def request_latency(width: int = 12) -> Panel:
         [
             Query(
                 _worst("kafka_client_producer_request_latency_seconds", by=f"{BY_CLIENT}, stat"),
-                f"{_WHO}, {{{{stat}}}}",
+                f"{WHO}, {{{{stat}}}}",
             )
         ],
         "s",
@@ -225,7 +224,12 @@ def latency_by_broker(width: int = 12) -> Panel:
         "Average time to a response, of each broker that is the slowest of some producer: the worst among them. One "
         "line above all others is bad: that broker, its disk or the way to it. What to do: look at that broker "
         "first. No alert of its own.",
-        [Query(_worst("kafka_client_producer_slowest_broker_latency_seconds", by=by), "broker {{broker}}")],
+        [
+            Query(
+                _worst("kafka_client_producer_slowest_broker_latency_seconds", by=by),
+                "broker {{broker}} {{cluster}} {{env}}",
+            )
+        ],
         "s",
         width=width,
     )
@@ -239,7 +243,7 @@ def throttled(kind: str, width: int = 12) -> Panel:
         "Average time for which brokers hold answers back as the client exceeds its quota. Any that lasts is bad: the "
         "client is slowed down on purpose, and buffers or lag grow; empty is good. What to do: raise the quota, or "
         "find out who shares it. No alert of its own.",
-        [Query(f"topk({WORST}, {throttle})", _WHO)],
+        [Query(worst(throttle, BY_CLIENT), WHO)],
         "s",
         width=width,
         links=to_client(f"{kind}s"),
@@ -256,7 +260,7 @@ def topic_queues(width: int = 12) -> Panel:
         [
             Query(
                 _worst("kafka_client_consumer_queue_used_ratio", 'topic=~"$topic"', f"{BY_CLIENT}, topic"),
-                f"{{{{topic}}}}: {_WHO}",
+                f"{{{{topic}}}}: {WHO}",
             )
         ],
         "percentunit",
@@ -274,7 +278,7 @@ def last_poll(width: int = 12) -> Panel:
         "High is bad: the handler takes long or hangs, and after max.poll.interval.ms the consumer loses "
         "its partitions. What to do: take a thread dump, see what the polling thread does. No alert of its "
         "own.",
-        [Query(_worst("kafka_client_consumer_last_poll_age_seconds"), _WHO)],
+        [Query(_worst("kafka_client_consumer_last_poll_age_seconds"), WHO)],
         "s",
         width=width,
         links=to_client("consumers"),
@@ -288,7 +292,7 @@ def poll_idle(width: int = 12) -> Panel:
         "Share of time that a consumer waits in poll(), of those that wait least. Near 0 is bad together "
         "with a rising lag: the handler is the bottleneck. What to do: more consumers, or a faster handler. "
         "No alert of its own.",
-        [Query(_worst("kafka_client_consumer_poll_idle_ratio", pick="bottomk"), _WHO)],
+        [Query(_worst("kafka_client_consumer_poll_idle_ratio", pick="bottomk"), WHO)],
         "percentunit",
         ceiling=1,
         width=width,
@@ -297,14 +301,14 @@ def poll_idle(width: int = 12) -> Panel:
 
 
 def rebalances(width: int = 12) -> Panel:
-    rate = f"topk({WORST}, 60 * max by ({BY_CLIENT}) (kafka_client_consumer_rebalance_rate{{{OF_CLIENT}}}))"
+    rate = worst(f"60 * max by ({BY_CLIENT}) (kafka_client_consumer_rebalance_rate{{{OF_CLIENT}}})", BY_CLIENT)
     return chart(
         133,
         "Rebalances per minute",
         "How often consumers take part in a rebalance, those that do so most. A few while members start or stop are "
         "normal; again and again is bad: nothing is consumed meanwhile. What to do: see who joins and leaves in the "
         "log, compare poll() with max.poll.interval.ms. Alert: of consumer-stalled, where a member hangs.",
-        [Query(rate, _WHO)],
+        [Query(rate, WHO)],
         "short",
         width=width,
         links=to_client("consumers"),
@@ -312,7 +316,7 @@ def rebalances(width: int = 12) -> Panel:
 
 
 def coordinator_time(width: int = 12) -> Panel:
-    commits = _worst("kafka_client_consumer_commit_latency_seconds", by=f"{BY_CLIENT}, stat")
+    commits = _worst("kafka_client_consumer_commit_latency_seconds", by=f"{BY_CLIENT}, stat", most=WORST // 2)
     return chart(
         134,
         "Time of commits and rebalances",
@@ -320,8 +324,8 @@ def coordinator_time(width: int = 12) -> Panel:
         "coordinator or the way to it is slow, and commitSync() holds up the handler. Rebalances last as long as the "
         "slowest member needs to come back. No alert of its own.",
         [
-            Query(commits, f"commit: {_WHO}, {{{{stat}}}}"),
-            Query(_worst("kafka_client_consumer_rebalance_seconds"), f"rebalance: {_WHO}", limit=True),
+            Query(commits, f"commit: {WHO}, {{{{stat}}}}"),
+            Query(_worst("kafka_client_consumer_rebalance_seconds", most=WORST // 2), f"rebalance: {WHO}", limit=True),
         ],
         "s",
         width=width,

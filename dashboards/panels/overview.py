@@ -6,12 +6,23 @@ from collections.abc import Sequence
 
 from clienthealth.configuration.installation import KEPT, listed
 from clienthealth_exporters.alerts.slo import PRESENT, UNHEALTHY
+from dashboards import look
 from dashboards.look import CRITICAL, WARNING
 from dashboards.page import Page, Section
 from dashboards.panel import Panel, Query, alert_list, chart, number, rows, words
 from dashboards.panels import verdicts
 from dashboards.panels.monitor import STALE_SECONDS
-from dashboards.scope import BY_CLIENT, CLIENT_VARIABLES, OF_CLIENT, OF_KEPT, OF_SERVICE, WORST, to_client, to_service
+from dashboards.scope import (
+    BY_CLIENT,
+    CLIENT_VARIABLES,
+    OF_CLIENT,
+    OF_KEPT,
+    OF_SERVICE,
+    WORST,
+    to_client,
+    to_service,
+    worst,
+)
 
 _LEGEND = """\
 **Kafka clients, judged every few seconds from their metrics, logs and thread dumps.** \
@@ -107,6 +118,7 @@ def _by_mode() -> Panel:
         [Query(verdicts.in_mode("suspected|confirmed", by=" by (mode)"), "{{mode}}")],
         "none",
         stacked=True,
+        colours=look.mode_colours(),
     )
 
 
@@ -116,7 +128,12 @@ def _by_service() -> Panel:
         "Unhealthy clients by service",
         f"Clients with a suspected or confirmed failure, by service, the {WORST} worst. Any is bad. What to do: choose "
         "the service above. Alert: KafkaClientErrorBudgetBurn when it lasts.",
-        [Query(f"topk({WORST}, sum by (service) ({UNHEALTHY}{{{OF_SERVICE}}}) > 0)", "{{service}}")],
+        [
+            Query(
+                worst(f"sum by ({_BY_SERVICE}) ({UNHEALTHY}{{{OF_SERVICE}}}) > 0", _BY_SERVICE),
+                "{{service}} {{cluster}} {{env}}",
+            )
+        ],
         "none",
         stacked=True,
         links=to_service(),

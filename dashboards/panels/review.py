@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clienthealth.configuration.installation import KEPT, listed
 from clienthealth_exporters.alerts.slo import BURNS, CONFIRMED, JUDGED, UNHEALTHY, ratio
-from dashboards.look import CRITICAL, WARNING
+from dashboards.look import CRITICAL, WARNING, mode_colours
 from dashboards.page import Page, Section
 from dashboards.panel import Panel, Query, chart, number, rows
 from dashboards.panels import verdicts
-from dashboards.scope import OF_SERVICE, to_service
+from dashboards.scope import OF_SERVICE, WORST, to_service, worst
 
+_BY_SERVICE = listed((*KEPT, "service"))
 _EACH_MINUTE = "[$__range:1m]"
 
 
@@ -114,7 +116,10 @@ def _services() -> Panel:
 
 def _burn() -> Panel:
     pace = [
-        Query(f"{ratio(burn.long)}{{{OF_SERVICE}}} / (1 - $slo_target)", f"{{{{service}}}} over {burn.long}")
+        Query(
+            worst(f"{ratio(burn.long)}{{{OF_SERVICE}}} / (1 - $slo_target)", _BY_SERVICE, WORST // len(BURNS)),
+            f"{{{{service}}}} {{{{cluster}}}} {{{{env}}}} over {burn.long}",
+        )
         for burn in BURNS
     ]
     fast, slow = BURNS[0].factor, BURNS[-1].factor
@@ -141,6 +146,7 @@ def _by_mode() -> Panel:
         [Query(verdicts.in_mode("suspected|confirmed", by=" by (mode)"), "{{mode}}")],
         "none",
         stacked=True,
+        colours=mode_colours(),
     )
 
 

@@ -6,11 +6,10 @@ from clienthealth.model.verdicts import STATUS_ORDER
 from clienthealth.modes import Mode
 from dashboards.look import CRITICAL, NEUTRAL, STATUS_COLOURS, WARNING, status_words, words
 from dashboards.panel import Panel, Query, number, rows, timeline
-from dashboards.scope import BY_CLIENT, BY_SHARD, OF_CLIENT, OF_KEPT, OF_SERVICE, to_client
+from dashboards.scope import BY_CLIENT, BY_SHARD, OF_CLIENT, OF_KEPT, OF_SERVICE, WHO, to_client
 
 _MODE = "kafka_client_failure_mode"
 _SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
-_WHO = "{{service}} {{client_id}} on {{instance}}"
 #: A timeline has so many bands, the worst; more are in the table and on the status page.
 _BANDS = 100
 #: Only what is not ok has a series: nothing counts as none while an exporter speaks.
@@ -119,7 +118,7 @@ def history(id_: int, mode: Mode | None = None) -> Panel:
             f"Failing clients and modes, {_BANDS} at most: yellow is suspected, dark red confirmed. A gap means that "
             "it did not fail, or was not judged. Look what changed when a band begins: a deployment, a broker, "
             "a topic. Alert: the mode's.",
-            Query(status, f"{_WHO}: {{{{mode}}}}"),
+            Query(status, f"{WHO}: {{{{mode}}}}"),
             status_words(),
             nothing="Nobody was unhealthy",
             links=to_client("overview"),
@@ -129,7 +128,7 @@ def history(id_: int, mode: Mode | None = None) -> Panel:
         "Verdict over time",
         f"Clients that are not ok, {_BANDS} at most: yellow is suspected, dark red confirmed, grey not judged; a gap "
         f"is ok, or gone. Bad is yellow and dark red: {mode.action} Alert: severity critical once confirmed.",
-        Query(status, _WHO),
+        Query(status, WHO),
         status_words(),
         nothing="Nobody was unhealthy",
         links=to_client("overview"),

@@ -53,7 +53,12 @@ ALL: Mapping[str, str] = {
     "topic": ".+",
     "group": ".+",
 }
-SECOND = {"$__rate_interval": "10s", "[$__range:1m]": "[60s:1s]", "$__range": "60s"}
+SECOND = {
+    "$__rate_interval": "10s",
+    "[$__range:1m]": "[60s:1s]",
+    "[$__range:$__interval]": "[60s:1s]",
+    "$__range": "60s",
+}
 PANELS = [
     (name, panel["id"], panel["title"])
     for name, board in BOARDS.items()

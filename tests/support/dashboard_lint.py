@@ -22,7 +22,7 @@ from clienthealth.configuration.installation import KEPT
 from clienthealth.settings.links import UID_LENGTH, UID_PREFIX
 from clienthealth_exporters.alerts.rule import CLIENT
 from clienthealth_exporters.prometheus.series import FAMILIES
-from dashboards.look import CLEAR, NEUTRAL, PALETTE
+from dashboards.look import CLEAR, FAILURES, NEUTRAL, PALETTE
 from dashboards.page import plain
 from tests.support.dashboard_reading import Board, expressions, label_values, panels, parsed, queries, substituted
 from tests.support.known_metrics import counters, known_labels
@@ -334,7 +334,7 @@ def thresholds_explicit(board: Board) -> Iterator[str]:
 @rule
 def colours(board: Board) -> Iterator[str]:
     for name in re.findall(r'"(?:color|fixedColor|iconColor)": "([^"]+)"', json.dumps(board)):
-        if name not in {*PALETTE, NEUTRAL, CLEAR}:
+        if name not in {*PALETTE, NEUTRAL, CLEAR, *FAILURES}:
             yield f"colour {name}"
 
 

@@ -14,7 +14,13 @@ from clienthealth.reference.sources import ROOT
 from tests.support.grafana_code import HERE, NODE, modules
 
 #: What each of three rows of a query says; the second query lacks the last of them.
-LABELS = {"service": ["a", "b", "c"], "__name__": ["m", "m", "m"], "job": ["j", "j", "j"]}
+LABELS = {
+    "cluster": ["x", "x", ""],
+    "instance": ["1", "2", "3"],
+    "service": ["a", "b", "c"],
+    "__name__": ["m", "m", "m"],
+    "job": ["j", "j", "j"],
+}
 NOW_MS = 1_795_208_640_000
 
 
@@ -49,11 +55,25 @@ def transformed() -> dict[str, list[dict[str, list[Any]]]]:
     return dict(zip((name for name, _ in tables()), json.loads(done.stdout), strict=True))
 
 
+def hidden(panel: dict[str, Any]) -> set[str]:
+    """The labels that a table leaves out."""
+    return {name for one in panel["transformations"] for name in one["options"].get("excludeByName", {})}
+
+
+@pytest.mark.parametrize(("name", "panel"), [pytest.param(*table, id=table[0]) for table in tables()])
+def test_what_is_said_of_an_empty_table_does_not_fill_empty_labels(name: str, panel: dict[str, Any]) -> None:
+    (override,) = (
+        o for o in panel["fieldConfig"]["overrides"] if o["matcher"] == {"id": "byType", "options": "string"}
+    )
+    assert override["properties"] == [{"id": "noValue", "value": " "}]
+
+
 @pytest.mark.parametrize(("name", "panel"), [pytest.param(*table, id=table[0]) for table in tables()])
 def test_a_table_has_a_row_per_client_and_a_column_per_query(name: str, panel: dict[str, Any]) -> None:
     (made,) = transformed()[name]
     headings = [target["legendFormat"] for target in panel["targets"]]
-    assert list(made) == ["service", *headings], "no Time, no job, no `Value #A`"
+    wanted = ["service", "instance", "cluster", *headings]
+    assert list(made) == [name for name in wanted if name not in hidden(panel)], "no Time, no job, no `Value #A`"
     assert made["service"] == ["a", "b", "c"]
     for target, heading in zip(panel["targets"], headings, strict=True):
         expected: list[float | None] = [ord(target["refId"]) * 10 + row for row in range(3)]

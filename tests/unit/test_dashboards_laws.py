@@ -22,7 +22,7 @@ from clienthealth_exporters.prometheus.series import ALL_FAMILIES
 from dashboards.build import boards
 from dashboards.panels.monitor import BEHIND_SECONDS, REJECTED_RATIO, STALE_SECONDS
 from tests.support.alert_rules import ROOT, alerts, recordings
-from tests.support.dashboard_reading import panels
+from tests.support.dashboard_reading import BUILT_IN, panels
 from tests.support.known_metrics import known_labels
 from tests.support.promql import metrics, nodes
 
@@ -136,7 +136,9 @@ def test_links_lead_to_dashboards_and_set_variables_that_they_have(name: str) ->
 
 
 def plain(expr: str) -> str:
-    return expr.replace("$__rate_interval", "4m").replace("$__range", "3h").replace("$slo_target", "0.5")
+    for name, value in {**BUILT_IN, "slo_target": "0.5"}.items():
+        expr = expr.replace(f"${name}", value)
+    return expr
 
 
 @each_board
