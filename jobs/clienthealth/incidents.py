@@ -26,7 +26,8 @@ class OpenIncident:
     """An open incident. `seen_ms`: end of the last window that showed it, by the client's own clock.
 
     `offset_ms`: how much the clock of all is ahead of the client's own. `heard_ms`: when a client that reports no
-    metrics, or its process, was heard of last, by its own clock; 0 where that is not known.
+    metrics, or its process, was heard of last, by its own clock; 0 where that is not known. `forgiven_ms`: for how long
+    nobody was heard of since `seen_ms`: nothing could show it then.
     """
 
     client: Client
@@ -34,6 +35,7 @@ class OpenIncident:
     seen_ms: int
     offset_ms: int = 0
     heard_ms: int = 0
+    forgiven_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,12 @@ class Incidents:
             evidence=evidence_of((*before.evidence, *verdict.evidence)),
         )
         of_client[verdict.mode] = dataclasses.replace(
-            incident, client=client, verdict=now, seen_ms=max(incident.seen_ms, end_ms), offset_ms=offset_ms
+            incident,
+            client=client,
+            verdict=now,
+            seen_ms=max(incident.seen_ms, end_ms),
+            offset_ms=offset_ms,
+            forgiven_ms=0,
         )
         return [Transition(client, now, before.status, "escalated", end_ms)] if escalates else []
 
@@ -170,7 +177,7 @@ class Incidents:
         """A symptom of an open incident showed at `ts_ms`, whatever it proves."""
         incident = self.of(key).get(mode)
         if incident and ts_ms > incident.seen_ms:
-            self._open[key][mode] = dataclasses.replace(incident, seen_ms=ts_ms)
+            self._open[key][mode] = dataclasses.replace(incident, seen_ms=ts_ms, forgiven_ms=0)
 
     def heard(self, key: str, ts_ms: int, offset_ms: int) -> None:
         """A client that reports no metrics, or its process, was heard of at `ts_ms`; see OpenIncident."""
@@ -178,17 +185,12 @@ class Incidents:
             if ts_ms > incident.heard_ms:
                 self._open[key][mode] = dataclasses.replace(incident, heard_ms=ts_ms, offset_ms=offset_ms)
 
-    def forgive(self, silent_ms: int, live: Callable[[str], bool]) -> None:
-        """Nothing was heard of anybody for so long: it does not count as silence of those that have incidents.
-
-        Nor does it as time in which a fault of a client that reports (`live`: is a mode one?) did not show.
-        """
+    def forgive(self, silent_ms: int) -> None:
+        """Nothing was heard of anybody for so long: it does not count as silence of those that have incidents."""
         self.reopen(
             [
-                dataclasses.replace(incident, seen_ms=incident.seen_ms + silent_ms)
-                if live(incident.verdict.mode) and not incident.heard_ms
-                else dataclasses.replace(incident, offset_ms=incident.offset_ms + silent_ms)
-                for incident in self.all
+                dataclasses.replace(i, offset_ms=i.offset_ms + silent_ms, forgiven_ms=i.forgiven_ms + silent_ms)
+                for i in self.all
             ]
         )
 

@@ -103,3 +103,13 @@ def test_a_monitor_that_slept_accuses_nobody() -> None:
     report(monitor, 3720, 3800, CLIENTS)
     assert not any(record.get("departed") for record in monitor.records.values())
     assert not changes(monitor)
+
+
+def test_a_failure_that_is_over_when_they_are_heard_of_again_is_closed() -> None:
+    """All comes at once, as after a night without the monitor: the batch that moves the clock has the recovery."""
+    monitor = Stepped()
+    report(monitor, 0, 200, CLIENTS, stuck="p3")
+    well = [reading(second, c) for second in range(4000, 4200, 10) for c in CLIENTS]
+    monitor.batch(well, 4200)
+    of_deadlock = [c.change for c in changes(monitor) if c.verdict.mode == DEADLOCK]
+    assert (of_deadlock[0], of_deadlock[-1]) == ("opened", "closed")

@@ -118,7 +118,7 @@ def forgive(state: BucketState, before_ms: int) -> None:
     if not before_ms or jump <= SHARED_MS:
         return
     state.shared.append((before_ms, state.time_ms))
-    state.incidents.forgive(jump, lambda mode: not modes()[mode].absence)
+    state.incidents.forgive(jump)
 
 
 def departed(state: BucketState, settings: Settings) -> Ints:

@@ -46,7 +46,7 @@ def is_over(
         if recovered is not None and recovered(newest, mode.thresholds):
             return True
         symptom = shows(mode, newest)
-        return not symptom and (recovered is None or end_ms - incident.seen_ms > NO_SYMPTOM_MS)
+        return not symptom and (recovered is None or end_ms - incident.seen_ms - incident.forgiven_ms > NO_SYMPTOM_MS)
 
     return over
 
