@@ -48,7 +48,7 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
         cluster = client.describe_cluster()
         brokers = cluster["brokers"]
         yield Finding("kafka", "ok", f"Kafka at {servers} answers; the cluster has {len(brokers)} broker(s).")
-        yield from pushes.clients_asked(settings, client, [broker["node_id"] for broker in brokers])
+        yield from pushes.clients_asked(settings, client, [broker["broker_id"] for broker in brokers])
         yield from _topics(settings, client)
         yield from groups_readable(client)
     except KafkaError as error:
