@@ -8,12 +8,15 @@ import io
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from clienthealth.attachments import archives
+from clienthealth.diagnose import Diagnosis
 from clienthealth.diagnose.examine import examine
+from clienthealth.diagnose.story import input_line
 from clienthealth.errors import InputError
 from clienthealth.settings import Settings
 from tests.support.attachments import ARCHIVES, AROUND_LINES, LAYOUTS, log, statuses, unpacked, worst
@@ -208,3 +211,54 @@ def test_evidence_names_the_line_that_is_quoted_not_the_head_of_its_entry(tmp_pa
         diagnosis = examine([file], Settings())
         facts = [fact for _, verdicts in diagnosis.clients for v in verdicts if v.unhealthy for fact in v.evidence]
         assert {fact.source.offset for fact in facts if fact.source is not None} == {before + 3}
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda line: f"> {line}",
+        lambda line: f"    {line}",
+        lambda line: f"Line 2499: {line}" if line[:2] == "20" else line,
+        lambda line: f"2499:{line}" if line[:2] == "20" else line,
+        lambda line: f"**{line[:23]}** {line[24:]}" if line[:2] == "20" else line,
+        lambda line: f"```{line}" if line.startswith("2026-11-21 07:43:53") else line,
+        lambda line: re.sub(r"(org\.apache\.kafka[\w.]+\.\w+)", r"[\1](http://\1)", line),
+        lambda line: re.sub(r"([\[\]_])", r"\\\1", line),
+    ],
+)
+def test_what_mail_and_markdown_put_around_lines_is_taken_off(
+    wrap: Callable[[str], str], tmp_path: Path, of_log: dict[str, dict[str, str]]
+) -> None:
+    file = tmp_path / "app.log"
+    file.write_text("".join(wrap(line) + "\n" for line in log(BLOCKED).splitlines()))
+    by_mode, inputs = statuses(file)
+    assert by_mode == of_log
+    assert inputs["app.log"].dated and inputs["app.log"].timed
+
+
+def test_a_clock_without_a_day_joins_what_else_the_process_has_attached(tmp_path: Path) -> None:
+    folder = unpacked(DEADLOCK, tmp_path)
+    plain = examine([folder], Settings())
+    file = folder / "app.log"
+    file.write_text(re.sub(r"(?m)^\d{4}-\d\d-\d\d (\d\d:\d\d:\d\d),(\d{3})", r"\1.\2", file.read_text()))
+    assert re.match(r"\d\d:\d\d:\d\d\.\d{3} ", file.read_text())
+    clocked = examine([folder], Settings())
+
+    def onsets(diagnosis: Diagnosis) -> list[tuple[str, str, str, int | None]]:
+        return [(c.client_id, v.mode, v.status, v.since_ms) for c, verdicts in diagnosis.clients for v in verdicts]
+
+    assert onsets(clocked) == onsets(plain)
+    by_name = {attached.name.rpartition("/")[2]: attached for attached in clocked.inputs}
+    assert by_name["app.log"].dated
+    assert by_name["app.log"].start_ms == {a.name: a for a in plain.inputs}[by_name["app.log"].name].start_ms
+    (alone,) = examine([file], Settings()).inputs
+    assert not alone.dated and "on an unknown day" in input_line(alone)
+
+
+def test_a_time_that_nothing_says_is_not_the_files(tmp_path: Path) -> None:
+    file = tmp_path / "line.txt"
+    file.write_text("[Producer clientId=p] Bootstrap broker 10.0.0.1:9092 (id: -1 rack: null) disconnected\n")
+    diagnosis = examine([file], Settings())
+    assert not diagnosis.inputs[0].timed
+    assert all(verdict.since_ms is None for _, verdicts in diagnosis.clients for verdict in verdicts)
+    assert "time unknown" in input_line(diagnosis.inputs[0])

@@ -238,6 +238,7 @@ def test_each_json_line_has_its_client_its_inputs_and_what_was_skipped() -> None
             "used": 0,
             "start_ms": None,
             "end_ms": None,
+            "dated": True,
             "timed": True,
             "left_out": {"binary": 1},
             "unread": {},

@@ -42,6 +42,8 @@ _IN_DUMP = re.compile(
     rb"[0-9][A-Z]{2,5}|NULL\b|=====|-----|Name: |State: |Total blocked|Stack trace|Process \d|Python v|"
     rb"Java.{1,40}stack info"
 )
+#: Not the line of an exception, and a level near its beginning.
+_LEVELLED = re.compile(rb"(?!\s*(?:at |Caused by|Suppressed))[^\n]{0,60}?\b(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 _JSON_TIME = re.compile(rb'"(?:@?time(?:stamp)?|ts|asctime|date)" ?: ?"?([^",}]{10,40})')
 _TITLE = b"Full thread dump "
 
@@ -99,13 +101,15 @@ class _Open:
 class Splitter:
     """Takes the blocks of one file, and gives its telling entries.
 
-    lines: how many the file has had so far; first_ms, last_ms: between which times they lie; storms: how many entries
-    repeated another one within a tenth of a second: one more entry stands for all of these
+    lines    how many the file has had so far; first_ms, last_ms: between which times they lie
+    telling  how many lines with a telling text were taken apart
+    glued    how many of these look like entries of their own, yet seem to belong to the one above
+    storms   how many entries repeated another one within a tenth of a second: one more entry stands for all of these
     """
 
     def __init__(self, prefixes: Prefixes, layouts: Layouts) -> None:
         self.prefixes, self.layouts = prefixes, layouts
-        self.lines = self.storms = 0
+        self.lines = self.storms = self.telling = self.glued = 0
         self.first_ms: int | None = None
         self.last_ms: int | None = None
         self._many = len(prefixes.keys) > 1
@@ -232,6 +236,8 @@ class Splitter:
         entry.numbers.append(number)
         entry.size += len(line) + 1
         if relevant:
+            self.telling += 1
+            self.glued += not begins and not entry.dump and _LEVELLED.match(line) is not None
             entry.relevant = True
             entry.dump = entry.dump or any(literal in line for literal in _DUMPS)
 

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 _LEVEL = rb"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE|FINE|FINER|FINEST|CONFIG)"
 #: What may stand before the time: brackets, a level, a thread or a logger in brackets.
 _LEAD = (
-    rb"(?P<lead>(?:(?:\[?"
+    rb"(?P<lead>[ \t]{0,12}(?:(?:\[?"
     + _LEVEL
     + rb"\]?[ \t:|,-]{1,8}|\[[^\[\]\n]{1,100}\][ \t]{1,4}|\{[^{}\n]{1,100}\}[ \t]{1,4}){1,3}|"
     rb"[A-Z](?=\d{4} )|(?:time|ts|timestamp|date|t)=|%\d\|(?=\d{10}\.))?[\[(<\"']{0,2})"
@@ -41,7 +41,7 @@ _FORMS: tuple[tuple[str, bytes], ...] = (
         + _ZONE,
     ),
     ("day month", _DAY + rb"(?P<d>\d{1,2})[ /-]" + _MON + rb"[ /-](?P<y>\d{4})[ :,T]{1,2}" + _CLOCK + _ZONE),
-    ("month day", _DAY + _MON + rb" {1,2}(?P<d>\d{1,2}),? (?P<y>\d{4}),? " + _CLOCK + _ZONE),
+    ("month day", _DAY + _MON + rb" {1,2}(?P<d>\d{1,2}),? (?P<y>\d{4}),?(?: @)? " + _CLOCK + _ZONE),
     ("date", _DAY + _MON + rb" {1,2}(?P<d>\d{1,2}) " + _CLOCK + rb"(?: (?P<z>[A-Z]{2,5}|[+-]\d{4}))? (?P<y>\d{4})\b"),
     ("month day, no year", _MON + rb" {1,2}(?P<d>\d{1,2}) " + _CLOCK + _ZONE),
     ("parts", rb"(?P<a>\d{1,2})(?P<sep>[/.-])(?P<b>\d{1,2})(?P=sep)(?P<c>\d{4}|\d\d)[ T,-]{1,2}" + _CLOCK + _ZONE),
@@ -109,6 +109,11 @@ class Layouts:
         forms = sorted((form for form in _COMPILED if form[0] in counts), key=lambda form: -counts[form[0]])
         day = datetime.fromtimestamp(file_ms / 1000, UTC) if file_ms else None
         return cls(forms, _order(parts, day.date() if day else None), day.date() if day else None, until=day)
+
+    @property
+    def dated(self) -> bool:
+        """Does any way of writing a time name a day?"""
+        return not self.forms or any(name != "time only" for name, _ in self.forms)
 
     @classmethod
     def all(cls) -> Layouts:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from clienthealth.attachments.layouts import Layouts
+from clienthealth.attachments.prefixes import Prefixes
+from clienthealth.attachments.text import utf8
+from clienthealth.logs import lines
+
+#: Belongs to the line above: a frame, the value of an option, an exception.
+_BELOW = re.compile(rb"\t|\s+(?:at |[\w.]+ = )|at |Caused by|Suppressed|[\w.$]{1,300}(?:Exception|Error)\b")
 
 
 def chained(begin: bytes, rest: Iterator[bytes], size: int = 1 << 18) -> Iterator[bytes]:
@@ -75,3 +81,19 @@ def times_before(lines: Mapping[int, bytes], layouts: Layouts) -> Callable[[int]
         return 0
 
     return before
+
+
+def fit(sample: Sequence[bytes], prefixes: Prefixes, layouts: Layouts) -> float:
+    """Of the lines of a sample that speak of Kafka, the share that is understood; 1 where none does."""
+    speaking = understood = 0
+    for line in sample:
+        stripped, _, time, _ = prefixes.strip(line)
+        if b"afka" not in line or _BELOW.match(stripped):
+            continue
+        speaking += 1
+        stamp = layouts.stamp(stripped)
+        at = (stamp.begin, stamp.end) if stamp is not None else (0, 0)
+        level = lines.dated_entry(utf8(stripped).decode(), *at).level
+        own_line = stamp is not None or (bool(time) and stripped[:1] not in (b" ", b"\t"))
+        understood += own_line and (level is not None or not layouts.forms)
+    return understood / speaking if speaking else 1.0

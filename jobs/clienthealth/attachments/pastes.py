@@ -28,6 +28,15 @@ _LINE_TAG = re.compile(r"<br\s{0,3}/?>|</(?:p|div|li|tr|pre)>", re.IGNORECASE)
 _TAG = re.compile(rf"</?(?:{_TAGS})(?:\s[^<>\n]{{0,300}})?/?>", re.IGNORECASE)
 _OBFUSCATED = re.compile(r"\[email(?:\s|&#160;|&nbsp;)protected\]")
 _QUOTES = re.compile(r"^(?:[ \t]{0,3}>[ \t]?)+", re.MULTILINE)
+#: Links that a tracker or a mail made of names; what a page says of the text's first characters; marks of emphasis.
+_LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\((?:https?://|mailto:)[^()\s]{1,2000}\)")
+_AUTOLINK = re.compile(r"(?<=[\w)])<(?:https?://|mailto:)[^<>\s]{1,2000}>")
+_MARKED = re.compile(r"\\([\[\]_*<>#|(){}.-])")
+_EMPHASIS = re.compile(r"^[ \t]*(?:[-*+] )?\*\*[^\n]*$", re.MULTILINE)
+_NUMBERED = re.compile(
+    r"^[ \t]*(?:[Ll]ine[ \t]+\d{1,9}[:.)]?[ \t]*|\d{1,9}[:.)-][ \t]*)(?=\[?\d{4}[-/]\d\d[-/]|%\d\|)", re.MULTILINE
+)
+_FENCE = re.compile(r"^[ \t]*`{3}(?=[\[\d%])|(?<=[^`\n])`{3}[ \t]*$", re.MULTILINE)
 _TICKS = re.compile(r"^[ \t]*`{1,2}(?=[^`\n])|(?<=[^`\n])`{1,2}[ \t]*$", re.MULTILINE)
 _ESCAPED = re.compile(r"\\+([nrt\"])")
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
@@ -57,7 +66,9 @@ def restored(content: bytes) -> bytes:
     text = _unescaped(text)
     if text.startswith(">") or "\n>" in text or "\n >" in text:
         text = _QUOTES.sub("", text)
+    text = _unlinked(text)
     if "`" in text:
+        text = _FENCE.sub("", text)
         text = _TICKS.sub("", text)
     text = _undecorated(text)
     text = "\n".join(_stacks_apart(line) for line in text.split("\n"))
@@ -75,6 +86,19 @@ def _characters(text: str) -> str:
     for odd, plain in (("\u00a0", " "), ("\u202f", " "), ("\u200b", ""), ("\ufeff", "")):
         text = text.replace(odd, plain) if odd in text else text
     return text
+
+
+def _unlinked(text: str) -> str:
+    """Without links, escapes and emphasis of Markdown, and without numbers before lines."""
+    if "](" in text:
+        text = _LINK.sub(r"\1", text)
+    if "<http" in text or "<mailto:" in text:
+        text = _AUTOLINK.sub("", text)
+    if "\\[Producer" in text or "\\[Consumer" in text:
+        text = _MARKED.sub(r"\1", text)
+    if "**" in text:
+        text = _EMPHASIS.sub(lambda line: line[0].replace("**", ""), text)
+    return _NUMBERED.sub("", text)
 
 
 def _unescaped(text: str) -> str:

@@ -14,7 +14,7 @@ from clienthealth.attachments.archives import UnreadableError
 from clienthealth.attachments.entries import METRICS, Entry, Splitter
 from clienthealth.attachments.input import CUT, Input
 from clienthealth.attachments.layouts import Layouts
-from clienthealth.attachments.of_lines import chained, is_reading, named, parsed, rounds, times_before
+from clienthealth.attachments.of_lines import chained, fit, is_reading, named, parsed, rounds, times_before
 from clienthealth.attachments.opening import Stream, cannot_read
 from clienthealth.attachments.pastes import restored
 from clienthealth.attachments.prefixes import Prefixes
@@ -35,6 +35,8 @@ from clienthealth.settings import Settings
 #: Texts up to this size are looked at whole: only in these are dumps of every shape found, and JSON documents.
 WHOLE = 1 << 24
 _SAMPLE = 1 << 16
+#: Where fewer of the lines that speak of Kafka are understood, another layout is tried.
+_FITS = 0.5
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -338,14 +340,20 @@ class Reader:
 
     def _learned(self, lines: list[bytes]) -> tuple[Prefixes, Layouts]:
         sample = lines[:2_000]
-        prefixes = Prefixes(sample)
+        learned: list[tuple[float, Prefixes, Layouts]] = []
+        for prefixes in (Prefixes(sample), Prefixes([])):
+            layouts = Layouts.learned([prefixes.strip(line).line for line in sample], self._file_ms)
+            learned.append((fit(sample, prefixes, layouts), prefixes, layouts))
+            if learned[0][0] >= _FITS or not prefixes:
+                break
+        _, prefixes, layouts = max(learned, key=lambda one: one[0])
         if prefixes.names:
             self.input.what = ", ".join(filter(None, (self.input.what, *prefixes.names)))
-        stripped = [prefixes.strip(line).line for line in sample]
-        return prefixes, Layouts.learned(stripped, self._file_ms)
+        return prefixes, layouts
 
     def _log(self, text: Iterable[bytes], prefixes: Prefixes, layouts: Layouts) -> Iterator[RawRecord]:
         splitter = Splitter(prefixes, layouts)
+        self.input.dated = layouts.dated
         for block in text:
             self._cut = self._cut or not block.endswith(b"\n")
             for entry in splitter.take(block):
@@ -359,6 +367,8 @@ class Reader:
             self._what("log")
         self.input.read = max(self.input.read, splitter.lines)
         self.storms = splitter.storms
+        if splitter.glued * 2 > splitter.telling:
+            cannot_read(self.input, "lines that speak of Kafka, in a layout that is not known", splitter.glued)
 
     def _entry(self, entry: Entry) -> Iterator[RawRecord]:
         self._logs = True
@@ -412,8 +422,7 @@ class Reader:
         if ts_ms is None:
             ts_ms, timed = self._anchors.setdefault((service, instance), self._file_ms), self._undated
             self._undated_records += 1
-            # One record has its file's time; of several nobody knows how far they are apart.
-            self.input.timed = timed == "file" and self._undated_records == 1
+            self.input.timed = False
         self.input.topics |= {f"{instance}/{self._stream.file}"}
         file = self._stream.file
         return RawRecord(stream, service, instance, file, number, value, ts_ms, timed, repeats, line)  # type: ignore[arg-type]

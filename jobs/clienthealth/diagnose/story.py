@@ -76,7 +76,9 @@ def stories(
     dumps: Mapping[Source, Sequence[DumpedThread]] | None = None,
 ) -> list[Story]:
     """What to tell of all clients, the worst first."""
-    untimed = frozenset(topic for attached in inputs if not attached.timed for topic in attached.topics)
+    untimed = frozenset(
+        topic for attached in inputs if not (attached.timed and attached.dated) for topic in attached.topics
+    )
     all_stories = [_story(client, verdicts, untimed, dumps or {}) for client, verdicts in clients]
     return sorted(all_stories, key=lambda story: (-_RANK[story.status], story.name))
 
@@ -212,6 +214,8 @@ def _range(attached: Input) -> str:
     if attached.start_ms is None:
         return "no time in it: the file's is taken"
     start, end = moment(attached.start_ms), moment(attached.end_ms)
+    if not attached.dated:
+        return f"{start[11:19]} to {end[11:19]}, on an unknown day"
     if attached.end_ms is None or start == end:
         return start
     same_day = start[:10] == end[:10]
