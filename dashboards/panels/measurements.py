@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from clienthealth.configuration.installation import KEPT, listed
+from clienthealth.modes.consumer_stalled.lines import ID as CONSUMER_STALLED
+from clienthealth.modes.delivery_stalled.lines import ID as DELIVERY_STALLED
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, GOOD, NEUTRAL, WARNING, words
 from dashboards.panel import Panel, Query, chart, timeline
@@ -128,7 +130,7 @@ def records_failed(width: int = 12) -> Panel:
         "Records per second; empty is good. Given up: no broker acknowledged them in time, or one refused them. "
         "Dropped: send() failed for want of buffer (reliable since client 2.6). Both are lost unless the application "
         "sends them again. Sent again (dashed): normal while brokers restart, bad for long. What to do: read the error "
-        "in the client's log. Alerts: those of delivery-stalled; KafkaClientBufferNearlyExhausted comes before a drop.",
+        f"in the client's log. Alerts: of {DELIVERY_STALLED}; KafkaClientBufferNearlyExhausted comes before a drop.",
         [
             Query(_worst("kafka_client_producer_record_error_rate", most=7), f"given up: {WHO}"),
             Query(worst(rate, BY_CLIENT, 6), f"dropped: {WHO}"),
@@ -307,7 +309,7 @@ def rebalances(width: int = 12) -> Panel:
         "Rebalances per minute",
         "How often consumers take part in a rebalance, those that do so most. A few while members start or stop are "
         "normal; again and again is bad: nothing is consumed meanwhile. What to do: see who joins and leaves in the "
-        "log, compare poll() with max.poll.interval.ms. Alert: of consumer-stalled, where a member hangs.",
+        f"log, compare poll() with max.poll.interval.ms. Alert: of {CONSUMER_STALLED}, where a member hangs.",
         [Query(rate, WHO)],
         "short",
         width=width,

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from clienthealth.errors import ServiceError
+from clienthealth.modes.producer_callback_deadlock.lines import ID as DEADLOCK
 from clienthealth.platform.checkout import root
 
 #: What a distribution is made of. Runbooks and the files of alerts are in packages by links.
@@ -57,7 +58,7 @@ def install(distribution: Path, venv: Path) -> Path:
 def tried(programs: Path) -> None:
     """What must work without Spark, Java and extras. Raises ServiceError."""
     report = _output([str(programs / "kafka-health"), "diagnose", str(root() / RECORDING)], 1)
-    if "producer-callback-deadlock" not in report:
+    if DEADLOCK not in report:
         raise ServiceError(f"the deadlock of {RECORDING} is not found:\n{report}")
     _output([str(programs / "kafka-health"), "check-config"], 0)
     with tempfile.TemporaryDirectory() as folder:

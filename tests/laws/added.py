@@ -25,18 +25,36 @@ class Copy:
         for name in ("README.md", "config.reference.toml"):
             shutil.copy(ROOT / "deploy" / name, folder / "deploy")
 
-    def add(self, page: str, file: str) -> None:
-        """Write the one Python example of a page to a file beside it."""
-        (example,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
-        path = self.folder / Path(page).parent / file
-        assert not path.exists()
-        path.write_text(example, "utf-8")
+    def add(self, page: str, *files: str) -> None:
+        """Write the Python examples of a page, in their order, to these files (paths in the checkout)."""
+        text = (ROOT / page).read_text("utf-8")
+        examples = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        for file, example in zip(files, examples, strict=True):
+            assert not (self.folder / file).exists()
+            (self.folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / file).write_text(example, "utf-8")
+
+    def with_tests(self) -> None:
+        """The tests too; recordings are linked."""
+        shutil.copytree(
+            ROOT / "tests",
+            self.folder / "tests",
+            ignore=shutil.ignore_patterns("__pycache__", "recordings", "dump_shapes", "releases", "captures"),
+        )
+        (self.folder / "tests/recordings").symlink_to(ROOT / "tests/recordings")
+
+    def pytest(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Tests of the copy."""
+        return self._python("pytest", "-q", "-p", "no:cacheprovider", *arguments)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """`kafka-health` of the copy."""
+        return self._python("clienthealth.cli", *arguments)
+
+    def _python(self, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         paths = os.pathsep.join(str(self.folder / name) for name in ("jobs", "exporters", "."))
         return subprocess.run(
-            [sys.executable, "-m", "clienthealth.cli", *arguments],
+            [sys.executable, "-m", module, *arguments],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": paths},
             capture_output=True,

@@ -16,6 +16,7 @@ from clienthealth.model.readings import ClientWindow, Reading
 from clienthealth.reference.sources import ROOT
 from tests.laws.added import Copy
 
+PLACES = ("jobs/clienthealth/modes", "tests/scenarios")
 PAGE = "jobs/clienthealth/modes/README.md"
 MODE = "rebalance-storm"
 
@@ -23,8 +24,10 @@ MODE = "rebalance-storm"
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     made = Copy(tmp_path_factory.mktemp("copy"))
-    made.add(PAGE, "rebalance_storm.py")
+    made.with_tests()
+    made.add(PAGE, "jobs/clienthealth/modes/rebalance_storm.py", "tests/scenarios/rebalance_storm.py")
     runbook = (ROOT / "alerts/runbooks/consumer-shutdown-loop.md").read_text("utf-8")
+    runbook += "\n| `members-come-and-go` | a member leaves and joins again |\n"
     (made.folder / f"alerts/runbooks/{MODE}.md").write_text(runbook, "utf-8")
     return made
 
@@ -81,19 +84,24 @@ def test_it_judges(judged: Callable[[list[float]], str]) -> None:
     assert judged([1, 9]) == "unknown"
 
 
-@pytest.mark.parametrize("page", [PAGE, "jobs/clienthealth/formats/README.md"])
-def test_the_page_is_short(page: str) -> None:
-    """The prose: a page of it, examples and generated tables aside."""
-    text = (ROOT / page).read_text("utf-8")
-    text = text[text.index("# To add a ") :].split("## Names of metrics")[0]
-    assert len(text.split("```")[0].split()) + len(text.split("```")[2].split()) < 350
+#: Laws of modes that every mode obeys by itself, without a recording of it.
+LAWS = (
+    "the_id_is_the_folders_name or scenario_is_judged or it_fires or threshold or declaration or lines or line_that or "
+    "application or explain_lists"
+)
+
+
+def test_the_example_obeys_the_laws_of_modes(copy: Copy) -> None:
+    ended = copy.pytest("tests/laws/test_modes.py", "tests/laws/test_nothing_unread.py", "-k", LAWS, "-rA")
+    assert ended.returncode == 0, ended.stdout
+    assert ended.stdout.count(f"{MODE}]\n") >= 8
 
 
 def test_the_example_keeps_the_rules_of_the_repository(copy: Copy) -> None:
     ruff = Path(sys.executable).with_name("ruff")
     for command in (["check"], ["format", "--check"]):
         ended = subprocess.run(
-            [str(ruff), *command, "--config", str(ROOT / "pyproject.toml"), "jobs/clienthealth/modes"],
+            [str(ruff), *command, "--config", str(ROOT / "pyproject.toml"), *PLACES],
             cwd=copy.folder,
             capture_output=True,
             text=True,

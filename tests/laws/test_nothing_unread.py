@@ -70,8 +70,8 @@ def named_by(mode: Mode) -> set[Meaning]:
     """The lines that a mode's rules name."""
     package = f"clienthealth.modes.{mode.id.replace('-', '_')}"
     named = set()
-    for module in modules():
-        if module.startswith(f"{package}.") and not module.endswith(".lines"):
+    for module, path in modules().items():
+        if f"{module}.".startswith(f"{package}.") and path.name not in ("__init__.py", "lines.py", "health.py"):
             words = vars(importlib.import_module(module))
             names = {node.id for node in ast.walk(tree(module)) if isinstance(node, ast.Name)}
             named |= {words[name] for name in names if isinstance(words.get(name), Meaning)}

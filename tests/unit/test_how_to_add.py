@@ -18,8 +18,12 @@ def record(consumer: str, seconds: int, rebalances: int) -> str:
 
 def test_one_file_each(tmp_path: Path) -> None:
     copy = Copy(tmp_path / "copy")
-    copy.add("jobs/clienthealth/formats/README.md", "inhouse.py")
-    copy.add("jobs/clienthealth/modes/README.md", "rebalance_storm.py")
+    copy.add("jobs/clienthealth/formats/README.md", "jobs/clienthealth/formats/inhouse.py")
+    copy.add(
+        "jobs/clienthealth/modes/README.md",
+        "jobs/clienthealth/modes/rebalance_storm.py",
+        "tests/scenarios/rebalance_storm.py",
+    )
     lines = [record("stormy", 10 * n, n) for n in range(6)] + [record("calm", 10 * n, 1) for n in range(6)]
     records = tmp_path / "metrics.jsonl"
     records.write_text("\n".join(lines) + "\n", "utf-8")

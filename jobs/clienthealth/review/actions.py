@@ -6,7 +6,7 @@ owner = "orders team"
 due   = 2026-11-20
 state = "open"            # open (default), done or dropped
 link  = "https://tracker.example/ORD-1312"      # optional
-mode  = "producer-callback-deadlock"             # optional
+mode  = "…"               # the failure mode that it is against, by its id; optional
 done  = 2026-11-18        # the day it was done; optional
 """
 
