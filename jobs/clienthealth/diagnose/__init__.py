@@ -105,9 +105,7 @@ def bucket_of(packer: Packer, settings: Settings) -> Bucket:
     """All that was packed as one bucket."""
     state, chunks = BucketState(), list(packer.chunks().values())
     readings.take(state, chunks, settings.monitor)
-    process_log.take(
-        state, [events_and_dumps for chunk in chunks for events_and_dumps in chunk.log_entries], settings.monitor
-    )
+    process_log.take(state, [entry for chunk in chunks for entry in chunk.log_entries], settings.monitor)
     readings.renew_clients(state)
     return Bucket(state, settings, readings.grid_of(state, settings.monitor), Faults(state, client_of))
 

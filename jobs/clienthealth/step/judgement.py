@@ -79,7 +79,7 @@ class Touched:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Gated:
     """The results of the gates and of the measurements on windows of one kind.
 
@@ -240,18 +240,18 @@ class _Judgement:
         hi = touched.hi[end - 1]
         seen = np.where(hi > touched.lo[end - 1], self.bucket.rows[hi - 1, TS], self.state.clients[number, LAST])
         return Gated(
-            touched,
-            live,
-            gates,
-            list(zip(*(texts for _, texts in gates), strict=True)) if gates else [()] * count,
-            number.tolist(),
-            begin.tolist(),
-            end.tolist(),
-            newest.tolist(),
-            w.samples[newest].tolist(),
-            seen.astype(np.int64).tolist(),
-            np.logical_or.reduceat(suspect, begin).tolist(),
-            client_indicators(w.at(newest), self.settings.lag),
+            touched=touched,
+            live=live,
+            gates=gates,
+            reasons=list(zip(*(texts for _, texts in gates), strict=True)) if gates else [()] * count,
+            number=number.tolist(),
+            begin=begin.tolist(),
+            end=end.tolist(),
+            newest=newest.tolist(),
+            samples=w.samples[newest].tolist(),
+            seen=seen.astype(np.int64).tolist(),
+            suspected=np.logical_or.reduceat(suspect, begin).tolist(),
+            measured=client_indicators(w.at(newest), self.settings.lag),
         )
 
     def _client(self, gated: Gated, ids: tuple[str, ...], at: int, number: int) -> None:

@@ -31,7 +31,7 @@ REJECTS = -2
 
 #: A chunk is handed on after so many records, readings or events: it bounds the memory of a worker.
 RECORDS_PER_CHUNK = 50_000
-LINE = 60_000
+MINUTE_MS = 60_000
 
 ArrowFunction = Callable[["Iterable[pa.RecordBatch]"], "Iterator[pa.RecordBatch]"]
 
@@ -247,8 +247,8 @@ class _Task:
         good = np.ones(len(arrived), bool)
         for at, reason in reasons:
             good[at] = False
-            self._add(int(arrived[at]) // LINE * LINE, topic, reason, 1, 0, 0)
-        minutes = arrived[good] // LINE * LINE
+            self._add(int(arrived[at]) // MINUTE_MS * MINUTE_MS, topic, reason, 1, 0, 0)
+        minutes = arrived[good] // MINUTE_MS * MINUTE_MS
         late = arrived[good] - times[good] > 1000 * self.settings.monitor.watermark_seconds
         for minute in np.unique(minutes).tolist():
             mine = minutes == minute
