@@ -117,7 +117,7 @@ def _fleet(
             f"{count}{{{{ . | first | value | humanize }}}} clients, {{{{ end }}}}"
             f"{{{{ $value | humanizePercentage }}}} of all that are judged, {state}. The alerts on single "
             "clients are held back meanwhile. What to do: look for a common cause, which is a broker, the network, a "
-            f"release, a topic or a credential that they share. Who: {links.status_page}/"
+            f"release, a topic or a credential that they share. Who: {links.status_page}/?status={status}"
         ),
         runbook="fleet-unhealthy",
         dashboard=dashboard_uid("overview"),
