@@ -72,30 +72,42 @@ def world(tmp_path: Path) -> Iterator[World]:
     running = World()
     with ExitStack() as stack:
         pages = stack.enter_context(serving(running))
-        prometheus, alertmanager = free_address(), free_address()
+        alertmanager = free_address()
         running.alertmanager = f"http://{alertmanager}"
         write(tmp_path, Settings(), dry_run=False)
-        for path in (tmp_path / "rules").glob("*.yml"):
-            path.write_text(re.sub(r'\b(for|keep_firing_for): "?\w+"?', r"\1: 1s", path.read_text("utf-8")), "utf-8")
         (tmp_path / "alertmanager.yml").write_text(alertmanager_config(f"http://{pages}/hook", "1s"), "utf-8")
-        (tmp_path / "prometheus.yml").write_text(
-            f"""
-global: {{scrape_interval: 1s, evaluation_interval: 1s}}
-rule_files: ["{tmp_path}/rules/*.yml"]
+        routing = [f"--config.file={tmp_path}/alertmanager.yml", f"--storage.path={tmp_path}/alertmanager"]
+        routing += [f"--web.listen-address={alertmanager}", "--cluster.listen-address="]
+        stack.enter_context(started([ALERTMANAGER, *routing], tmp_path / "alertmanager.log", alertmanager))
+        stack.enter_context(prometheus(tmp_path, pages, alertmanager))
+        yield running
+
+
+@contextmanager
+def prometheus(folder: Path, pages: str, alertmanager: str, every: str = "1s", again: str = "1s") -> Iterator[None]:
+    """Prometheus with the rules in a folder, waits cut to a second; it scrapes `pages` as exporter and as monitor.
+
+    `every`: how often it scrapes and evaluates; `again`: how often it repeats an alert, which holds four times as long.
+    """
+    assert PROMETHEUS
+    address = free_address()
+    for path in (folder / "rules").glob("*.yml"):
+        path.write_text(re.sub(r'\b(for|keep_firing_for): "?\w+"?', r"\1: 1s", path.read_text("utf-8")), "utf-8")
+    (folder / "prometheus.yml").write_text(
+        f"""
+global: {{scrape_interval: {every}, evaluation_interval: {every}}}
+rule_files: ["{folder}/rules/*.yml"]
 alerting: {{alertmanagers: [{{static_configs: [{{targets: ["{alertmanager}"]}}]}}]}}
 scrape_configs:
   - {{job_name: kafka-client-health, honor_labels: true, static_configs: [{{targets: ["{pages}"]}}]}}
   - {{job_name: kafka-client-health-monitor, metrics_path: /monitor, static_configs: [{{targets: ["{pages}"]}}]}}
 """,
-            "utf-8",
-        )
-        routing = [f"--config.file={tmp_path}/alertmanager.yml", f"--storage.path={tmp_path}/alertmanager"]
-        routing += [f"--web.listen-address={alertmanager}", "--cluster.listen-address="]
-        stack.enter_context(started([ALERTMANAGER, *routing], tmp_path / "alertmanager.log", alertmanager))
-        scraping = [f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/tsdb"]
-        scraping += [f"--web.listen-address={prometheus}", "--rules.alert.resend-delay=1s"]
-        stack.enter_context(started([PROMETHEUS, *scraping], tmp_path / "prometheus.log", prometheus))
-        yield running
+        "utf-8",
+    )
+    scraping = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/tsdb"]
+    scraping += [f"--web.listen-address={address}", f"--rules.alert.resend-delay={again}"]
+    with started([PROMETHEUS, *scraping], folder / "prometheus.log", address):
+        yield
 
 
 def test_every_alert_arrives_with_its_runbook_and_no_other(world: World) -> None:

@@ -11,9 +11,12 @@ import shutil
 import socketserver
 import threading
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -23,9 +26,12 @@ import pytest
 from clienthealth.settings import Settings
 from clienthealth_exporters.alerts.build import catalogue, write
 from clienthealth_exporters.alerts.rule import Alert
+from tests.e2e import test_alert_delivery as delivery
 from tests.e2e.test_alert_delivery import free_address, started
+from tests.support.alert_rules import ROOT
 from tests.support.waiting import eventually
 
+PROMETHEUS = shutil.which("prometheus")
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
 pytestmark = pytest.mark.skipif(ALERTMANAGER is None, reason="alertmanager is not installed")
 
@@ -98,7 +104,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def alert(name: str, severity: str, **labels: str) -> dict[str, object]:
     """An alert of the catalogue as Prometheus sends it, its templates filled in from the labels."""
-    sent = EVERY[name, severity]
+    sent = EVERY.get((name, severity)) or Alert(
+        name, severity, "", "Old.", "What to do: look.", "monitor-health", "m", ""
+    )
     client = {"host": "web-7.example.org", "instance": "web-7:31337", "client_id": "order-producer", **labels}
     return {
         "labels": {"alertname": name, "severity": severity, "cluster": "eu", "env": "prod", **sent.labels, **labels},
@@ -164,6 +172,103 @@ def test_a_fleet_that_fails_is_one_page(world: World) -> None:
     ]
     assert world.sent["/slack"] == world.sent["mail"] == []
     _short(world)
+
+
+@dataclass(frozen=True)
+class Storm:
+    """`services` of which each has a client with a status in each of `modes`, in a fleet of `fleet` clients."""
+
+    services: int
+    status: str
+    modes: tuple[str, ...] = ("delivery-stalled",)
+    each: int = 1
+    groups: int = 0
+    fleet: int = 10_000
+
+    def page(self, cluster: str) -> Iterator[str]:
+        """What the exporter would serve of it."""
+        begin = f'cluster="{cluster}",env="prod"'
+        for service, mode, client in product(range(self.services), self.modes, range(self.each)):
+            who = f'service="service-{service}",host="h-{client}",instance="h-{client}:1",client_id="client-{mode[0]}"'
+            yield f'kafka_client_failure_mode{{{begin},{who},mode="{mode}",status="{self.status}"}} 1'
+        for service in range(self.services):
+            clients = self.each * len(self.modes)
+            ours = f'{begin},service="service-{service}",status="{self.status}"'
+            yield f"kafka_client_service_clients{{{ours}}} {clients}"
+        yield f'kafka_client_service_clients{{{begin},service="others",status="ok"}} {self.fleet}'
+        for group in range(self.groups):
+            of = f'cluster_name="{cluster}",group="group-{group}"'
+            yield f'kafka_consumergroup_group_status{{{begin},{of},status="STALL"}} 1'
+
+
+STORMS = {
+    "one service, 50 clients": Storm(1, "confirmed", each=50),
+    "9 services, one client each": Storm(9, "confirmed"),
+    "160 services, one client each": Storm(160, "confirmed"),
+    "160 services, two modes each": Storm(160, "confirmed", ("delivery-stalled", "producer-callback-deadlock")),
+    "30 of 400 clients, 15 services": Storm(15, "confirmed", each=2, fleet=370),
+    "200 services suspected": Storm(200, "suspected"),
+    "400 groups stalled": Storm(0, "ok", groups=400),
+}
+#: What takes hours to come about is told to Alertmanager as Prometheus would.
+SENT: Mapping[str, Sequence[tuple[str, str, int]]] = {
+    "200 services fall silent": (
+        ("KafkaClientFleetServicesSilent", "warning", 0),
+        ("KafkaClientServiceSilent", "warning", 200),
+    ),
+    "a whole fleet falls silent": (
+        ("KafkaClientFleetSilent", "critical", 0),
+        ("KafkaClientHealthStale", "critical", 0),
+        ("KafkaClientFleetServicesSilent", "warning", 0),
+        ("KafkaClientServiceSilent", "warning", 200),
+    ),
+    "200 services an hour after an outage": (("KafkaClientErrorBudgetBurn", "warning", 200),),
+}
+
+
+@pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed")
+def test_storms_are_as_many_pages_and_tickets_as_the_table_says(world: World, tmp_path: Path) -> None:
+    """From series through our rules in a real Prometheus, each storm in a cluster of its own, all at once."""
+    text = (ROOT / "alerts/README.md").read_text("utf-8")
+    table = dict(re.findall(r"^\| ([^|]+) \| ([\d, |]+) \|$", text, re.MULTILINE))
+    wanted = {name: [int(cell.replace(",", "")) for cell in table[name].split("|")] for name in (*STORMS, *SENT)}
+    names = {name: f"storm-{place:02}" for place, name in enumerate(wanted)}
+    served = delivery.World()
+    served.client_page = "".join(f"{line}\n" for name, storm in STORMS.items() for line in storm.page(names[name]))
+    served.client_page += "kafka_client_health_exporter_up 1\n"
+    with ExitStack() as stack:
+        pages = stack.enter_context(delivery.serving(served))
+        stack.enter_context(delivery.prometheus(tmp_path, pages, world.address, every="5s", again="1m"))
+        for name, alerts in SENT.items():
+            world.post(
+                [
+                    alert(kind, severity, cluster=names[name], **({"service": f"service-{n}"} if many else {}))
+                    for kind, severity, many in alerts
+                    for n in range(many or 1)
+                ]
+            )
+        for way, column in (("/pagerduty", 0), ("/slack", 1)):
+            least = sum(cells[column] for cells in wanted.values())
+            eventually(partial(_at_least, world, way, least), f"{least} by {way}")
+        world.settled("/slack", 1)
+    for name, (*counts, page_bytes, ticket_bytes) in wanted.items():
+        token = names[name].encode()
+        ours = [[body for body in world.sent[way] if token in body] for way in ("/pagerduty", "/slack")]
+        assert [len(_kinds(bodies)) for bodies in ours] == counts, (name, [_kinds(bodies) for bodies in ours])
+        largest = [max(map(len, bodies), default=0) for bodies in ours]
+        assert largest[0] <= page_bytes and largest[1] <= ticket_bytes, (name, largest)
+    _short(world)
+
+
+def _at_least(world: World, way: str, least: int) -> bool:
+    return len(_kinds(world.sent[way])) >= least
+
+
+def _kinds(bodies: Sequence[bytes]) -> set[str]:
+    """The pages, or the tickets, that messages are about: news of one is no further one."""
+    texts = [json.loads(body) for body in bodies]
+    titles = [text["payload"]["summary"] if "payload" in text else text["attachments"][0]["title"] for text in texts]
+    return {re.sub(r"^\[[A-Z]+( \d+)?\] ", "", title) for title in titles}
 
 
 def _texts(sent: Any) -> Iterator[str]:
