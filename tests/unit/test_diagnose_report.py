@@ -20,6 +20,7 @@ from clienthealth.diagnose.report import colour_of, report, width_of
 from clienthealth.logs.dump_formats import dumps_in
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import DumpedThread
 from clienthealth.model.verdicts import Evidence, Status, Verdict
 from clienthealth.modes import modes
 
@@ -78,7 +79,7 @@ CONFIRMED  order-producer  (orders, producer, java 3.9.1)
   Cause       A callback calls get() on the only I/O thread, which alone could
               deliver the result.
   Known       buffer used ratio 93%
-  Refuted by  Back-pressure: the buffer is full and threads wait, but
+  Wrong if    Back-pressure: the buffer is full and threads wait, but
               select-total goes on.
               A broker outage or a broker that hangs: select-total goes on, or
               stands still for request.timeout.ms at most.
@@ -219,7 +220,8 @@ def test_the_exit_code_never_calls_healthy_what_nobody_has_judged() -> None:
     assert exit_code([]) == 3
     assert exit_code([verdicts("unknown")]) == 3
     assert exit_code([verdicts("ok"), verdicts("unknown")]) == 3
-    assert exit_code([verdicts("ok", "unknown")]) == 0
+    assert exit_code([verdicts("ok", "unknown")]) == 3
+    assert exit_code([verdicts("ok", "ok")]) == 0
     assert exit_code([verdicts("unknown"), verdicts("suspected")]) == 1
 
 
@@ -267,3 +269,54 @@ def test_the_command_says_by_its_exit_code_what_came_out(tmp_path: Path) -> None
     assert run("--html").returncode == 2
     wrapped = " ".join(run("--help").stdout.split())
     assert EXIT_CODES in wrapped
+
+
+def unjudged(name: str) -> tuple[Client, list[Verdict]]:
+    client = Client("orders", "h", "h:1", name, "producer", "librdkafka", "2.6.1")
+    return client, [
+        Verdict("delivery-stalled", "ok"),
+        Verdict("producer-callback-deadlock", "unknown", reason="no dump"),
+    ]
+
+
+def test_ok_is_said_only_where_every_mode_was_judged_and_else_how_many_were() -> None:
+    text = report([unjudged("a")])
+    assert text.startswith("NOTHING FOUND; 1 OF 2 JUDGED  a  (orders, producer, librdkafka 2.6.1)")
+    assert "Nothing found; 1 of 2 judged" in html_report([unjudged("a")], [])
+    assert report([verdicts("ok", "ok")]).startswith("OK  order-producer")
+
+
+def test_clients_of_which_the_same_is_told_and_inputs_of_one_kind_are_told_once() -> None:
+    clients = [unjudged(f"client-{number:02}") for number in range(40)]
+    inputs = [Input(f"jstack-{number}.txt", "JVM thread dump", 10, 9, 5_000 * number, 5_000) for number in range(1, 8)]
+    short, whole = report(clients, inputs, verbose=False), report(clients, inputs, verbose=True)
+    assert "client-00, client-01 and 38 more" in short and short.count("Not judged") == 1
+    assert "jstack-1.txt, jstack-2.txt and 5 more: 7 × JVM thread dump; 63 of 70 lines used" in short
+    assert short.endswith("Shortened: --verbose shows all of it.") and len(short.splitlines()) < 16
+    assert whole.count("Not judged") == 40 and "Shortened" not in whole
+
+
+def test_a_fact_that_says_more_takes_the_place_of_the_one_that_it_begins_with() -> None:
+    less, more = "6 callers of send() in waitOnMetadata", "6 callers of send() in waitOnMetadata; a was there for 56 s"
+    facts = tuple(Evidence("thread-dump", 1_000 * at, text) for at, text in enumerate((less, more)))
+    text = report([(CLIENT, [Verdict("send-blocked-on-metadata", "confirmed", 0, {}, facts)])])
+    assert text.count("6 callers of send()") == 1 and "for 56 s" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("library", "asked"),
+    [("java", "jcmd"), ("kafka-python", "py-spy"), ("librdkafka", "gdb"), ("sarama", "goroutine")],
+)
+def test_what_is_asked_for_next_suits_the_library_and_is_not_there_yet(library: str, asked: str) -> None:
+    client = Client("orders", "h", "h:1", "a", "producer", library, None)
+    unknown = [(client, [Verdict("producer-callback-deadlock", "unknown", reason="x")])]
+    assert asked in report(unknown)
+    dumps: dict[Source, list[DumpedThread]] = {Source("h:1/a", 0, 0): [], Source("h:1/b", 0, 0): []}
+    assert "log at INFO and its metrics" in " ".join(report(unknown, (), dumps).split())
+    assert ("jcmd" in report(unknown)) == (library == "java")
+
+
+def test_lines_that_were_used_are_not_called_nothing() -> None:
+    text = " ".join(report([], [Input("app.log", "log", 100, 7)]).split())
+    assert "7 lines of Kafka clients" in text and "nothing here speaks" not in text
+    assert "nothing here speaks" in report([], [Input("app.log", "log", 100, 0)])

@@ -20,6 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="folder, file, archive, or - for stdin")
     parser.add_argument("--json", action="store_true", help="one JSON object per client and line")
+    parser.add_argument("--verbose", action="store_true", help="all evidence, inputs and clients, however many")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write one self-contained page for a ticket")
     parser.epilog = EXIT_CODES
 
@@ -33,13 +34,13 @@ def run(args: argparse.Namespace) -> int:
 
     with Bar(sys.stderr) as bar:
         result = examine(args.paths, load(args.config), sys.stdin.buffer, bar if sys.stderr.isatty() else None)
-    _print(result, args.json)
+    _print(result, args.json, args.verbose)
     if args.html is not None:
         _write_page(result, args.html)
     return exit_code(result.clients, result.inputs)
 
 
-def _print(result: Diagnosis, as_json: bool) -> None:
+def _print(result: Diagnosis, as_json: bool, verbose: bool) -> None:
     # File names of other systems, and terminals that know less than Unicode, must not end the report.
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
@@ -51,7 +52,7 @@ def _print(result: Diagnosis, as_json: bool) -> None:
     else:
         from clienthealth.diagnose.report import show
 
-        print(show(result.clients, result.inputs, result.dumps))
+        print(show(result.clients, result.inputs, result.dumps, verbose))
 
 
 def _write_page(result: Diagnosis, file: Path) -> None:

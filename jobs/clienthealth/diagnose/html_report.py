@@ -18,7 +18,6 @@ from clienthealth.model.verdicts import Verdict
 from clienthealth.platform.html_page import foreign, rendered, templates
 
 _PACKAGE = "clienthealth.diagnose"
-_TITLES = {"confirmed": "Confirmed", "suspected": "Suspected", "unknown": "Cannot judge", "ok": "Healthy"}
 
 
 def html_report(
@@ -35,7 +34,6 @@ def html_report(
         refresh=None,
         ill=sum(bool(story.findings) for story in told),
         stories=told,
-        titles=_TITLES,
         nothing=None if told else nothing_judged(inputs),
         inputs=[(one.name, input_line(one)) for one in inputs],
     )

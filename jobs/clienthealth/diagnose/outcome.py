@@ -14,13 +14,13 @@ from clienthealth.model.verdicts import Verdict
 
 HEALTHY, UNHEALTHY, UNREADABLE, NOT_JUDGED = 0, 1, 2, 3
 EXIT_CODES = (
-    "Exit code: 0 judged and healthy, 1 at least one failure suspected or confirmed, 2 input unreadable or wrong "
-    "usage, 3 nothing, or not every client, could be judged: nobody says that all is well."
+    "Exit code: 0 every client is judged by every failure mode of its kind, and healthy; 1 at least one failure is "
+    "suspected or confirmed; 2 input unreadable or wrong usage; 3 nothing was found, but not all could be judged."
 )
 
 
 def exit_code(clients: Sequence[tuple[Client, Sequence[Verdict]]], inputs: Sequence[Input] = ()) -> int:
-    """0 says that all is well: for that every client must have been judged healthy of something, and ill of nothing.
+    """0 says that all is well: for that every client must have been judged by every mode of its kind, and be healthy.
 
     2 where there is no client because nothing of what was given could be read.
     """
@@ -28,7 +28,7 @@ def exit_code(clients: Sequence[tuple[Client, Sequence[Verdict]]], inputs: Seque
         return UNREADABLE
     if any(verdict.unhealthy for _, verdicts in clients for verdict in verdicts):
         return UNHEALTHY
-    judged = [any(verdict.status == "ok" for verdict in verdicts) for _, verdicts in clients]
+    judged = [bool(verdicts) and all(verdict.status == "ok" for verdict in verdicts) for _, verdicts in clients]
     return HEALTHY if judged and all(judged) else NOT_JUDGED
 
 

@@ -8,10 +8,11 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TextIO
+from dataclasses import replace
+from typing import TextIO, TypeVar
 
 from clienthealth.attachments.input import Input
-from clienthealth.diagnose.story import Finding, Story, input_line, nothing_judged, stories
+from clienthealth.diagnose.story import Finding, Story, input_line, nothing_judged, stories, together
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread
@@ -19,9 +20,11 @@ from clienthealth.model.verdicts import Verdict
 
 WIDTH, LEAST, MOST = 80, 40, 120
 INDENT = 2
+#: Facts, frames of a thread and look-alikes that are shown of a verdict on one screen; so many names are several.
+FACTS, FRAMES, ALIKE, SEVERAL = 3, 4, 2, 3
+T = TypeVar("T")
 _LABEL = 12
 _COLOURS = {"confirmed": "1;31", "suspected": "1;33", "unknown": "1;36", "ok": "1;32", "dim": "2", "bold": "1"}
-_TITLES = {"confirmed": "CONFIRMED", "suspected": "SUSPECTED", "unknown": "CANNOT JUDGE", "ok": "OK"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
@@ -41,40 +44,80 @@ def report(
     dumps: Mapping[Source, Sequence[DumpedThread]] | None = None,
     width: int = WIDTH,
     colour: bool = False,
+    verbose: bool = True,
 ) -> str:
-    """The whole report."""
-    return _Report(width, colour).of(stories(clients, inputs, dumps), inputs)
+    """The report. `verbose`: all of it; else a screen per verdict, and what is alike but once."""
+    return _Report(width, colour, verbose).of(stories(clients, inputs, dumps), inputs)
 
 
 def show(
     clients: Sequence[tuple[Client, Sequence[Verdict]]],
     inputs: Sequence[Input],
     dumps: Mapping[Source, Sequence[DumpedThread]],
+    verbose: bool = False,
 ) -> str:
     """The report as standard output can show it."""
-    return report(clients, inputs, dumps, width_of(sys.stdout), colour_of(sys.stdout))
+    return report(clients, inputs, dumps, width_of(sys.stdout), colour_of(sys.stdout), verbose)
 
 
 class _Report:
-    def __init__(self, width: int, colour: bool) -> None:
-        self.width, self.colour = width, colour
+    def __init__(self, width: int, colour: bool, verbose: bool) -> None:
+        self.width, self.colour, self.verbose = width, colour, verbose
+        self.hidden = False
 
     def of(self, all_stories: Sequence[Story], inputs: Sequence[Input]) -> str:
-        parts = ["\n".join(line for attached in inputs for line in self._input(attached))] if inputs else []
-        parts += ["\n".join(self._client(story)) for story in all_stories]
+        parts = ["\n".join(self._inputs(inputs))] if inputs else []
+        parts += ["\n".join(self._client(story)) for story in self._once(all_stories)]
         if not all_stories:
             why, command = nothing_judged(inputs)
             parts.append(
                 "\n".join([self._paint("unknown", "CANNOT JUDGE"), *self._labelled("", why), *self._next(command)])
             )
+        if self.hidden:
+            parts.append(self._paint("dim", "Shortened: --verbose shows all of it."))
         return "\n\n".join(parts)
+
+    def _once(self, all_stories: Sequence[Story]) -> list[Story]:
+        """Clients of which the same is to be told, and nothing was found, together."""
+        alike: dict[object, list[Story]] = {}
+        for number, story in enumerate(all_stories):
+            same = (story.headline, story.about, story.healthy, story.unknown, story.next)
+            alike.setdefault(number if story.findings or self.verbose else same, []).append(story)
+        return [replace(group[0], name=self._some([story.name for story in group])) for group in alike.values()]
+
+    def _inputs(self, inputs: Sequence[Input]) -> list[str]:
+        """What was attached; many of one kind, of which all was read, in one line."""
+        alike: dict[object, list[Input]] = {}
+        for number, attached in enumerate(inputs):
+            whole = attached.used and attached.timed and not attached.left_out and not attached.unread
+            alike.setdefault(attached.what if whole and not self.verbose else number, []).append(attached)
+        lines: list[str] = []
+        for group in alike.values():
+            if len(group) < SEVERAL:
+                lines += [line for attached in group for line in self._input(attached)]
+            else:
+                lines += self._wrap(f"{self._some([a.name for a in group])}: {together(group)}", 0, 4)
+        return lines
+
+    def _some(self, names: Sequence[str]) -> str:
+        if len(names) <= SEVERAL:
+            return ", ".join(names)
+        self.hidden = True
+        return f"{', '.join(names[: SEVERAL - 1])} and {len(names) - SEVERAL + 1} more"
+
+    def _most(self, shown: Sequence[T], most: int) -> Sequence[T]:
+        """The first and the newest ones."""
+        if self.verbose or len(shown) <= most:
+            return shown
+        self.hidden = True
+        return [shown[0], *shown[-(most - 1) :]] if most > 1 else shown[:1]
 
     def _input(self, attached: Input) -> list[str]:
         return self._wrap(f"{attached.name}: {input_line(attached)}", 0, 4)
 
     def _client(self, story: Story) -> list[str]:
-        lines = self._wrap(f"{_TITLES[story.status]}  {story.name}  ({story.about})", 0, 4)
-        word = _TITLES[story.status]
+        word = story.headline.upper()
+        lines = self._wrap(f"{word}  {story.name}  ({story.about})", 0, 4)
         lines[0] = self._paint(story.status, word) + lines[0][len(word) :]
         for finding in story.findings:
             lines += self._finding(finding)
@@ -88,21 +131,21 @@ class _Report:
         since = f"since {finding.since}" if finding.since[:1].isdigit() else finding.since
         lines = self._labelled(finding.status.capitalize(), f"{finding.mode}, {since}. {finding.summary}")
         label = "Because"
-        for fact in finding.facts:
+        for fact in self._most(finding.facts, FACTS):
             where = f" ({fact.where})" if fact.where else ""
             lines += self._labelled(label, f"{fact.time}, {fact.kind}: {fact.text}{where}")
             label = ""
             for name, frames in fact.frames:
                 if len(fact.frames) > 1:
                     lines += self._wrap(f"{name}:", _LABEL + INDENT + 2, 2)
-                for frame in frames:
+                for frame in frames if self.verbose else frames[:FRAMES]:
                     lines += self._wrap(f"at {frame}", _LABEL + INDENT + 2, 3)
         if finding.cause:
             lines += self._labelled("Cause", finding.cause)
         if finding.detail:
             lines += self._labelled("Known", "; ".join(f"{name} {value}" for name, value in finding.detail))
-        label = "Refuted by"
-        for other in finding.alike:
+        label = "Wrong if"
+        for other in self._most(finding.alike, ALIKE):
             lines += self._labelled(label, other)
             label = ""
         lines += self._labelled("What to do", finding.remedy)

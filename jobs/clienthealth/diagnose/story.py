@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, Literal
@@ -59,9 +59,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Story:
-    """A client: what is wrong with it, what it is healthy of, what cannot be judged and why, and what to send next."""
+    """A client: what is wrong with it, what it is healthy of, what cannot be judged and why, and what to send next.
+
+    status    the worst that was found; where nothing was, `ok` only if every mode of its kind was judged
+    headline  the same in a word or two, with how much was judged where that is not all
+    """
 
     status: Word
+    headline: str
     name: str
     about: str
     findings: tuple[Finding, ...]
@@ -83,6 +88,12 @@ def stories(
     return sorted(all_stories, key=lambda story: (-_RANK[story.status], story.name))
 
 
+_HEADLINES: Mapping[Word, str] = {
+    "confirmed": "Confirmed",
+    "suspected": "Suspected",
+    "unknown": "Cannot judge",
+    "ok": "OK",
+}
 _RANK: Mapping[str, int] = {"ok": 0, "unknown": 1, "suspected": 2, "confirmed": 3}
 
 
@@ -92,18 +103,22 @@ def _story(
     ill = sorted((v for v in verdicts if v.unhealthy), key=lambda v: -STATUS_ORDER.index(v.status))
     healthy = tuple(v.mode for v in verdicts if v.status == "ok")
     unknown = tuple((v.mode, v.reason or "no evidence") for v in verdicts if v.status == "unknown")
-    status: Word = ill[0].status if ill else "ok" if healthy else "unknown"
+    status: Word = ill[0].status if ill else "ok" if healthy and not unknown else "unknown"
+    headline = _HEADLINES[status]
+    if status == "unknown" and healthy:
+        headline = f"Nothing found; {len(healthy)} of {len(healthy) + len(unknown)} judged"
     sure = bool(ill) and ill[0].status == "confirmed"
     software = " ".join(filter(None, (client.library, client.version)))
     about = ", ".join(filter(None, (client.service, client.kind or "client", client.group, software)))
     return Story(
         status=status,
+        headline=headline,
         name=client.client_id or "(process)",
         about=about,
         findings=tuple(_finding(client, verdict, untimed, dumps) for verdict in ill),
         healthy=healthy,
         unknown=unknown,
-        next="" if sure or status == "ok" else next_command(client),
+        next="" if sure or status == "ok" else next_command(client, len(dumps)),
     )
 
 
@@ -134,7 +149,13 @@ def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
         same = fact.kind, _NUMBER.sub("0", fact.text)
         if same not in kept or _lasted(fact.text) >= _lasted(kept[same].text):
             kept[same] = fact
-    return sorted(kept.values(), key=lambda fact: fact.ts_ms)
+    shown = [f for f in kept.values() if not any(_says_more(other, f) for other in kept.values())]
+    return sorted(shown, key=lambda fact: fact.ts_ms)
+
+
+def _says_more(fact: Evidence, other: Evidence) -> bool:
+    """Does it say what the other one does, and more?"""
+    return fact.kind == other.kind and len(fact.text) > len(other.text) and fact.text.startswith(other.text)
 
 
 def _lasted(text: str) -> float:
@@ -208,6 +229,15 @@ def input_line(attached: Input) -> str:
     return "; ".join(parts)
 
 
+def together(inputs: Sequence[Input]) -> str:
+    """What inputs of one kind are, all of which was read: how much of them counted, from when to when."""
+    counted = replace(inputs[0], read=sum(i.read for i in inputs), used=sum(i.used for i in inputs))
+    starts = [i.start_ms for i in inputs if i.start_ms is not None]
+    ends = [i.end_ms for i in inputs if i.end_ms is not None]
+    timed = replace(counted, start_ms=min(starts, default=None), end_ms=max(ends, default=None))
+    return f"{len(inputs)} × {input_line(timed)}"
+
+
 def _range(attached: Input) -> str:
     if not attached.timed:
         return "time unknown, order kept"
@@ -225,5 +255,7 @@ def _range(attached: Input) -> str:
 def nothing_judged(inputs: Sequence[Input]) -> tuple[str, str]:
     """Where no client was found: why, and the next command."""
     unread = [attached.name for attached in inputs if attached.unread]
-    why = f"{NOTHING}; {', '.join(unread[:3])} could not be read" if unread else NOTHING
+    used = sum(attached.used for attached in inputs)
+    why = f"{used:,} lines of Kafka clients, and no failure mode of theirs can be judged by them" if used else NOTHING
+    why = f"{why}; {', '.join(unread[:3])} could not be read" if unread else why
     return why, JAVA_DUMPS
