@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from clienthealth.decode import Decoded, decode_logs
 from clienthealth.formats import formats
 from clienthealth.logs.events import events_and_dumps
+from clienthealth.logs.fields import named_client
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.modes import catalogue
@@ -432,3 +433,18 @@ def test_hostile_lines_are_read_in_no_time(name: str) -> None:
         for line in decoded.lines:
             events_and_dumps(line, record.source, catalogue())
         assert time.process_time() - started < 5.0
+
+
+@pytest.mark.parametrize(
+    ("prefix", "client"),
+    [
+        ("[Producer clientId=orders[eu],v2] x", "orders[eu],v2"),
+        ("[Consumer clientId=a, b, groupId=g] x", "a, b"),
+        ("[Consumer instanceId=i, clientId=c[1], groupId=g] x", "c[1]"),
+        ("[Producer clientId=p, transactionalId=t] see [1]", "p"),
+        ("[Producer clientId=p]: x", "p"),
+        ("[Producer clientId=p", "p"),
+    ],
+)
+def test_a_client_id_with_brackets_or_commas_is_one_client(prefix: str, client: str) -> None:
+    assert named_client(prefix, None) == client

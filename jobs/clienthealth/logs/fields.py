@@ -34,7 +34,12 @@ _SYSLOG = dict(zip("01234567", ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INF
 _BUNYAN = {"10": "TRACE", "20": "DEBUG", "30": "INFO", "40": "WARN", "50": "ERROR", "60": "FATAL"}
 _NUMBERED = {**_SYSLOG, **_BUNYAN}
 
-_KAFKA_PREFIX = re.compile(r"\[\w{1,40} (?:[^\[\]\n]{0,400}?, )?clientId=([^,\]\n]{1,400})", re.ASCII)
+#: A client's id may hold commas and brackets itself: it ends where the next field begins, or the whole prefix.
+_KAFKA_PREFIX = re.compile(
+    r"\[\w{1,40} (?:[^\[\]\n]{0,400}?, )?clientId="
+    r"([^,\]\n]{1,400}(?:[^\n]{0,400}?(?=, [a-zA-Z]{2,30}=|\](?:[ :]|$)))?+)",
+    re.ASCII | re.MULTILINE,
+)
 _PYTHON_PREFIX = re.compile(
     r"<(?:Kafka\w{1,20}|Sender|BrokerConnection) client_id=([^,>\n]{1,400}?)(?=[,>]| [a-z_]{1,40}=)", re.ASCII
 )
