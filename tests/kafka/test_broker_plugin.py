@@ -1,0 +1,134 @@
+"""What real clients push (KIP-714) through our plugin in real brokers, from the oldest to the newest, and nothing else.
+
+The topic is created late: until then the plugin throws pushes away and says so, and nobody else notices.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from clienthealth.decode import decode_metrics
+from clienthealth.doctor.brokers import kafka_works
+from clienthealth.doctor.newest import newest
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.platform import jars
+from clienthealth.platform.java import java
+from clienthealth.platform.kafka import admin
+from clienthealth.settings import IdentitySettings, Settings
+from clienthealth.subscription import Subscription
+from deploy.demo.broker import Broker
+from deploy.demo.client import PROGRAMS
+from deploy.demo.topics import create_ours
+from tests.support.waiting import WAIT_SECONDS, eventually
+
+_LOG4J_1 = jars.SETS["broker"].modules[1:]
+#: The oldest that still gets mends, ours, and the newest.
+BROKERS = {
+    "test-broker-3.9": jars.JarSet(("org.apache.kafka:kafka_2.13:3.9.1", *_LOG4J_1)),
+    "broker": jars.SETS["broker"],
+    "test-broker-4.4": jars.JarSet(("org.apache.kafka:kafka_2.13:4.4.0", *_LOG4J_1)),
+}
+TOPIC = "plugin.orders"
+
+
+@contextmanager
+def jvm(jar_set: str, program: str, folder: Path, options: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A client of the demo, without an agent."""
+    folder.mkdir()
+    command = [
+        *(java(), "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+        *(f"-D{name}={value}" for name, value in options.items()),
+        *("-cp", os.pathsep.join(map(str, jars.classpath(jar_set))), str(PROGRAMS / f"{program}.java")),
+    ]
+    with (folder / "out").open("wb") as out, subprocess.Popen(command, cwd=folder, stdout=out, stderr=out) as running:
+        try:
+            yield running
+        finally:
+            running.terminate()
+            running.wait(WAIT_SECONDS)
+
+
+def heard(settings: Settings) -> list[Snapshot]:
+    """All that was pushed until now, as the monitor reads it."""
+    snapshots: list[Snapshot] = []
+    for record in newest(settings, settings.topics.metrics[0], 1000):
+        decoded = decode_metrics(record, settings, int(time.time() * 1000))
+        assert decoded.errors == []
+        assert decoded.format == "otlp_metrics_protobuf"
+        assert abs(decoded.snapshots[0].ts_ms - record.ts_ms) < 1000  # type: ignore[operator]
+        snapshots += decoded.snapshots
+    return snapshots
+
+
+@pytest.mark.parametrize("jar_set", BROKERS)
+def test_modern_clients_are_heard_through_their_brokers_alone(
+    jar_set: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(jars.SETS, jar_set, BROKERS[jar_set])
+    impatient = {"clienthealth.producer.max.block.ms": "500"}
+    with Broker(tmp_path / "broker", impatient, telemetry_to="", jar_set=jar_set) as broker:
+        settings = Settings(
+            kafka=broker.kafka,
+            identity=IdentitySettings(push_services=("*producer-api*=api",), push_hosts=("127.*=here",)),
+        )
+        broker.create_topic(TOPIC)
+        client = admin(settings)
+        Subscription.ours(1).write(client)
+        client.close()
+        servers = {f"{kind}.bootstrap.servers": broker.bootstrap_servers for kind in ("p", "c")}
+        steady = {**servers, "topic": TOPIC, "p.client.id": "steady"}
+        both = {**servers, "topics": TOPIC, "rate": "20", "c.group.id": "plugin-readers", "p.client.id": "producer-api"}
+        with (
+            jvm("clients-3.9", "SteadyProducer", tmp_path / "3.9", steady) as leaving,
+            jvm("clients-3.9", "SteadyProducer", tmp_path / "3.9-too", steady),
+            jvm("clients-4.1", "ProduceAndConsume", tmp_path / "4.1", both),
+        ):
+            rd = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "rd"})
+            rd.produce(TOPIC, b"x")
+            eventually(lambda: "Client telemetry is dropped" in broker.log.read_text(), "what has no topic is dropped")
+            create_ours(settings)
+
+            def all_heard() -> set[tuple[str, str, str, str, str]]:
+                whos = [snapshot.client for snapshot in heard(settings)]
+                found = {
+                    (who.service or "", who.host or "", who.client_id or "", who.kind or "", who.library or "")
+                    for who in whos
+                    if who.version
+                }
+                both_steady = len({who.instance for who in whos if who.client_id == "steady"}) == 2
+                return found if len(found) >= 3 and both_steady else set()
+
+            found = eventually(all_heard, "all clients are heard")
+            of_group = {who for who in found if who[3] == "consumer"}
+            assert found - of_group == {
+                ("steady", "here", "steady", "producer", "java"),
+                ("api", "here", "producer-api", "producer", "java"),
+            }
+            assert len(of_group) == 1
+
+            def moving() -> Snapshot | None:
+                return next((s for s in heard(settings) if s.metrics.get("record-send-total", 0) > 0), None)
+
+            pushed = eventually(moving, "what was sent is counted")
+            assert (pushed.delta, pushed.topics[0].topic) == (True, TOPIC)
+            assert {"buffer-total-bytes", "buffer-available-bytes", "select-total", "io-wait-time-ns-total"} <= set(
+                pushed.metrics
+            )
+            # librdkafka is not asked: what it pushes can be so empty that brokers close its connection.
+            assert rd.flush(30) == 0
+            assert "InvalidRequest" not in broker.log.read_text()
+            leaving.terminate()
+            leaving.wait(WAIT_SECONDS)
+            said = {finding.about: finding.text for finding in kafka_works(settings) if finding.about == "pushes"}
+            assert said == {"pushes": "Clients are asked for their metrics every 1 s (kafka-client-health)."}
+            texts = [finding.text for finding in kafka_works(settings)]
+            assert "All 1 broker(s) have our plugin." in texts
+            assert any("were pushed by 4 client(s)" in text and "2 apache-kafka-java 3.9.1" in text for text in texts)
