@@ -34,6 +34,7 @@ class Query:
         self.read_records: list[tuple[Part, int]] = []
         self.rejected: list[Source] = []
         self.starts = 0
+        self.batches: list[int] = []
 
     def pending(self) -> Pending | None:
         planned = len(self.ends) - 1
@@ -44,6 +45,9 @@ class Query:
 
     def begin_at(self, batch: int, part: Part, offset: int) -> None:
         self.ends[batch - 1][part] = offset
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        return {part[1:]: offset for part, offset in self.ends[self.committed].items()}
 
     def read(self, name: str) -> str | None:
         return self.files.get(name)
@@ -72,6 +76,7 @@ class Query:
             writes = guard.writes(pending.batch)
             self.rejected += [writes] if writes else []
             self.read_records += batch
+            self.batches.append(len(batch))
             self.committed = pending.batch
             if guard.committed(1) and guard.limit > MOST:
                 guard.unlimited()
@@ -108,7 +113,7 @@ def test_all_but_the_deadly_records_are_read_once_and_these_are_told_of(parts: i
         (part[1], part[2], offset) for part, offset in deadly
     )
     # Some dozen starts for a bomb among many partitions, not one for each record.
-    assert query.starts <= (10 if parts == 1 else 50) * bombs
+    assert query.starts <= (12 if parts == 1 else 50) * bombs
 
 
 def test_somebody_who_kills_it_again_and_again_makes_it_lose_nothing() -> None:
@@ -128,6 +133,66 @@ def test_somebody_who_kills_it_again_and_again_makes_it_lose_nothing() -> None:
             continue
     assert len(query.read_records) == 3050
     assert query.rejected == []
+
+
+def test_two_kills_of_the_same_batch_are_no_suspicion() -> None:
+    query = Query({(0, "metrics", 0): 9000, (1, "logs", 0): 900}, set())
+    kills = iter([True, True, False])
+
+    def killed() -> None:
+        if next(kills, False):
+            raise DiedError
+
+    for _ in range(2):
+        with pytest.raises(DiedError):
+            query.process(killed)
+    query.process(killed)
+    assert query.batches == [9900]
+
+
+def test_kills_from_outside_cost_what_was_under_suspicion_and_then_all_goes_at_full_speed() -> None:
+    query = Query({(0, "metrics", 0): 100_000}, set())
+    left = [5]  # three of the whole batch, and one of each of two smaller ones
+
+    def killed() -> None:
+        if left[0]:
+            left[0] -= 1
+            raise DiedError
+
+    for _ in range(5):
+        with pytest.raises(DiedError):
+            query.process(killed)
+    query.process(killed)
+    assert len(query.read_records) == 100_000 and query.rejected == []
+    # 10,000 were narrowed to 625, 39 and 2: the 39 are read in pairs, all else in ten batches.
+    assert len(query.batches) <= 20 + 10
+    assert query.batches[-9:-1] == [MOST] * 8
+
+
+@pytest.mark.parametrize("certain", [True, False])
+def test_after_the_culprit_is_out_all_else_is_read_at_full_speed(certain: bool) -> None:
+    query = Query({(0, "metrics", 0): 100_000}, {((0, "metrics", 0), 33)})
+    query.run(certain)
+    assert len(query.read_records) == 99_999 and len(query.rejected) == 1
+    out = query.read_records.index(((0, "metrics", 0), 34))
+    before = query.batches[: next(n for n in range(len(query.batches)) if sum(query.batches[:n]) >= out)]
+    # After it only whole batches, the last one for what is left.
+    assert query.batches[len(before) :] in ([0, *[MOST] * 9, 9966], [*[MOST] * 9, 9966])
+
+
+def test_what_exhausts_the_heap_by_its_size_is_read_in_parts_for_longer() -> None:
+    query = Query({(0, "metrics", 0): 1000}, set())
+    query._plan(MOST)
+    guard = Guard(query)  # type: ignore[arg-type]
+    guard.begin()
+    guard = Guard(query)  # type: ignore[arg-type]
+    guard.begin(certain=True)
+    assert guard.limit == 62
+    query.committed = 1
+    query._plan(MOST)
+    query.committed = 2
+    assert not guard.committed(2), "all is read, but no record was to blame"
+    assert guard.limit == 62
 
 
 def test_what_ends_even_where_nothing_is_read_is_no_records_fault() -> None:

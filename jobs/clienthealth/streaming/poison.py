@@ -4,10 +4,14 @@ A batch that was planned is repeated after a crash with the same records, so one
 every process that reads it, for ever. Each process leaves a note beside the checkpoint that it runs and, before the
 first result of a batch is written, which batch that is. Whoever starts next finds by them what ended the one before:
 
-- the same batch twice, before any result of it: only a sixteenth of it is read at a time, and of what ends the monitor
-  again a sixteenth, down to one record. What is read well is committed as ever.
-- one record twice: it is left out. The batch that it was to be in is run without any record: only when that succeeds
-  was it the record's fault, and only then does it go to the rejects, with its place.
+- the same batch three times, before any result of it: only a sixteenth of it is read at a time, and of what ends the
+  monitor again a sixteenth, down to one record. What is read well is committed as ever. Where the heap was exhausted
+  once is enough: nobody has killed it.
+- one record three times: it is left out. The batch that it was to be in is run without any record: only when that
+  succeeds was it the record's fault, and only then does it go to the rejects, with its place.
+
+Once a record is left out, all else is read at full speed again; likewise once all that had ended the monitor is read
+well, as then it was killed. Only where the heap was exhausted and no record is to blame, it was too much at a time.
 
 Nothing is read twice or lost but that record: ends of batches are moved only as long as nothing of them is written.
 """
@@ -27,8 +31,9 @@ from clienthealth.streaming.checkpoint import Checkpoint, Part, Pending
 log = logging.getLogger(__name__)
 
 REASON = "fatal"
-#: How often something must end the monitor before it is taken for the cause: once is anybody's kill -9.
-DEATHS = 2
+#: How often something must end the monitor before it is taken for the cause: anybody's kill -9 can hit a batch of a
+#: backlog twice, which takes long.
+DEATHS = 3
 #: Of what ended the monitor so much is read at a time; after so many batches without an accident this much more.
 SHARE, CALM = 16, 20
 #: Marks of what a fault of a record looks like where Spark lives to tell; all else is a fault of the surroundings.
@@ -47,6 +52,7 @@ class Run(msgspec.Struct):
     batch    the pending batch that it began with, and how many processes that batch has ended in a row
     limit    so many records of each topic are read in a batch; 0: as many as the settings say
     skipped  the record that is left out, as (source, topic, partition, offset)
+    until    where that ends which ended the monitor last, as (topic, partition, offset); `heap`: it exhausted the heap
     """
 
     running: bool = False
@@ -54,6 +60,8 @@ class Run(msgspec.Struct):
     deaths: int = 0
     limit: int = 0
     skipped: tuple[int, str, int, int] | None = None
+    until: list[tuple[str, int, int]] = []
+    heap: bool = False
 
 
 class Guard:
@@ -83,6 +91,7 @@ class Guard:
             run.deaths = 0
         else:
             run.deaths = DEATHS if certain else run.deaths + 1 if run.batch == pending.batch else 1
+            run.heap = run.heap or certain
             self._mend(pending)
         run.batch = -1 if pending is None else pending.batch
         run.running = True
@@ -100,15 +109,25 @@ class Guard:
         if not run.limit:
             return False
         self._calm += batches
+        if batches and (run.skipped is not None or (run.until and not run.heap and self._passed())):
+            self.unlimited()
+            return True
         if self._calm < CALM:
             return False
         run.limit, run.batch, run.deaths, run.skipped, self._calm = run.limit * SHARE, -1, 0, None, 0
         self._note()
         return True
 
+    def _passed(self) -> bool:
+        """Is all committed that had ended the monitor?"""
+        positions = self._checkpoint.positions()
+        return all(positions.get((topic, partition), 0) >= end for topic, partition, end in self._run.until)
+
     def unlimited(self) -> None:
         """Read as much as the settings say."""
-        self._run.limit = 0
+        run = self._run
+        run.limit, run.batch, run.deaths, run.skipped, self._calm = 0, -1, 0, None, 0
+        run.until, run.heap = [], False
         self._note()
 
     def ended(self, why: str | None) -> None:
@@ -131,6 +150,7 @@ class Guard:
         elif total > 1:
             fewer = narrowed(sizes, random.Random(repr(sorted(pending.begin.items()))))
             self._checkpoint.end_at(pending, {part: pending.begin.get(part, 0) + n for part, n in fewer.items()})
+            run.until = [(topic, partition, pending.end[at, topic, partition]) for at, topic, partition in sizes]
             run.limit, run.deaths = sum(fewer.values()), 0
             log.warning("it is read in steps of %s records now, to find the one that does it", run.limit)
         else:
