@@ -72,7 +72,7 @@ def test_lines_that_cannot_be_looked_at_do_not_keep_a_client_from_being_judged(m
     def about(self: Any, who: Any) -> Any:
         if who.host == "bad":
             raise RuntimeError("absurd window")
-        return (), ()
+        return (), (), ()
 
     monkeypatch.setattr(process_log.ProcessLog, "about", about)
     monitor = Stepped()

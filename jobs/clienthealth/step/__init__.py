@@ -40,7 +40,7 @@ class Published:
     late      readings and events that came after their windows were closed
     left_out  what the limits left out, by limit
     skewed    clients whose clock is off
-    waits     nothing arrives from anybody, and there are clients of which that is to be said yet
+    waits     nothing arrives from anybody, and there are clients of which that is to be said yet; or lines wait
     """
 
     records: list[Record] = field(default_factory=list)
@@ -60,11 +60,13 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     """
     published = Published()
     closed = readings.horizons(state, settings.monitor)
+    waited = bool(state.waiting)
+    state.waited_ms += waited * min(max(0, now_ms - state.stepped_ms), departures.AWAKE_MS)
     before_ms, state.time_ms = state.time_ms, clock(state, chunks, now_ms)
     idle_ms = departures.idle(state, any(chunk.clocks for chunk in chunks), now_ms)
     departures.forgive(state, before_ms)
     faults = Faults(state, client_of)
-    taken = intake.take(state, chunks, settings.monitor, faults)
+    taken = intake.take(state, chunks, settings.monitor, faults, now_ms)
     new, chunks, published.late, published.left_out = taken.log_entries, taken.chunks, taken.late, taken.left_out
     readings.renew_clients(state)
     grid = readings.grid_of(state, settings.monitor)
@@ -84,7 +86,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     records, changes = departures.unheard(bucket, idle_ms)
     published.records += records
     published.changes += changes
-    published.waits = departures.waits(state)
+    published.waits = departures.waits(state) or waited or bool(state.waiting)
     published.records += departures.reminders(state, before_ms, settings)
     minutes.remember(state, published.changes)
     published.minutes = minutes.finished(bucket, gone, now_ms)
@@ -125,9 +127,11 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     """The clock of all (epoch ms): how far the topics are read, as most of the clients tell it.
 
     Each task says how far it got (`Packer`); the median of the tasks by clients counts, so that a partition which
-    holds only one client with a wrong clock moves nothing. It never goes back and is never ahead of `now_ms`.
+    holds only one client with a wrong clock moves nothing. It never goes back and is never ahead of `now_ms`. Tasks
+    that read logs alone say how far these are read, which may be far ahead: they count where no other is heard.
     """
-    clocks = sorted(clock for chunk in chunks for clock in chunk.clocks)
+    told = sorted(clock for chunk in chunks for clock in chunk.clocks)
+    clocks = [clock for clock in told if clock[1]] or told
     if not clocks:
         return state.time_ms
     weights = np.cumsum([max(1, clients) for _, clients in clocks])

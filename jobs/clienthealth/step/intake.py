@@ -12,7 +12,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.readings import Source
 from clienthealth.settings import MonitorSettings
-from clienthealth.step import limits, process_log, readings
+from clienthealth.step import limits, process_log, readings, waiting
 from clienthealth.step.faults import Faults
 from clienthealth.step.state import BucketState
 from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, Chunk, LogEntry, Who
@@ -28,7 +28,7 @@ class Taken:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, faults: Faults) -> Taken:
+def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, faults: Faults, now_ms: int) -> Taken:
     """Enter readings and log entries into the state. `chunks` of the result: without clients that are left out."""
     left_out = Counter[str]()
     if already := sum(chunk.left_out for chunk in chunks):
@@ -38,9 +38,10 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
     readings.settle(state)
     taken.late = _readings(state, taken.chunks, settings, faults)
     limits.readings(state, settings, left_out)
-    taken.log_entries, late = _log_entries(
-        state, [entry for chunk in chunks for entry in chunk.log_entries], settings, faults
-    )
+    entries = [entry for chunk in chunks for entry in chunk.log_entries]
+    readings_arrived = any(clients for chunk in chunks for _, clients in chunk.clocks)
+    due = waiting.due(state, entries, readings_arrived, now_ms, settings)
+    taken.log_entries, late = _log_entries(state, due, settings, faults)
     taken.late += late
     limits.events(state, settings, left_out)
     if left_out["events-per-process"] or left_out["events"]:

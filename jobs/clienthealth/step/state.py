@@ -95,6 +95,8 @@ class BucketState:
     rows      readings, WHO being the position in `whos`, by client and time; `parts`: what they say of topics
     configs, names  texts that rows point to
     log_entries  log events and thread dumps of processes, in order of time
+    waiting   log entries that are not judged until metrics have got so far; `waited_ms`: for how long any wait, by
+              steps of this monitor
     lifecycle lines about the beginning and the end of a client, by process and client id, each with the instance
               that it names ("": none)
     gone      clients that have gone lately, so that what their processes logged is not taken for their successors'
@@ -114,6 +116,8 @@ class BucketState:
     configs: list[dict[str, str]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     log_entries: list[LogEntry] = field(default_factory=list)
+    waiting: list[LogEntry] = field(default_factory=list)
+    waited_ms: int = 0
     lifecycle: dict[tuple[str, str, str], list[tuple[str, LogEvent]]] = field(default_factory=dict)
     gone: list[Gone] = field(default_factory=list)
     told: set[tuple[str, str]] = field(default_factory=set)
@@ -125,9 +129,8 @@ class BucketState:
     @property
     def empty(self) -> bool:
         """Is there nothing to remember?"""
-        return not (
-            self.whos or self.log_entries or self.groups or self.lifecycle or self.over or any(self.incidents.all)
-        )
+        kept = self.whos, self.log_entries, self.waiting, self.groups, self.lifecycle, self.over
+        return not (any(kept) or any(self.incidents.all))
 
 
 class _Saved(msgspec.Struct):
@@ -154,6 +157,8 @@ class _Saved(msgspec.Struct):
     idle_ms: int = 0
     stepped_ms: int = 0
     told: list[tuple[str, str]] = []
+    waiting: list[LogEntry] = []
+    waited_ms: int = 0
 
 
 _VOCABULARY = {kind: tuple(names) for kind, names in CLIENT_METRICS.items()}
@@ -186,6 +191,8 @@ def save(state: BucketState, buckets: int) -> bytes:
         idle_ms=state.idle_ms,
         stepped_ms=state.stepped_ms,
         told=sorted(state.told),
+        waiting=state.waiting,
+        waited_ms=state.waited_ms,
     )
     return _MAGIC + bytes([VERSION]) + _encoder.encode(saved)
 
@@ -224,6 +231,8 @@ def load(data: bytes, buckets: int) -> BucketState:
         idle_ms=saved.idle_ms,
         stepped_ms=saved.stepped_ms,
         told={*saved.told, *((service, host) for service, host, *_ in saved.lifecycle)},
+        waiting=saved.waiting,
+        waited_ms=saved.waited_ms,
     )
 
 
