@@ -12,7 +12,7 @@ from typing import Any
 
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Status, Verdict
-from clienthealth.modes import FailureMode, LiveMode, Mode, T, modes
+from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.windows.columns import Bools
 from clienthealth.windows.view import Windows
 
@@ -58,12 +58,14 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
     """Verdicts of one mode on overlapping windows as one: the worst holds, since the earliest onset of that fault.
 
-    A window that cannot be judged does not outweigh one that can; but where there is evidence that something may be
+    A window that cannot be judged does not outweigh one that can, nor one with too few readings another one's reason;
+    but where there is evidence that something may be
     wrong, the newest word holds. Evidence is what the windows of the worst status rest on, each fact once.
     """
     worst = max(verdicts, key=lambda v: STATUS_ORDER.index(v.status))
     if worst.status in ("ok", "unknown"):
-        return next((v for v in reversed(verdicts) if v.status == "ok" or v.evidence), verdicts[-1])
+        known = (v for v in reversed(verdicts) if v.reason != FEW)
+        return next((v for v in reversed(verdicts) if v.status == "ok" or v.evidence), next(known, verdicts[-1]))
     unhealthy = [v for v in verdicts if v.unhealthy]
     latest = [v for v in unhealthy if v.status == worst.status][-1]
     onsets = [v.since_ms for v in unhealthy if v.since_ms is not None]

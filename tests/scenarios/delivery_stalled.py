@@ -59,6 +59,13 @@ def unreachable(*seconds: float, node: str = "1") -> list[LogEvent]:
     return [mine(line(s, "connection-failed", text, node=node, address="/10.0.0.9:9092")) for s in seconds]
 
 
+def rejections(*seconds: float) -> list[LogEvent]:
+    """A broker does not let the client in any more."""
+    text = "Connection to node 1 (/10.0.0.9:9092) failed authentication due to: Invalid username or password"
+    named = {"node": "1", "address": "/10.0.0.9:9092", "reason": "Invalid username or password"}
+    return [mine(line(s, "authentication-failed", text, **named)) for s in seconds]
+
+
 def refusals(*seconds: float) -> list[LogEvent]:
     """The leader has too few replicas in sync."""
     text = "Got error produce response on topic-partition ledger-0, retrying (9 attempts left). Error: "
@@ -115,6 +122,10 @@ SCENARIOS: tuple[Scenario, ...] = (
             readings=sending(rising(20), record_retry_total=lambda s: 20 * max(0.0, s - 10)),
             logs=refusals(15, 25, 35, 55),
         ),
+    ),
+    fires(
+        "records-expire-as-the-password-was-changed",
+        window(logs=[*rejections(1, 2, 3), *expiries(10, 31, 50)]),
     ),
     suspects("address-out-of-reach-by-the-log-alone", window(logs=unreachable(5, 20, 40, 55))),
     suspects("one-expiry-and-no-metrics", window(logs=expiries(10))),

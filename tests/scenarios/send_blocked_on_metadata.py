@@ -45,6 +45,9 @@ def cut_off(in_buffer: float) -> list[Reading]:
     )
 
 
+REJECTED = "Connection to node -1 (kafka-1/10.0.0.1:9092) failed authentication due to: Authentication failed: bad user"
+NO_ENTRY = {"node": "-1", "address": "kafka-1/10.0.0.1:9092", "reason": "Authentication failed: bad user"}
+
 SCENARIOS: tuple[Scenario, ...] = (
     fires(
         "topic-missing-after-60-s",
@@ -176,6 +179,46 @@ SCENARIOS: tuple[Scenario, ...] = (
         window(
             readings=producer(rising(), record_send_total=still(), record_error_total=rising(1)),
             dumps=[dump(2, caller(1), caller(2)), dump(57, caller(1), caller(2))],
+        ),
+    ),
+    suspects(
+        "not-let-in-again-and-again",
+        window(logs=[mine(line(2 * n, "authentication-failed", REJECTED, **NO_ENTRY)) for n in range(8)]),
+    ),
+    fires(
+        "not-let-in-and-callers-wait",
+        window(
+            logs=[mine(line(2 * n, "authentication-failed", REJECTED, **NO_ENTRY)) for n in range(8)],
+            dumps=[dump(12, caller(1), caller(2))],
+        ),
+    ),
+    unknown("not-let-in-once", window(logs=[mine(line(5, "authentication-failed", REJECTED, **NO_ENTRY))])),
+    near_miss(
+        "not-let-in-again-while-records-are-sent",
+        window(
+            readings=producer(rising(), record_send_total=rising()),
+            logs=[mine(line(2 * n, "authentication-failed", REJECTED, **NO_ENTRY)) for n in range(8)],
+        ),
+    ),
+    suspects(
+        "no-bootstrap-broker-answers-for-50-s",
+        window(
+            readings=producer(rising(), record_send_total=still(0), metadata_age=still(1.8e9)),
+            logs=[mine(line(5 * n, "connection-failed", node="-1", **ADDRESS)) for n in range(11)],
+        ),
+    ),
+    unknown(
+        "no-bootstrap-broker-answers-for-25-s",
+        window(
+            readings=producer(rising(), record_send_total=still(0), metadata_age=still(1.8e9)),
+            logs=[mine(line(5 * n, "connection-failed", node="-1", **ADDRESS)) for n in range(6)],
+        ),
+    ),
+    near_miss(
+        "an-outage-of-one-that-has-sent-before",
+        window(
+            readings=producer(rising(), record_send_total=still(4000), metadata_age=still(80)),
+            logs=[mine(line(5 * n, "bootstrap-disconnected", **ADDRESS)) for n in range(11)],
         ),
     ),
     near_miss(

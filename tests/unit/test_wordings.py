@@ -104,6 +104,47 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
         ),
         ("Connection to node 3 could not be established. Broker may not be available.", {"node": "3"}),
     ),
+    "authentication-failed": (
+        (
+            "Connection to node -1 (k/10.0.0.1:9093) failed authentication due to: Invalid password",
+            {"node": "-1", "address": "k/10.0.0.1:9093", "reason": "Invalid password"},
+        ),
+        (
+            "Connection to node 2 (k/1.2.3.4:9093) failed authentication due to: SSL handshake failed",
+            {"node": "2", "address": "k/1.2.3.4:9093", "reason": "SSL handshake failed"},
+        ),
+    ),
+    "terminated-during-authentication": (
+        (
+            "Connection to node -1 (kafka-1/10.0.0.1:9093) terminated during authentication. This may happen due to "
+            "any of the following reasons: (1) Authentication failed due to invalid credentials",
+            {"node": "-1", "address": "kafka-1/10.0.0.1:9093", "reason": "terminated during authentication"},
+        ),
+    ),
+    "librdkafka-sasl-failed": (
+        (
+            "sasl_plaintext://k:9092/bootstrap: SASL authentication error: Authentication failed (after 5ms)",
+            {"reason": "SASL authentication error: Authentication failed (after 5ms)"},
+        ),
+        (
+            "k:9092/bootstrap: SASL PLAIN mechanism handshake failed: Broker: Unsupported SASL mechanism",
+            {
+                "reason": "SASL PLAIN mechanism handshake failed: Broker: Unsupported SASL mechanism",
+            },
+        ),
+    ),
+    "librdkafka-tls-failed": (
+        (
+            "ssl://k:9093/bootstrap: SSL handshake failed: certificate verify failed: self-signed certificate",
+            {
+                "address": "ssl://k:9093/bootstrap",
+                "reason": "SSL handshake failed: certificate verify failed: self-signed certificate",
+            },
+        ),
+    ),
+    "thread-died": (
+        ('Exception in thread "orders-0" java.lang.IllegalStateException: no stock', {"died": "orders-0"}),
+    ),
     "rebootstrapping": (
         ("[Producer clientId=a] Rebootstrapping with [/127.0.0.1:9092]", {"address": "/127.0.0.1:9092"}),
     ),

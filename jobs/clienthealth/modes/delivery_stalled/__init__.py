@@ -20,7 +20,11 @@ from __future__ import annotations
 from clienthealth.modes import Cause, LiveMode
 from clienthealth.modes.delivery_stalled.lines import ID, LINES
 from clienthealth.modes.delivery_stalled.rules import GATE, Thresholds, judge, recovered
-from clienthealth.modes.send_blocked_on_metadata.lines import CONNECTION_FAILED, CONNECTION_FAILED_OF_LIBRDKAFKA
+from clienthealth.modes.send_blocked_on_metadata.lines import (
+    AUTHENTICATION_FAILED,
+    CONNECTION_FAILED,
+    CONNECTION_FAILED_OF_LIBRDKAFKA,
+)
 
 MODE = LiveMode(
     id=ID,
@@ -52,6 +56,16 @@ MODE = LiveMode(
             vague="A broker cannot be reached from here although the bootstrap address answers.",
         ),
         Cause(
+            "authentication",
+            "A broker that was reached before does not let the client in: {reason}.",
+            vague="A broker does not let the client in.",
+            title="Producer cannot log in any more, so nothing is delivered",
+            advice={
+                "": "Correct what the line names: a password or certificate that was changed or has expired, on the "
+                "side that is wrong; what waits is delivered then, if it has not expired before."
+            },
+        ),
+        Cause(
             "not-enough-replicas",
             "Too few replicas are in sync for the acknowledgements that are asked for.",
         ),
@@ -66,7 +80,7 @@ MODE = LiveMode(
     ),
     judge=judge,
     lines=LINES,
-    reads=(*LINES, CONNECTION_FAILED, CONNECTION_FAILED_OF_LIBRDKAFKA),
+    reads=(*LINES, CONNECTION_FAILED, CONNECTION_FAILED_OF_LIBRDKAFKA, AUTHENTICATION_FAILED),
     gate=GATE,
     recovered=recovered,
 )

@@ -19,7 +19,11 @@ from clienthealth.modes.delivery_stalled.lines import (
     REFUSED,
     TIMED_OUT,
 )
-from clienthealth.modes.send_blocked_on_metadata.lines import CONNECTION_FAILED, CONNECTION_FAILED_OF_LIBRDKAFKA
+from clienthealth.modes.send_blocked_on_metadata.lines import (
+    AUTHENTICATION_FAILED,
+    CONNECTION_FAILED,
+    CONNECTION_FAILED_OF_LIBRDKAFKA,
+)
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Windows
@@ -358,6 +362,10 @@ def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
     refused, unreachable = _refused(window), _unreachable(window)
     if refused:
         return {"cause": "not-enough-replicas", "partition": refused[-1].captures.get("partition")}
+    rejected = events(window, AUTHENTICATION_FAILED)
+    if rejected:
+        captures = rejected[-1].captures
+        return {"cause": "authentication", "address": captures.get("address"), "reason": captures.get("reason")}
     if unreachable:
         captures = unreachable[-1].captures
         return {"cause": "unreachable-node", "address": captures.get("address"), "node": captures.get("node")}

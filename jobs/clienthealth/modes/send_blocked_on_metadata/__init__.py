@@ -21,6 +21,7 @@ from clienthealth.logs.self_descriptions import PRODUCER_CONFIG
 from clienthealth.modes import Cause, LiveMode
 from clienthealth.modes.send_blocked_on_metadata.health import doubt, worth_a_dump
 from clienthealth.modes.send_blocked_on_metadata.lines import (
+    AUTHENTICATION_FAILED,
     CONNECTION_FAILED,
     ID,
     LINES,
@@ -74,13 +75,23 @@ MODE = LiveMode(
             vague="No broker answers, so the producer never gets its metadata.",
         ),
         Cause(
+            "authentication",
+            "The brokers do not let the client in: {reason}.",
+            vague="The brokers do not let the client in.",
+            title="Producer cannot log in, so send() blocks or fails",
+            advice={
+                "": "Correct what the line names: the mechanism, the user, the password or the certificate, on the "
+                "side that is wrong; no restart of brokers and no other timeout helps."
+            },
+        ),
+        Cause(
             "unknown",
             "Metadata does not come, and nothing tells whether the topic or the cluster is missing.",
         ),
     ),
     judge=judge,
     lines=LINES,
-    reads=(METADATA_WAITED, TOPIC_ERRORS, UNREACHABLE, CONNECTION_FAILED, PRODUCER_CONFIG),
+    reads=(METADATA_WAITED, TOPIC_ERRORS, UNREACHABLE, CONNECTION_FAILED, AUTHENTICATION_FAILED, PRODUCER_CONFIG),
     gate=GATE,
     recovered=recovered,
     doubt=doubt,

@@ -111,6 +111,37 @@ CONNECTION_FAILED_OF_LIBRDKAFKA = Meaning(
         ),
     ),
 )
+AUTHENTICATION_FAILED = Meaning(
+    "a broker does not let the client in: SASL, or TLS",
+    (
+        Wording(
+            "authentication-failed",
+            {"java": "1.1 and newer, NetworkClient.processDisconnection"},
+            "failed authentication due to",
+            r"Connection to node (?P<node>-?\d+) (?:\((?P<address>[^()\s]{1,300})\) )?failed authentication due to: "
+            r"(?P<reason>[^\n]{1,300})",
+        ),
+        Wording(
+            "terminated-during-authentication",
+            {"java": "1.1 and newer, NetworkClient.processDisconnection"},
+            "terminated during authentication",
+            r"Connection to node (?P<node>-?\d+) (?:\((?P<address>[^()\s]{1,300})\) )?(?P<reason>terminated during "
+            r"authentication)",
+        ),
+        Wording(
+            "librdkafka-sasl-failed",
+            {"librdkafka": "rdkafka_broker.c, rd_kafka_broker_handle_SaslHandshake; rdkafka_transport.c"},
+            "SASL ",
+            r"(?P<reason>SASL (?:authentication error|[\w-]{1,40} mechanism handshake failed): [^\n]{1,250})",
+        ),
+        Wording(
+            "librdkafka-tls-failed",
+            {"librdkafka": "rdkafka_transport.c, rd_kafka_transport_ssl_handshake"},
+            "SSL handshake failed: ",
+            r"(?P<address>ssl://\S{1,200}|sasl_ssl://\S{1,200}): (?P<reason>SSL handshake failed: [^\n]{1,250})",
+        ),
+    ),
+)
 BROKERS_DOWN = Meaning(
     "brokers are down, as far as the client can tell",
     (
@@ -136,4 +167,5 @@ LINES = (
     CONNECTION_FAILED,
     CONNECTION_FAILED_OF_LIBRDKAFKA,
     BROKERS_DOWN,
+    AUTHENTICATION_FAILED,
 )

@@ -28,6 +28,7 @@ from clienthealth.modes._evidence import (
 )
 from clienthealth.modes._io_thread import is_network_thread, network_threads, on_io_thread
 from clienthealth.modes.send_blocked_on_metadata.lines import (
+    AUTHENTICATION_FAILED,
     CONNECTION_FAILED,
     ID,
     METADATA_WAITED,
@@ -67,6 +68,9 @@ class Thresholds(Checked):
     min_topic_errors: int = threshold(
         3, "answers that the topic is unknown, within that time: asked once a second", at_least=1
     )
+    min_attempts_seconds: float = threshold(
+        45.0, "no bootstrap broker answers for so long: brokers that restart are back after 31 s", at_least=0
+    )
     fresh_metadata_seconds: float = threshold(
         2.0, "metadata this fresh at every reading is asked for again and again: normal age grows to 300 s", at_least=0
     )
@@ -86,7 +90,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     sends = bool(w.rose("record-send-total")[0])
     if waits or failures or not sends:
         facts += _answered(window, topics)
-    facts += _measured(window, w, thresholds)
+    facts += _measured(window, w, thresholds) + _attempts(window, w, thresholds)
     cause, named = _cause(window, failures, topics)
     blocked = Counter(dump.ts_ms for dump, _ in waits)
     longest = _longest_block(failures, waits if same_call else [])
@@ -258,6 +262,29 @@ def _answered(window: ClientWindow, topics: dict[str, list[LogEvent]]) -> list[F
     ]
 
 
+def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
+    """Attempts to get in that go on, each in vain, of a client that has never sent anything, as far as is counted.
+
+    One that has sent before, and meets an outage now, has its metadata: what waits then is for delivery-stalled.
+    """
+    if w.max("record-send-total")[0] > 0:
+        return []
+    rejected = events(window, AUTHENTICATION_FAILED)
+    bootstraps = [e for e in events(window, UNREACHABLE, CONNECTION_FAILED) if e.captures.get("node", "-")[:1] == "-"]
+    facts = []
+    for lines, what, least in (
+        (rejected, "a broker did not let the client in", limits.topic_error_seconds),
+        (bootstraps, "no bootstrap broker answered", limits.min_attempts_seconds),
+    ):
+        times = sum(line.repeats for line in lines)
+        seconds = (lines[-1].ts_ms - lines[0].ts_ms) / 1000 if lines else 0.0
+        if times >= limits.min_topic_errors and seconds >= least:
+            text = f"{what}, {times} times in {duration(seconds)}, and nothing is known to be sent"
+            text = f"{text}: {quoted(lines[-1].text)}"
+            facts.append(Fact("log", lines[0].ts_ms, lines[-1].ts_ms, text, source=lines[-1].source))
+    return facts[:1]
+
+
 # -- what the metrics show, over any number of windows ---------------------------------------------------------------
 
 #: What the metrics say of the metadata where sends fail; 0: nothing that would explain it.
@@ -381,6 +408,10 @@ def _cause(
         lines = [e for e in events(window, TOPIC_ERRORS) if e.captures.get("topic") == topic]
         denied = bool(lines) and _error(lines[-1]) == DENIED
         return "topic-denied" if denied else "topic-missing", {"topic": topic}
+    rejected = events(window, AUTHENTICATION_FAILED)
+    if rejected:
+        captures = rejected[-1].captures
+        return "authentication", {name: captures[name] for name in ("reason", "address") if captures.get(name)}
     if events(window, UNREACHABLE, CONNECTION_FAILED):
         addressed = [*events(window, PRODUCER_CONFIG), *events(window, UNREACHABLE, CONNECTION_FAILED)]
         address = next((a for e in reversed(addressed) if (a := e.captures.get("address"))), None)
