@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -148,6 +148,22 @@ def test_alerts(week: Review) -> None:
         (NOT_CLOSED, "warning"),
         (METADATA, "critical"),
     ]
+
+
+def test_pages(week: Review) -> None:
+    # A minute of the process of order-producer was taken over by it, and a suspicion pages nobody.
+    assert week.pages is not None
+    assert [(p.service, p.mode, p.start, p.stop, p.clients) for p in week.pages] == [
+        ("orders-api", DEADLOCK, at(10, "10:05:00"), at(10, "11:40"), 1),
+        ("orders-api", DEADLOCK, at(10, "14:00:50"), at(10, "14:20"), 1),
+        ("orders-api", DEADLOCK, at(10, "14:36:30"), at(10, "14:45"), 1),
+        ("orders-api", NOT_CLOSED, at(13, "15:01:15"), at(13, "15:06"), 1),
+        ("audit", NOT_CLOSED, at(13, "16:01:15"), at(13, "16:05"), 1),
+        ("search", BLOCKING, at(15, "23:00:30"), None, 1),
+    ]
+    # The last deadlock was told at 14:36:30 and over at 14:45; what ended soon on Friday lost records.
+    assert [p.needed_nobody for p in week.pages] == [False, False, True, False, False, False]
+    assert [p.night for p in week.pages] == [None] * 5 + [date(2026, 11, 16)]
 
 
 def test_near_misses(week: Review) -> None:
@@ -318,7 +334,7 @@ def test_the_page_has_a_row_and_a_section_for_each_and_the_way_to_the_whole(both
         assert f'<a href="{cluster}/review.html">' in page
         assert f", cluster {cluster}</p>" in (tmp_path / cluster / "review.html").read_text("utf-8")
     # Watched: six of seven days.
-    row = "| [prod-us](#prod-us) | 99.31 % | **overspent** | 139 % | 60 | 0 | 1 | 1 | 85.7 % | – |"
+    row = "| [prod-us](#prod-us) | 99.31 % | **overspent** | 139 % | 60 | 0 | 1 | 1 | 1 | 85.7 % | – |"
     assert row in text.replace("\u00a0", " ")
     together = json.loads(numbers)
     assert [one["cluster"] for one in together["clusters"]] == ["prod-us", "prod-eu"]

@@ -27,3 +27,18 @@ def test_histories_come_from_the_command_line_or_from_the_settings() -> None:
 def test_a_cluster_has_the_name_of_a_folder(name: str) -> None:
     with pytest.raises(SettingsError, match="can be no name of a folder"):
         replace(Settings(), review=ReviewSettings(histories={name: "/history"}))
+
+
+def test_a_cluster_has_the_environment_that_the_settings_name_and_no_other() -> None:
+    review = ReviewSettings(histories={"eu": "/eu", "test": "/test"}, environments={"test": "staging"})
+    settings = replace(Settings(), review=review)
+
+    def labels(*options: str) -> list[dict[str, str]]:
+        return [s.prometheus.labels for s in clusters(with_histories(settings, options))]
+
+    assert labels() == [{}, {"env": "staging"}]
+    assert labels("test=/elsewhere") == [{"env": "staging"}]
+    assert labels("us=/us") == [{}]
+    assert labels("/one") == [{}]
+    with pytest.raises(SettingsError, match="environments: 'us' is no cluster of histories"):
+        replace(settings, review=replace(review, environments={"us": "prod"}))

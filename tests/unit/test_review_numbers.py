@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from clienthealth.review import wording
 from clienthealth.review.capacity import buffer_distribution, buffers, percentile
 from clienthealth.review.coverage import gap_minutes, gaps
 from clienthealth.review.loss import Loss, Range, of_all, of_service
-from clienthealth.review.model import Gap
+from clienthealth.review.model import Gap, Page
+from clienthealth.review.pages import FLEET_SERVICES, night_of, of_fleet, opens_tickets_only
 from clienthealth.review.period import Period, utc
-from clienthealth.review.slo import Budget, Minutes, objectives
+from clienthealth.review.slo import Budget, Minutes, ServiceSlo, objectives
+from clienthealth.settings import MonitorSettings, PrometheusSettings, ReviewSettings, Settings
 
 NB = wording.NB
 
@@ -191,3 +195,92 @@ def test_words() -> None:
     assert wording.listed(["a", "b", "c", "d"]) == "a, b, c and 1 more"
     assert wording.listed(["a", "b"]) == "a and b"
     assert wording.left(-1.61) == f"161{NB}% over"
+
+
+@pytest.mark.parametrize(
+    ("weeks", "decision"),
+    [
+        # The budget of four weeks of 1,000 client-minutes each at 99 % is 40.
+        ((0, 0, 0, 0), "ship"),
+        ((0, 0, 0, 40), "ship"),
+        ((0, 0, 0, 41), "freeze"),
+        ((41, 0, 0, 0), "freeze"),
+    ],
+)
+def test_a_service_ships_until_the_budget_of_four_weeks_is_overspent(weeks: tuple[int, ...], decision: str) -> None:
+    slo = ServiceSlo("a", 1, 0.99, [Minutes(ok=1000 - ill, confirmed=ill) for ill in weeks])
+    assert slo.decision == decision
+    assert slo.as_json()["decision"] == decision
+
+
+def test_nothing_is_decided_where_nothing_was_observed() -> None:
+    assert ServiceSlo("a", 1, 0.99, [Minutes()] * 4).decision == "no data"
+
+
+def page(service: str, minute: int, lasts: int | None = 60, loses: bool = False) -> Page:
+    """A page that began so many minutes after Monday, 2026-11-09 12:00, and lasted so many."""
+    start = 1_794_225_600 + 60 * minute
+    stop = None if lasts is None else utc(start + 60 * lasts)
+    return Page(service, "producer-callback-deadlock", utc(start), stop, 3, loses, None)
+
+
+def test_ten_services_that_begin_to_fail_within_ten_minutes_are_one_page() -> None:
+    storm = [page(f"s{n}", n) for n in range(10)]
+    (fleet,) = of_fleet(storm)
+    assert (fleet.service, fleet.clients, fleet.start, fleet.stop) == ("", 30, storm[0].start, storm[9].stop)
+    # Two more of the same storm belong to it; what comes an hour later, and what came before, do not.
+    many = [page("early", -60), *storm, page("s10", 12), page("s11", 13), page("late", 80)]
+    assert [(p.service, p.clients) for p in of_fleet(many)] == [("early", 3), ("", 36), ("late", 3)]
+
+
+def test_nine_services_or_ten_within_an_hour_are_as_many_pages() -> None:
+    nine = [page(f"s{n}", n) for n in range(9)]
+    slow = [page(f"s{n}", 6 * n) for n in range(10)]
+    one_service = [page("s", n) for n in range(10)]
+    assert (of_fleet(nine), of_fleet(slow), of_fleet(one_service)) == (nine, slow, one_service)
+    assert of_fleet([]) == []
+
+
+def test_two_storms_are_two_pages_and_one_goes_on_while_any_of_it_does() -> None:
+    first = [page(f"s{n}", 0, None if n == 3 else 5, loses=n == 4) for n in range(10)]
+    second = [page(f"s{n}", 600, 5) for n in range(10)]
+    one, other = of_fleet([*first, *second])
+    assert (one.stop, one.loses, other.stop, other.loses) == (None, True, second[0].stop, False)
+
+
+def test_a_storm_is_one_page_where_the_rule_makes_it_one() -> None:
+    rules = (Path(__file__).parents[2] / "alerts/rules/failure-modes.yml").read_text("utf-8")
+    assert f") >= {FLEET_SERVICES}\n" in rules
+
+
+@pytest.mark.parametrize(
+    ("lasts", "loses", "needed_nobody"), [(10, False, True), (11, False, False), (5, True, False), (None, False, False)]
+)
+def test_a_page_that_was_over_within_ten_minutes_with_nothing_lost_needed_nobody(
+    lasts: int | None, loses: bool, needed_nobody: bool
+) -> None:
+    assert page("s", 0, lasts, loses).needed_nobody is needed_nobody
+
+
+@pytest.mark.parametrize(
+    ("hours", "hour", "ends_on"),
+    [
+        ((22, 7), 21, None),
+        ((22, 7), 22, 10),  # Monday evening: the night to Tuesday, the 10th
+        ((22, 7), 6, 9),
+        ((22, 7), 7, None),
+        ((0, 6), 5, 9),
+        ((0, 6), 23, None),
+        ((0, 0), 0, None),  # there is no night
+    ],
+)
+def test_a_night_is_named_by_the_day_on_which_it_ends(hours: tuple[int, int], hour: int, ends_on: int | None) -> None:
+    settings = ReviewSettings(night_from_hour=hours[0], night_to_hour=hours[1])
+    night = night_of(1_794_182_400 + 3600 * hour, settings)  # Monday 2026-11-09
+    assert (night and night.day) == ends_on
+
+
+@pytest.mark.parametrize(("env", "quiet"), [("staging", True), ("dev-3", True), ("prod", False), ("", False)])
+def test_who_pages_is_decided_as_the_rules_do(env: str, quiet: bool) -> None:
+    settings = Settings(monitor=MonitorSettings(cluster="eu"), prometheus=PrometheusSettings(labels={"env": env}))
+    assert opens_tickets_only(settings) is quiet

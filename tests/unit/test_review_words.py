@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 
 from clienthealth.review.actions import Action
+from clienthealth.review.clusters import side_by_side, write_all
 from clienthealth.review.links import Links
 from clienthealth.review.loss import Loss
 from clienthealth.review.model import (
@@ -19,6 +20,8 @@ from clienthealth.review.model import (
     Gap,
     InputQuality,
     LagTrend,
+    ModeChange,
+    Page,
     Quality,
     TopicRow,
     Upgrade,
@@ -252,3 +255,85 @@ def test_links_carry_the_client_and_the_time_of_the_incident() -> None:
     )
     assert Links(LinkSettings(), WEEK).dashboard(mode, "a", "b", start, None) == ""
     assert Links(LinkSettings(), WEEK).runbook(mode) == "http://127.0.0.1:9309/runbooks/producer-callback-deadlock"
+
+
+def paged(service: str, day: int, hour: int, night: date | None, minutes: int = 60) -> Page:
+    start = datetime(2026, 11, day, hour, tzinfo=UTC)
+    return Page(service, "producer-callback-deadlock", start, start + timedelta(minutes=minutes), 1, False, night)
+
+
+def alerts_of(**changes: object) -> str:
+    text = markdown(review(**changes)).replace(NB, " ")
+    return text.partition("## Alerts")[2].partition("## Near misses")[0]
+
+
+def test_pages_are_told_by_service_and_by_night_without_zeros() -> None:
+    tuesday = date(2026, 11, 10)
+    pages = [
+        paged("orders-api", 9, 23, tuesday),
+        paged("orders-api", 10, 2, tuesday, minutes=5),
+        paged("search", 11, 12, None),
+    ]
+    alerts = alerts_of(pages=pages)
+    assert (
+        "3 pages, 2 at night (22:00 to 07:00): 0.3 per night, at most 2 (night to Tue 10 Nov). "
+        "1 was over within 10 minutes with nothing lost: nobody had to act."
+    ) in alerts
+    assert "| orders-api | 2 | 2 | 1 |\n| search | 1 |  |  |" in alerts
+    assert "Pages: 3 (2 at night, 1 needed nobody)" in markdown(review(pages=pages))
+
+
+def test_a_storm_of_many_services_is_not_one_services_page() -> None:
+    assert "| many at once | 1 |" in alerts_of(pages=[paged("", 11, 12, None)])
+
+
+def test_no_page_is_said_and_an_environment_without_pages_is_told_apart() -> None:
+    assert "Nobody was paged." in alerts_of()
+    staging = alerts_of(pages=None, environment="staging")
+    assert "opens tickets only" in staging
+    assert "Pages" not in markdown(review(pages=None, environment="staging"))
+    assert ", environment staging" in markdown(review(pages=None, environment="staging"))
+
+
+def test_each_service_is_told_to_ship_or_to_freeze() -> None:
+    well, ill = service("audit", FINE, FINE, FINE, FINE), service("orders-api", ILL, ILL, ILL, ILL)
+    text = markdown(review(overall=well, services=[ill, well], quality=watched()))
+    of_orders, of_audit = (
+        next(line for line in text.splitlines() if f"| {s} " in line) for s in ("orders-api", "audit")
+    )
+    assert "| **freeze** |" in of_orders
+    assert "| ship |" in of_audit
+
+
+def test_failure_modes_that_count_nothing_are_left_out() -> None:
+    none, some = ModeChange("a", "Not seen", 0, 0, 0, 0), ModeChange("b", "Seen before", 0, 2, 0, 20)
+    text = markdown(review(changes=[none, some]))
+    assert "Not seen" not in text
+    assert "| Seen before |  | 2 |  | 20 |" in text
+    assert "No failure in this week or the one before." in markdown(review(changes=[none]))
+
+
+def test_what_is_ill_in_staging_spends_no_budget_of_production(tmp_path: Path) -> None:
+    well, ill = service("orders-api", FINE), service("orders-api", ILL)
+    reviews = [
+        review(cluster="stage-eu", environment="staging", pages=None, overall=ill, services=[ill]),
+        review(
+            cluster="prod-eu",
+            environment="prod",
+            overall=well,
+            services=[well],
+            pages=[paged("orders-api", 9, 12, None)],
+        ),
+        review(cluster="prod-us", environment="prod", overall=well, services=[well]),
+    ]
+    _, text, numbers = (file.read_text("utf-8") for file in write_all(side_by_side(reviews), tmp_path)[""])
+    rows = [line.replace(NB, " ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    # Healthy, spent and pages: ILL is 100 unhealthy of 10,080 client-minutes, twice the budget of 50.4.
+    assert [(row[0], row[1], row[3], row[7]) for row in rows[2:7]] == [
+        ("| [prod-eu](#prod-eu)", "100.00 %", "0 %", "1"),
+        ("| [prod-us](#prod-us)", "100.00 %", "0 %", "0"),
+        ("| All of prod", "100.00 %", "0 %", "1"),
+        ("| [stage-eu](#stage-eu)", "99.01 %", "198 %", "tickets only"),
+        ("| All of staging", "99.01 %", "198 %", "tickets only"),
+    ]
+    assert json.loads(numbers)["environments"]["prod"]["client_minutes"]["unhealthy"] == 0

@@ -120,11 +120,14 @@ def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
     named = [option.partition("=") for option in options if _NAMED.match(option)]
     if len(options) == 1 and not named:
         monitor = replace(settings.monitor, history=options[0])
-        return replace(settings, monitor=monitor, review=replace(settings.review, histories={}))
+        return replace(settings, monitor=monitor, review=replace(settings.review, histories={}, environments={}))
     if len(named) < len(options):
         raise SettingsError("--history: of several, each is CLUSTER=DIR")
     histories = {cluster: location for cluster, _, location in named}
-    return replace(settings, review=replace(settings.review, histories=histories)) if named else settings
+    if not named:
+        return settings
+    environments = {name: env for name, env in settings.review.environments.items() if name in histories}
+    return replace(settings, review=replace(settings.review, histories=histories, environments=environments))
 
 
 def clusters(settings: Settings) -> list[Settings]:
@@ -133,10 +136,14 @@ def clusters(settings: Settings) -> list[Settings]:
         replace(
             settings,
             monitor=replace(settings.monitor, cluster=cluster, history=history),
-            prometheus=replace(settings.prometheus, labels={}),
+            prometheus=replace(settings.prometheus, labels=_label(settings.review.environments.get(cluster, ""))),
         )
         for cluster, history in settings.review.histories.items()
     ] or [settings]
+
+
+def _label(environment: str) -> dict[str, str]:
+    return {"env": environment} if environment else {}
 
 
 def actions_beside(folder: Path) -> Path:

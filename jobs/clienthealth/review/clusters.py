@@ -37,7 +37,8 @@ FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 
 @dataclass(frozen=True)
 class Clusters:
-    """Reviews of one period, by clusters whose names differ, the one that spent most of its budget first."""
+    """Reviews of one period, by clusters whose names differ: environments that page first, within each the one that
+    spent most of its budget."""
 
     reviews: Sequence[Review]
 
@@ -54,20 +55,37 @@ class Clusters:
     @cached_property
     def overall(self) -> ServiceSlo:
         """All clusters together."""
-        each = [review.overall for review in self.reviews]
-        return ServiceSlo(
-            "",
-            sum(slo.clients for slo in each),
-            each[0].target,
-            [total(slo.periods[n] for slo in each) for n in range(PERIODS)],
-            {},
-            loss.of_all(slo.lost for slo in each),
-        )
+        return together(self.reviews)
+
+    @cached_property
+    def environments(self) -> dict[str, list[Review]]:
+        """The reviews of each environment: what is ill in staging spends no budget of production."""
+        of: dict[str, list[Review]] = {}
+        for review in self.reviews:
+            of.setdefault(review.environment, []).append(review)
+        return of
+
+
+def together(reviews: Sequence[Review]) -> ServiceSlo:
+    """The sums of reviews of several clusters."""
+    each = [review.overall for review in reviews]
+    return ServiceSlo(
+        "",
+        sum(slo.clients for slo in each),
+        each[0].target,
+        [total(slo.periods[n] for slo in each) for n in range(PERIODS)],
+        {},
+        loss.of_all(slo.lost for slo in each),
+    )
 
 
 def side_by_side(reviews: Sequence[Review]) -> Clusters:
     """The reviews in the order in which a meeting wants them."""
-    return Clusters(sorted(reviews, key=lambda review: (-(review.overall.budget.spent or 0), review.cluster)))
+
+    def order(review: Review) -> tuple[bool, str, float, str]:
+        return review.pages is None, review.environment, -(review.overall.budget.spent or 0), review.cluster
+
+    return Clusters(sorted(reviews, key=order))
 
 
 def write_all(clusters: Clusters, folder: Path) -> dict[str, list[Path]]:
@@ -78,20 +96,29 @@ def write_all(clusters: Clusters, folder: Path) -> dict[str, list[Path]]:
 
 def document(clusters: Clusters) -> Document:
     """What page and text show."""
-    overall = clusters.overall
     return Document(
         TITLE,
         f"{title(clusters.period)}, {plural(len(clusters.reviews), 'cluster')}",
         [(review.cluster, review.headline[0]) for review in clusters.reviews],
-        [
-            Figure("Healthy client-minutes", healthy(overall), f"target {percent(overall.target)}"),
-            Figure("Records lost", lost(overall.lost.records), overall.lost.state),
-            Figure("Incidents", number(_incidents(clusters.reviews)), plural(len(clusters.reviews), "cluster")),
-            Figure("Clients", number(overall.clients), f"{number(overall.minutes.observed)} client-minutes"),
-        ],
+        [figure for environment, reviews in clusters.environments.items() for figure in _figures(environment, reviews)],
         [Section("all-clusters", "Clusters", [_table(clusters)]), *map(_section, clusters.reviews)],
         definitions(),
     )
+
+
+def _figures(environment: str, reviews: Sequence[Review]) -> list[Figure]:
+    overall, of = together(reviews), f" of {environment}" if environment else ""
+    return [
+        Figure(f"Healthy client-minutes{of}", healthy(overall), f"target {percent(overall.target)}"),
+        Figure(f"Records lost{of}", lost(overall.lost.records), overall.lost.state),
+        Figure(f"Incidents{of}", number(_incidents(reviews)), plural(len(reviews), "cluster")),
+        Figure(f"Clients{of}", number(overall.clients), f"{number(overall.minutes.observed)} client-minutes"),
+    ]
+
+
+def _pages(reviews: Sequence[Review]) -> str:
+    counted = [len(review.pages) for review in reviews if review.pages is not None]
+    return number(sum(counted)) if counted else "tickets only"
 
 
 def _incidents(reviews: Sequence[Review]) -> int:
@@ -107,20 +134,18 @@ def _table(clusters: Clusters) -> Table:
         Column("Unhealthy", number=True),
         Column("Records lost"),
         Column("Incidents", number=True),
+        Column("Pages", number=True),
         Column("Clients", number=True),
         Column("Watched", number=True),
         Column("Change, points", number=True),
     )
-    rows = [
-        _row(
-            Link(Name(review.cluster), f"#{review.cluster}"),
-            review.overall,
-            [review],
-            percent(review.quality.watched / review.quality.minutes, 1),
-        )
-        for review in clusters.reviews
-    ]
-    rows.append(_row("All clusters", clusters.overall, clusters.reviews, ""))
+    rows = []
+    for environment, reviews in clusters.environments.items():
+        for review in reviews:
+            watched = percent(review.quality.watched / review.quality.minutes, 1)
+            rows.append(_row(Link(Name(review.cluster), f"#{review.cluster}"), review.overall, [review], watched))
+        name = ("All of ", Name(environment)) if environment else "All clusters"
+        rows.append(_row(name, together(reviews), reviews, ""))
     return Table(columns, rows, "Each against its own budget; the one that spent most of it first.")
 
 
@@ -133,6 +158,7 @@ def _row(name: Inline, slo: ServiceSlo, reviews: Sequence[Review], watched: str)
         number(slo.minutes.unhealthy),
         state_of_losses(slo),
         number(_incidents(reviews)),
+        _pages(reviews),
         number(slo.clients),
         watched,
         points(slo.change),
@@ -160,5 +186,6 @@ def _json(clusters: Clusters) -> dict[str, Any]:
         "schema": SCHEMA,
         "period": each[0]["period"],
         "overall": clusters.overall.as_json(),
+        "environments": {name: together(reviews).as_json() for name, reviews in clusters.environments.items()},
         "clusters": [{name: numbers[name] for name in FIELDS} for numbers in each],
     }

@@ -3,8 +3,8 @@
 An incident is the stretch from `opened` to `closed` of one mode on one client. A change after the review's end is
 not looked at, so an old week reads the same for ever. Times are epoch seconds: `start` is the onset (`since`, else
 the first change), `found` the wall clock at which the monitor first said so, `sure` the moment it was confirmed,
-`stop` the end (null: still open at the review's end). Time to detect = found - start; time to clear = stop - found,
-0 where the fault was over before it was judged.
+`told` the wall clock at which the monitor said that, `stop` the end (null: still open at the review's end). Time to
+detect = found - start; time to clear = stop - found, 0 where the fault was over before it was judged.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         F.unix_seconds(F.min(F.coalesce("since", "ts"))).alias("start"),
         F.unix_seconds(F.min("observed")).alias("found"),
         F.unix_seconds(F.min(F.when(F.col("status") == "confirmed", F.col("ts")))).alias("sure"),
+        F.unix_seconds(F.min(F.when(F.col("status") == "confirmed", F.col("observed")))).alias("told"),
         F.unix_seconds(F.max(F.when(over, F.col("ts")))).alias("stop"),
         F.max_by("change", newest).alias("last"),
         F.max_by("detail", newest).alias("detail"),
@@ -173,4 +174,28 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
             F.sum(_inside(period)).alias("seconds"),
             F.percentile(F.col("stop") - F.col("start"), 0.5).alias("clear"),
         )
+    )
+
+
+def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
+    """What paged: stretches in which a mode was confirmed on any client of a service, that began in the period.
+
+    What begins up to `hold` seconds after the end is the same stretch. `loses`: whether an incident of it lost records,
+    or may have. One that was withdrawn has paged; what was over before the monitor said so has not.
+    """
+    rang = touching.filter("last <> 'moved' and told is not null and (stop is null or stop > told)")
+    earlier = Window.partitionBy("service", "mode").orderBy("told", *CLIENT_KEY, "number")
+    until = F.max(F.coalesce("stop", F.lit(2**62))).over(earlier.rowsBetween(Window.unboundedPreceding, -1))
+    fresh = F.coalesce(F.col("told") > until + hold, F.lit(True))
+    return (
+        rang.withColumn("fresh", fresh)
+        .withColumn("page", F.count_if("fresh").over(earlier))
+        .groupBy("service", "mode", "page")
+        .agg(
+            F.min("told").alias("start"),
+            F.when(F.count("*") == F.count("stop"), F.max("stop")).alias("stop"),
+            F.count_distinct(*CLIENT_KEY).alias("clients"),
+            (F.count("lost_records_0") > 0).alias("loses"),
+        )
+        .filter(F.col("start").between(_epoch(period.start), _epoch(period.end) - 1))
     )

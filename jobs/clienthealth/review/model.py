@@ -14,6 +14,8 @@ from clienthealth.review.period import MINUTE, Period
 from clienthealth.review.slo import ServiceSlo
 
 SCHEMA = 1
+#: A page that is over so soon, with nothing lost, needed nobody: to get up, log in and read a runbook takes as long.
+BRIEF = 10 * MINUTE
 #: What the three sentences of a headline answer.
 QUESTIONS = ("How did we do?", "What went wrong?", "What now?")
 
@@ -79,6 +81,27 @@ class Theme:
     def more(self) -> int:
         """Incidents of the theme that are not listed one by one."""
         return self.incidents - len(self.listed)
+
+
+@dataclass(frozen=True)
+class Page:
+    """Somebody was called for a failure mode on clients of a service; for many services the service is empty.
+
+    `stop`: None where it was still going on at the end. `night`: the day on which the night ends in which it was.
+    """
+
+    service: str
+    mode: str
+    start: datetime
+    stop: datetime | None
+    clients: int
+    loses: bool
+    night: date | None
+
+    @property
+    def needed_nobody(self) -> bool:
+        """Whether it was over before anybody could act, and nothing is left to do."""
+        return not self.loses and self.stop is not None and self.stop - self.start <= BRIEF
 
 
 @dataclass(frozen=True)
@@ -277,7 +300,10 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Review:
-    """Everything. `cluster`: the one that it is of, empty where the monitor has no name for it."""
+    """Everything. `cluster`, `environment`: those that it is of, empty where the monitor has no name for them.
+
+    `pages`: None where this environment opens tickets only. `night_hours`: from and to, UTC.
+    """
 
     period: Period
     target: float
@@ -308,6 +334,9 @@ class Review:
     not_computed: Sequence[tuple[str, str]]
     headline: Sequence[str] = ()
     cluster: str = ""
+    environment: str = ""
+    pages: Sequence[Page] | None = ()
+    night_hours: tuple[int, int] = (22, 7)
 
     @property
     def answers(self) -> list[tuple[str, str]]:

@@ -12,7 +12,17 @@ from pyspark.sql import functions as F
 
 from clienthealth.configuration.installation import fixed_labels
 from clienthealth.modes import modes
-from clienthealth.review import alerts, capacity, client_minutes, coverage, incident_rows, incidents, ranking, slo
+from clienthealth.review import (
+    alerts,
+    capacity,
+    client_minutes,
+    coverage,
+    incident_rows,
+    incidents,
+    pages,
+    ranking,
+    slo,
+)
 from clienthealth.review.actions import carried_over
 from clienthealth.review.headline import headline
 from clienthealth.review.links import Links
@@ -82,6 +92,9 @@ def build(
             slot_minutes=step,
             not_computed=[],
             cluster=settings.monitor.cluster,
+            environment=fixed_labels(settings).get("env", ""),
+            pages=pages.pages(touching, period, settings),
+            night_hours=(settings.review.night_from_hour, settings.review.night_to_hour),
         )
     review = dataclasses.replace(review, not_computed=_not_computed(review, unchecked))
     return dataclasses.replace(review, headline=headline(review))

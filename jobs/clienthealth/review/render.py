@@ -46,7 +46,9 @@ def document(review: Review) -> Document:
     """What page and text show."""
     return Document(
         TITLE,
-        title(review.period) + (f", cluster {review.cluster}" if review.cluster else ""),
+        title(review.period)
+        + (f", cluster {review.cluster}" if review.cluster else "")
+        + (f", environment {review.environment}" if review.environment else ""),
         review.answers,
         figures(review),
         sections(review),

@@ -10,6 +10,7 @@ from clienthealth.review import loss
 from clienthealth.review.loss import Loss, Range
 
 State = Literal["within budget", "nearly spent", "overspent", "no data"]
+Decision = Literal["ship", "freeze", "no data"]
 
 #: A budget spent to this share is nearly spent.
 NEARLY = 0.75
@@ -118,6 +119,12 @@ class ServiceSlo:
         return Budget(total(self.periods), self.target)
 
     @property
+    def decision(self) -> Decision:
+        """What the error budget policy says of changes to the service: they stop where the long budget is overspent."""
+        state = self.long_budget.state
+        return "freeze" if state == "overspent" else "no data" if state == "no data" else "ship"
+
+    @property
     def well_but_for_losses(self) -> bool:
         """Every observed minute was healthy, and yet records are, or may be, lost: it is not 100 % healthy."""
         return self.minutes.sli == 1 and not self.lost.none
@@ -158,6 +165,7 @@ class ServiceSlo:
                 "left": self.long_budget.left,
                 "state": self.long_budget.state,
             },
+            "decision": self.decision,
             "trend": self.trend,
             "change": self.change,
         }

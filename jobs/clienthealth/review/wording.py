@@ -39,6 +39,11 @@ def number(value: float | None) -> str:
     return NONE if value is None else f"{round(value):,}".replace("-", "−")
 
 
+def some(count: int) -> str:
+    """A count beside others; nothing where it is none, so that those that count are seen."""
+    return number(count) if count else ""
+
+
 def short(value: float) -> str:
     """A count for a narrow cell: 1,234 is 1.2k."""
     for limit, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):

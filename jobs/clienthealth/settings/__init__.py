@@ -307,6 +307,12 @@ class ReviewSettings(Checked):
         "records that each service may lose in a review's period; none, as callers believe them delivered",
         at_least=0,
     )
+    environments: dict[str, str] = setting(
+        {},
+        "label env of those clusters: each environment has its own sum; where it opens tickets only, nobody was paged",
+    )
+    night_from_hour: int = setting(22, "hour (UTC) at which a night begins, for pages at night", at_least=0, at_most=23)
+    night_to_hour: int = setting(7, "hour (UTC) at which it ends", at_least=0, at_most=23)
     retention_days: int = setting(400, "history older than this is deleted by maintenance", at_least=1, at_most=36_500)
     prometheus_url: str = setting("", "Prometheus to cross-check the alerts with; empty: no cross-check", form=URL)
     smtp_host: str = setting("", "mail server; empty: no mail", form=HOST)
@@ -322,6 +328,8 @@ class ReviewSettings(Checked):
         for cluster in self.histories:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", cluster):
                 yield f"histories: '{cluster}' can be no name of a folder"
+        for cluster in self.environments.keys() - self.histories.keys():
+            yield f"environments: '{cluster}' is no cluster of histories"
         if self.smtp_user and self.smtp_tls == "none":
             yield "smtp_tls must not be none where smtp_user is set: its password would be sent without TLS"
 

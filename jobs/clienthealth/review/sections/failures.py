@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
@@ -24,10 +25,13 @@ from clienthealth.review.document import (
     Strong,
     Table,
 )
-from clienthealth.review.model import Alert, Incident, Review, Theme
+from clienthealth.review.model import BRIEF, Alert, Incident, Page, Review, Theme
+from clienthealth.review.period import MINUTE
 from clienthealth.review.sections.naming import client, names
-from clienthealth.review.wording import duration, lost, number, percent, plural, stretch
+from clienthealth.review.wording import duration, lost, number, percent, plural, some, stretch
 
+#: Services that were paged for, those most often first.
+PAGED_SHOWN = 20
 #: What the bars of the timeline mean.
 KEY = Markup(
     '<ul class="key"><li><i class="much"></i>thick: confirmed</li>'
@@ -110,6 +114,7 @@ def alerts(review: Review) -> Section:
 
 
 def _alerts(review: Review) -> Iterator[Block]:
+    yield from _pages(review)
     if review.alerts:
         checked = any(alert.prometheus_seconds is not None for alert in review.alerts)
         columns = [Column("Failure mode"), Column("Severity")]
@@ -126,14 +131,56 @@ def _alerts(review: Review) -> Iterator[Block]:
             [(a.name, a.severity, str(a.episodes), duration(a.seconds)) for a in review.measurement_alerts],
             "Alerts on measurements and on the monitor, by Prometheus.",
         )
-    if review.never_fired:
-        silent = ", ".join(f"{mode} ({severity})" for mode, severity in review.never_fired)
-        yield Paragraph(f"Never fired: {silent}.", note=True)
+    fired = {alert.mode for alert in review.alerts}
+    if silent := sorted({mode for mode, _ in review.never_fired} - fired):
+        yield Paragraph(f"Never fired: {', '.join(silent)}.", note=True)
+
+
+def _pages(review: Review) -> Iterator[Block]:
+    """Of pages who got them, when, and which were for nothing."""
+    if review.pages is None:
+        yield Paragraph("This environment opens tickets only ([prometheus] ticket_only): nobody was paged.")
+        return
+    if not review.pages:
+        yield Paragraph("Nobody was paged.")
+        return
+    nights = Counter(page.night for page in review.pages if page.night)
+    at_night, (begin, end) = sum(nights.values()), review.night_hours
+    words = f"{plural(len(review.pages), 'page')}, {at_night} at night ({begin:02d}:00 to {end:02d}:00)"
+    if at_night and review.period.minutes >= 1440:
+        night, most = max(nights.items(), key=lambda item: (item[1], item[0]))
+        words += f": {at_night / (review.period.minutes / 1440):.1f} per night, at most {most} (night to {night:%a} "
+        words += f"{night.day} {night:%b})"
+    yield Paragraph(f"{words}. {_needed_nobody(review.pages)}")
+    columns = Column("Service"), *(Column(name, number=True) for name in ("Pages", "At night", "Needed nobody"))
+    of: dict[str, list[Page]] = {}
+    for page in review.pages:
+        of.setdefault(page.service, []).append(page)
+    rows = [
+        (
+            Name(name) if name else "many at once",
+            number(len(pages)),
+            some(sum(page.night is not None for page in pages)),
+            some(sum(page.needed_nobody for page in pages)),
+        )
+        for name, pages in sorted(of.items(), key=lambda item: (-len(item[1]), item[0]))
+    ]
+    yield Table(columns, rows[:PAGED_SHOWN], "Clients of a service that fail alike are one page.")
+    if len(rows) > PAGED_SHOWN:
+        yield Paragraph(f"and {plural(len(rows) - PAGED_SHOWN, 'more service')}; review.json has all.", note=True)
+
+
+def _needed_nobody(pages: Sequence[Page]) -> str:
+    count = sum(page.needed_nobody for page in pages)
+    if not count:
+        return "Each lasted, or lost records: somebody had to act."
+    within = f"within {BRIEF // MINUTE} minutes with nothing lost"
+    return f"{number(count)} {'was' if count == 1 else 'were'} over {within}: nobody had to act."
 
 
 def _alert(alert: Alert, checked: bool) -> list[Inline]:
     row: list[Inline] = [alert.mode, Badge("bad" if alert.severity == "critical" else "warn", alert.severity)]
-    row += [str(count) for count in (alert.count, alert.clients, alert.repeats, alert.flaps)]
+    row += [some(count) for count in (alert.count, alert.clients, alert.repeats, alert.flaps)]
     row += [duration(alert.seconds), duration(alert.clear)]
     return row + [duration(alert.prometheus_seconds)] * checked
 

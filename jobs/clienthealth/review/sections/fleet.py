@@ -25,7 +25,7 @@ from clienthealth.review.document import (
 from clienthealth.review.model import Capacity, ClientRow, FleetRow, Review, TopicRow
 from clienthealth.review.period import period_names
 from clienthealth.review.sections.naming import NAMELESS, client, names, service
-from clienthealth.review.wording import NONE, duration, number, percent, plural, points
+from clienthealth.review.wording import NONE, duration, number, percent, plural, points, some
 
 #: What clients are ranked by, the heading, and what the number is.
 RANKINGS = (
@@ -151,15 +151,12 @@ def changes(review: Review) -> Section:
     """What is more and what is less than in the period before."""
     columns = [Column("Failure mode"), Column("Incidents", number=True), Column("Before", number=True)]
     columns += [Column("Unhealthy client-minutes", number=True), Column("Before", number=True)]
-    blocks: list[Block] = [
-        Table(
-            columns,
-            [
-                (row.title, *map(number, (row.incidents, row.incidents_before, row.minutes, row.minutes_before)))
-                for row in review.changes
-            ],
-        )
+    counts = [
+        (row.title, (row.incidents, row.incidents_before, row.minutes, row.minutes_before)) for row in review.changes
     ]
+    rows = [(title, *map(some, of)) for title, of in counts if any(of)]
+    unit = review.period.unit
+    blocks: list[Block] = [Table(columns, rows) if rows else Paragraph(f"No failure in this {unit} or the one before.")]
     if review.fleet.upgrades:
         upgrades = [(Name(u.service), Name(u.library), names(u.before), names(u.now)) for u in review.fleet.upgrades]
         head = (Column("Service"), Column("Library"), Column("Before"), Column("Now"))

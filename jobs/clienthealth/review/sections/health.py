@@ -37,6 +37,7 @@ from clienthealth.review.wording import healthy, left, lost, minutes, number, pe
 BADGES = {
     **{"within budget": "ok", "nearly spent": "warn", "overspent": "bad", "no data": "none"},
     **{"met": "ok", "not known": "warn", "missed": "bad"},
+    **{"ship": "ok", "freeze": "bad"},
 }
 #: So many services without an unhealthy minute or a lost record are in the table; the JSON has all.
 HEALTHY_SHOWN = 10
@@ -66,6 +67,7 @@ def figures(review: Review) -> list[Figure]:
             number(sum(theme.incidents for theme in review.themes)),
             f"{number(confirmed)} confirmed, {number(open_)} still open",
         ),
+        *_pages(review),
         Figure("Clients", number(overall.clients), f"{number(overall.minutes.observed)} client-minutes"),
         Figure(
             "Watched",
@@ -73,6 +75,13 @@ def figures(review: Review) -> list[Figure]:
             f"{minutes(quality.gap_minutes)} without data" if quality.gap_minutes else "no gap",
         ),
     ]
+
+
+def _pages(review: Review) -> Iterator[Figure]:
+    if review.pages is not None:
+        night = sum(page.night is not None for page in review.pages)
+        idle = sum(page.needed_nobody for page in review.pages)
+        yield Figure("Pages", number(len(review.pages)), f"{number(night)} at night, {number(idle)} needed nobody")
 
 
 def objectives(review: Review) -> Section:
@@ -119,6 +128,7 @@ def _services(review: Review) -> Iterator[Block]:
         Column("Unhealthy", number=True),
         Column("Records lost"),
         Column(f"Spent in {count} {unit}s", number=True),
+        Column("Changes"),
         Column("Trend"),
     )
     rows = [_service_row(review, "All services", review.overall)]
@@ -129,6 +139,8 @@ def _services(review: Review) -> Iterator[Block]:
         more = f"{plural(hidden, 'more service')} without an unhealthy client-minute or a lost record"
         yield Paragraph(f"{more} {'is' if hidden == 1 else 'are'} left out here; review.json has all.", note=True)
     yield Paragraph(
+        f"Changes: a service ships while its budget of {count} {unit}s lasts; once it is overspent they freeze, "
+        "but for those that make it reliable. "
         f"Trend: spent budget of the last {count} {unit}s, oldest first, the dotted line is all of it; the number is "
         "the change of the healthy share in percentage points.",
         note=True,
@@ -147,6 +159,7 @@ def _service_row(review: Review, name: Inline, slo: ServiceSlo) -> tuple[Inline,
         number(slo.minutes.unhealthy),
         state_of_losses(slo),
         percent(slo.long_budget.spent, 0),
+        _badge(slo.decision) if slo.service else "",
         (trend, " ", Soft(points(slo.change))),
     )
 

@@ -1,0 +1,67 @@
+"""Which confirmed failures are one page, by hand: clients of a service that overlap, and what comes back soon."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from pyspark.sql import SparkSession
+
+from clienthealth.incidents import Change
+from clienthealth.model.clients import Client
+from clienthealth.review import incident_rows
+from clienthealth.review.pages import pages
+from clienthealth.settings import PrometheusSettings, Settings
+from tests.spark.known_weeks import BLOCKING, DEADLOCK, METADATA, NOT_CLOSED, ORDERS, W46, at
+from tests.support.generated_history import Fault, verdicts
+
+OTHER = replace(ORDERS, instance="web-9:900")
+NOW = timedelta(0)
+
+
+def fault(client: Client, mode: str, start: str, stop: str | None, ends: Change = "closed", day: int = 10) -> Fault:
+    """Confirmed, and told, at once."""
+    begin, end = at(day, start), None if stop is None else at(day, stop)
+    return Fault(client, mode, begin, end, begin, NOW, {}, ends=ends)
+
+
+FAULTS = (
+    # Of two clients that overlap, and again four minutes after both are well: one page, 09:00 to 09:40.
+    fault(ORDERS, DEADLOCK, "09:00", "09:30"),
+    fault(OTHER, DEADLOCK, "09:10", "09:20"),
+    fault(OTHER, DEADLOCK, "09:34", "09:40"),
+    # Six minutes later it is another.
+    fault(ORDERS, DEADLOCK, "09:46", "09:50"),
+    # Another mode of the same service is another page; one that was withdrawn rang all the same.
+    fault(ORDERS, METADATA, "09:05", "09:08", "withdrawn"),
+    # The same of another service.
+    fault(replace(OTHER, service="search"), DEADLOCK, "09:00", "09:30"),
+    # Told only when it was over; a suspicion; taken over by another client: nobody was paged.
+    Fault(ORDERS, METADATA, at(10, "12:00"), at(10, "12:05"), at(10, "12:00"), timedelta(minutes=5)),
+    Fault(ORDERS, METADATA, at(10, "13:00"), at(10, "13:30")),
+    fault(OTHER, METADATA, "14:00", "14:10", "moved"),
+    # Lost records, and goes on; what began in the week before is a page of that week, however long it lasts.
+    fault(ORDERS, NOT_CLOSED, "15:00", None),
+    fault(OTHER, BLOCKING, "20:00", None, day=8),
+)
+
+
+def test_what_is_one_page(spark: SparkSession) -> None:
+    changes = sorted((change for one in FAULTS for change in one.changes()), key=lambda change: change[1])
+    touching = incident_rows.of(incident_rows.incidents(verdicts(spark, changes), W46.end), W46).persist()
+    found = pages(touching, W46, Settings())
+    assert found is not None
+
+    def clock(moment: datetime | None) -> str:
+        return f"{moment:%d %H:%M}" if moment else "open"
+
+    assert [(p.service, p.mode, clock(p.start), clock(p.stop), p.clients, p.needed_nobody) for p in found] == [
+        ("orders-api", DEADLOCK, "10 09:00", "10 09:40", 2, False),
+        ("search", DEADLOCK, "10 09:00", "10 09:30", 1, False),
+        ("orders-api", METADATA, "10 09:05", "10 09:08", 1, True),
+        ("orders-api", DEADLOCK, "10 09:46", "10 09:50", 1, True),
+        ("orders-api", NOT_CLOSED, "10 15:00", "open", 1, False),
+    ]
+    staging = Settings(prometheus=PrometheusSettings(labels={"env": "staging"}))
+    assert pages(touching, W46, staging) is None
+    touching.unpersist()
