@@ -110,11 +110,23 @@ def _strip() -> Sequence[Panel]:
 
 def _versions() -> Panel:
     info = f'kafka_client_info{{kind="producer", {OF_CLIENT}}}'
+    each = f"max by ({BY_CLIENT}, library, version) ({info})"
+    ill = f'max by ({BY_CLIENT}) (kafka_client_failure_mode{{status=~"suspected|confirmed", {OF_CLIENT}}}) == 1'
+    all_ = f"count by (library, version) ({each})"
     return rows(
         6,
         "Libraries and versions",
-        "How many producers use which library and version. Old ones lack metrics: before 1.0 a stuck "
-        "callback is known half a minute later. No alert.",
-        {"producers": (f"count by (library, version) (max by ({BY_CLIENT}, library, version) ({info}))", "none")},
+        "How many producers use which library and version, and which share of them has a suspected or confirmed "
+        "failure, the worst first. One that is worse than the others is bad: look at what came with it. Where the "
+        'exporter shows only the unhealthy (client_series = "unhealthy") all are. Old ones lack metrics: before 1.0 a '
+        "stuck callback is known half a minute later. No alert.",
+        {
+            "producers": (all_, "none"),
+            "unhealthy": (
+                f"(count by (library, version) ({each} and on ({BY_CLIENT}) {ill}) or 0 * {all_})\n/\n{all_}",
+                "percentunit",
+            ),
+        },
+        largest="unhealthy",
         nothing="no producers",
     )

@@ -408,6 +408,19 @@ def test_numbers_say_what_is_so(failing: Prometheus) -> None:
     assert (shown["Reporting"], shown["Confirmed"], shown["Suspected"], shown["Not judged"]) == ("10", "7", "1", "0")
 
 
+def test_a_version_has_the_share_of_its_producers_that_is_unhealthy(failing: Prometheus, fine: Prometheus) -> None:
+    board = BOARDS["producers"]
+    (table,) = (p for p in panels(board) if p["title"] == "Libraries and versions")
+
+    def shown(prometheus: Prometheus) -> list[list[float]]:
+        columns = (prometheus.series(chosen(board, target["expr"], {})) for target in table["targets"])
+        return [[float(row["value"][1]) for row in column] for column in columns]
+
+    # Of one version: four that fail, one for each failure mode of producers alone, one that has gone, and one healthy.
+    assert shown(failing) == [[6], [pytest.approx(5 / 6)]]
+    assert shown(fine) == [[1], [0]]
+
+
 def test_weekly_numbers_are_those_of_the_definition(failing: Prometheus) -> None:
     """Of ten judged clients that are there, seven are unhealthy; the one that has gone counts in neither sum."""
     board = BOARDS["review"]
