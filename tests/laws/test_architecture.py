@@ -43,6 +43,7 @@ EXCUSED = {
     "clienthealth.review.actions": "reads actions.toml, which people keep beside the reports",
     "clienthealth.review.crosscheck": "asks Prometheus what it knows of the alerts",
     "clienthealth.review.mail": "sends the report",
+    "clienthealth.watch.attach": "brings an agent into a process of this machine, and takes it out again",
     "clienthealth.review.render": "writes the report, beside its own style sheet",
 }
 #: The rooms by what they stand on: a room uses rooms of earlier lines only, and never one of its own line.
@@ -58,10 +59,11 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("step", "self_monitoring"),
     ("streaming", "diagnose", "initialise"),
     ("review", "doctor"),
-    ("cli",),
-    ("reference",),
     ("exporters.publish", "exporters.python_client", "exporters.prometheus"),
     ("exporters.jvm", "exporters.groups", "exporters.alerts"),
+    ("watch",),
+    ("cli",),
+    ("reference",),
 )
 #: What Spark brings with it, and where alone that may be imported, even within a function.
 SPARK = ("pyspark", "delta", "pandas", "pyarrow", "py4j")

@@ -52,6 +52,7 @@ PROVEN = {
     "journalctl": "not run: needs systemd",
     "date -u; chronyc": "not run: needs a time service",
     "chronyc": "not run: needs a time service",
+    "kafka-health watch": "tests/unit/test_watch.py",
     "kafka-health export jvm": "tests/kafka/test_jvm_exporter.py",
     "java -jar jolokia-agent": "tests/kafka/test_jvm_exporter.py",
     "KAFKA_BOOTSTRAP_SERVERS=broker-1:9092 GRAFANA_ADMIN_PASSWORD=…": "not run: needs a container engine",

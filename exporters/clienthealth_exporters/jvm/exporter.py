@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
 
 from clienthealth.errors import InputError, SettingsError
 from clienthealth.mbeans import GROUP_OPTION, PATTERNS, Process, process, snapshots
@@ -157,6 +158,12 @@ class Exporter:
                 stop.wait(TICK_SECONDS)
 
 
+class Sink(Protocol):
+    """Whoever takes the records: a `Publisher`."""
+
+    def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None: ...
+
+
 class Watch:
     """One JVM. `due`: when it is to be read next, in seconds of `clock`; first after `delay`."""
 
@@ -164,7 +171,7 @@ class Watch:
         self,
         target: Target,
         settings: Settings,
-        publisher: Publisher,
+        publisher: Sink,
         budget: DumpBudget,
         delay: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
@@ -187,7 +194,7 @@ class Watch:
         begin = self._clock()
         interval = self._settings.jvm.interval_seconds
         try:
-            self._publish()
+            self.publish()
         except JolokiaError as error:
             self._failures += 1
             longest = max(interval, MAX_BACKOFF_SECONDS)
@@ -204,7 +211,13 @@ class Watch:
             self._failures = 0
         self.due = begin + interval
 
-    def _publish(self) -> None:
+    @property
+    def process(self) -> Process | None:
+        """The JVM; None until it was read."""
+        return self._process
+
+    def publish(self) -> None:
+        """The same; raises JolokiaError where the JVM does not answer."""
         mbeans = self._agent.read(PATTERNS)
         of = process(self._target.service, mbeans, self._target.config)
         if of is None:

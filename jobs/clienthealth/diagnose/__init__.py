@@ -70,7 +70,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
         result.rejected.update({error.partition(":")[0] for error in decoded.errors})
     bucket = bucket_of(packer, settings)
     by_key = judged(bucket)
-    _add_ends(bucket, by_key)
+    add_ends(bucket, by_key)
     result.rejected.update(fault.reason.partition(":")[0] for fault in bucket.faults.all)
     result.inputs.extend(tally.all())
     by_key = honest(bucket, by_key, result.inputs)
@@ -125,11 +125,18 @@ def judged(bucket: Bucket) -> dict[str, tuple[Client, list[Verdict]]]:
     return by_key
 
 
-def _add_ends(bucket: Bucket, by_key: dict[str, tuple[Client, list[Verdict]]]) -> None:
-    """What the end of each client says. One that came back had not departed: its last session counts."""
+def add_ends(
+    bucket: Bucket, by_key: dict[str, tuple[Client, list[Verdict]]], ended: frozenset[str] | None = None
+) -> None:
+    """What the end of each client says. One that came back had not departed: its last session counts.
+
+    `ended`: the instances of the processes that have ended; None: all, for nothing was heard of them any more.
+    """
     state = bucket.state
     gaps = departures.gaps(state, bucket.settings)
-    for number in range(len(state.whos)):
+    for number, who in enumerate(state.whos):
+        if ended is not None and who.instance not in ended:
+            continue
         times = state.rows[state.rows[:, WHO] == number, TS]
         breaks = np.flatnonzero(np.diff(times) > gaps[number])
         if len(breaks):

@@ -1,0 +1,184 @@
+"""A Jolokia agent in a JVM of this machine while it is watched: on loopback, with a password, able to read only.
+
+The agent is brought in by its own launcher through Java's attach interface. While it is there it may be asked for
+MBeans and for thread dumps, for nothing else, and only by whoever has the password, which stands in a file of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from clienthealth.errors import DependencyError, InputError, ServiceError
+from clienthealth.mbeans import RUNTIME
+from clienthealth.platform import jars
+from clienthealth.platform.java import java
+from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
+
+USER = "kafka-health"
+#: The launcher gives up by itself after some 10 s where a JVM does not answer.
+LAUNCH_SECONDS = 30.0
+#: From the launcher's end until the agent answers.
+ANSWER_SECONDS = 10.0
+_PROC = Path("/proc")
+_SMALL = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_ATTACHED_BEFORE = "is already attached to PID"
+_CONFIG = """\
+user={user}
+password={password}
+policyLocation={policy}
+logHandlerClass=org.jolokia.server.core.service.impl.QuietLogHandler
+"""
+_POLICY = """\
+<restrict>
+  <commands><command>read</command></commands>
+  <allow>
+    <mbean><name>com.sun.management:type=DiagnosticCommand</name><operation>threadPrint</operation></mbean>
+  </allow>
+</restrict>
+"""
+
+
+class Agent(NamedTuple):
+    """Where an agent answers; user and file of the password are empty where it asks for none."""
+
+    url: str
+    user: str = ""
+    password_file: str = ""
+
+
+def checked(pid: int) -> None:
+    """Raises InputError where there is no such process, or it is none that we may attach to."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        raise InputError(f"there is no process {pid} on this machine") from None
+    except PermissionError:
+        raise InputError(_not_permitted(pid)) from None
+    if not _PROC.joinpath("self/ns/mnt").exists():
+        return
+    process = _PROC / str(pid)
+    try:
+        # Java lets even root attach only as the process's own user.
+        if process.stat().st_uid != os.geteuid():
+            raise InputError(_not_permitted(pid))
+        if process.joinpath("ns/mnt").readlink() != _PROC.joinpath("self/ns/mnt").readlink():
+            raise InputError(
+                f"process {pid} runs in a container: run 'kafka-health watch' in it (kubectl exec, docker exec), or "
+                "give the URL of a Jolokia agent"
+            )
+        if "libjvm" not in process.joinpath("maps").read_text(errors="replace"):
+            raise InputError(f"process {pid} ({process.joinpath('comm').read_text().strip()}) is no Java process")
+    except FileNotFoundError:
+        raise InputError(f"there is no process {pid} on this machine") from None
+    except PermissionError:
+        raise InputError(_not_permitted(pid)) from None
+
+
+def agent_jar(given: Path | None) -> Path:
+    """The agent's jar: the one that was given, else ours. Raises InputError, or DependencyError where it is missing."""
+    if given is not None:
+        if not given.is_file():
+            raise InputError(f"--agent {given}: there is no such file")
+        return given.resolve()
+    try:
+        (jar,) = jars.classpath("jolokia")
+    except (DependencyError, ModuleNotFoundError) as error:
+        raise DependencyError(
+            "the Jolokia agent is missing: fetch org.jolokia:jolokia-agent-jvm:2.5.1:javaagent from Maven Central and "
+            f"give it with --agent ({error})"
+        ) from error
+    return jar
+
+
+@contextmanager
+def attached(pid: int, jar: Path) -> Iterator[Agent]:
+    """An agent in the JVM, taken out again at the end; one that was there before is used and stays.
+
+    Raises InputError where the process cannot be attached to, and ServiceError where the agent does not start.
+    """
+    checked(pid)
+    with tempfile.TemporaryDirectory(prefix="kafka-health-watch-") as folder:
+        policy, config, password = (Path(folder, name) for name in ("policy.xml", "agent.properties", "password"))
+        password.write_text(secrets.token_urlsafe(24), encoding="utf-8")
+        policy.write_text(_POLICY, encoding="utf-8")
+        config.write_text(
+            _CONFIG.format(user=USER, password=password.read_text(encoding="utf-8"), policy=policy.as_uri()), "utf-8"
+        )
+        port = _free_port()
+        options = ("--host", "127.0.0.1", "--port", str(port), "--discoveryEnabled", "false", "--config", str(config))
+        said = _launch(jar, *options, "start", str(pid))
+        if _ATTACHED_BEFORE in said:
+            yield Agent(said.split()[-1].rstrip("/") + "/")
+            return
+        agent = Agent(f"http://127.0.0.1:{port}/jolokia/", USER, str(password))
+        try:
+            _await(agent, pid, said)
+            yield agent
+        finally:
+            # The process may have ended.
+            with suppress(ServiceError):
+                _launch(jar, "stop", str(pid))
+
+
+def _launch(jar: Path, *arguments: str) -> str:
+    """What the launcher says. Whether an agent answers decides, not its exit code: it looks too early."""
+    command = [java(), *_SMALL, "-jar", str(jar), *arguments]
+    try:
+        # In a session of its own: Ctrl-C is for us, who have the agent taken out.
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LAUNCH_SECONDS,
+            check=False,
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ServiceError(f"process {arguments[-1]} did not take the agent within {LAUNCH_SECONDS:.0f} s") from error
+    if "jdk.attach" in done.stderr or "VirtualMachine class" in done.stderr or "tools.jar" in done.stderr:
+        raise DependencyError(
+            f"{command[0]} is a Java without the module jdk.attach: set JAVA_HOME to a JDK, or start the application "
+            f"with -javaagent:{jar.name}=port=8778,host=127.0.0.1 and give its URL"
+        )
+    return done.stdout + done.stderr
+
+
+def _await(agent: Agent, pid: int, said: str) -> None:
+    password = Path(agent.password_file).read_text(encoding="utf-8")
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            Jolokia(agent.url, ANSWER_SECONDS, agent.user, password).read({RUNTIME: ("Name",)})
+        except JolokiaError as error:
+            checked(pid)
+            if time.monotonic() < deadline and "Cannot attach" not in said:
+                time.sleep(0.1)
+                continue
+            why = next((line for line in said.splitlines() if "Cannot attach" in line or "command: " in line), "")
+            raise InputError(
+                f"process {pid} could not be attached to: {' '.join(said.split()) if why else error} (a JVM with "
+                "-XX:+DisableAttachMechanism takes no agent: start it with -javaagent and give the agent's URL)"
+            ) from error
+        return
+
+
+def _not_permitted(pid: int) -> str:
+    return f"process {pid} belongs to another user: run 'kafka-health watch {pid}' as that user (sudo -u NAME)"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

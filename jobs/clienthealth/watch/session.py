@@ -1,0 +1,111 @@
+"""What is known of the clients that are watched: readings and dumps, decoded, packed and stepped as in the stream."""
+
+from __future__ import annotations
+
+import queue
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from clienthealth.decode import decode_logs, decode_metrics
+from clienthealth.diagnose import add_ends, pack
+from clienthealth.diagnose.clear import honest
+from clienthealth.incidents import Transition
+from clienthealth.model import health_record
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import DumpedThread, RawRecord
+from clienthealth.model.verdicts import STATUS_ORDER, Verdict
+from clienthealth.settings import Settings
+from clienthealth.step import readings, step
+from clienthealth.step.bucket import Bucket, client_of
+from clienthealth.step.faults import Faults
+from clienthealth.step.state import BucketState
+from clienthealth.windows.packed import Chunk
+from clienthealth.windows.packer import Packer
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Session:
+    """Takes what would go to topics (`send`, from any thread), and judges it when `step` is called.
+
+    newest  the state of each client as the monitor would publish it, by key
+    found   the worst that was found of each client, by key and mode; what turned out to be no failure is taken back
+    dumps   the threads of each dump
+    faults  clients that could not be judged, by a mistake of ours
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._inbox: queue.SimpleQueue[tuple[str, Mapping[str, Any]]] = queue.SimpleQueue()
+        self._state = BucketState()
+        self._taken: Counter[str] = Counter()
+        self.newest: dict[str, health_record.HealthRecord] = {}
+        self.found: dict[str, dict[str, tuple[Client, Verdict]]] = {}
+        self.dumps: dict[Source, list[DumpedThread]] = {}
+        self.faults: list[str] = []
+
+    def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None:
+        """A snapshot or a line of log, as an exporter publishes it."""
+        del key
+        self._inbox.put((topic, value))
+
+    def step(self, now_ms: int) -> list[Transition]:
+        """Judge what has come since the last step; which failures opened, became certain, or were over."""
+        packer = Packer(1)
+        for _ in range(self._inbox.qsize()):
+            topic, value = self._inbox.get()
+            source = Source(topic, 0, self._taken[topic])
+            self._taken[topic] += 1
+            decode = decode_logs if topic in self._settings.topics.logs else decode_metrics
+            decoded = decode(RawRecord(_encode(value), source, now_ms), self._settings, now_ms)
+            pack(decoded, source, packer)
+            threads = [thread for line in decoded.lines for dump in line.dumps for thread in dump.threads]
+            if threads:
+                self.dumps[source] = threads
+        chunk = packer.chunks().get(0, Chunk())
+        chunk.clocks = [packer.clock] if packer.clock else []
+        published = step(self._state, [chunk], self._settings, now_ms)
+        self.faults += [fault.reason for fault in published.faults]
+        for key, record in published.records:
+            if record is None:
+                self.newest.pop(key, None)
+            else:
+                self._note(key, health_record.decode(record))
+        for change in published.changes:
+            if change.change in ("withdrawn", "moved"):
+                self.found.get(change.client.key, {}).pop(change.verdict.mode, None)
+        return published.changes
+
+    def clients(self, ended: frozenset[str] = frozenset()) -> list[tuple[Client, list[Verdict]]]:
+        """All clients with their verdicts: the worst of each mode, `ok` only where there is evidence of health.
+
+        `ended`: instances whose process has ended; of their clients, what that says.
+        """
+        state = self._state
+        bucket = Bucket(
+            state, self._settings, readings.grid_of(state, self._settings.monitor), Faults(state, client_of)
+        )
+        by_key: dict[str, tuple[Client, list[Verdict]]] = {}
+        for key in {**self.newest, **self.found}:
+            worst = {mode: verdict for mode, (_, verdict) in self.found.get(key, {}).items()}
+            record = self.newest.get(key)
+            client = record.client if record else next((client for client, _ in self.found[key].values()), None)
+            if client is not None:
+                now = {verdict.mode: verdict for verdict in record.verdicts} if record else {}
+                by_key[f"{client.kind}|{key}"] = client, list({**now, **worst}.values())
+        add_ends(bucket, by_key, ended)
+        judged = honest(bucket, by_key, ()).values()
+        clients = [(client, sorted(verdicts, key=lambda verdict: verdict.mode)) for client, verdicts in judged]
+        return sorted(clients, key=lambda of: of[0].key)
+
+    def _note(self, key: str, record: health_record.HealthRecord) -> None:
+        self.newest[key] = record
+        for verdict in record.verdicts:
+            before = self.found.get(key, {}).get(verdict.mode)
+            rank = STATUS_ORDER.index(verdict.status)
+            if verdict.unhealthy and (before is None or rank >= STATUS_ORDER.index(before[1].status)):
+                self.found.setdefault(key, {})[verdict.mode] = record.client, verdict

@@ -1,0 +1,132 @@
+"""The loop: every process is read each second, by itself, and all that was read is judged together."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from clienthealth.errors import InputError
+from clienthealth.incidents import Transition
+from clienthealth.settings import Settings
+from clienthealth.watch.attach import Agent, agent_jar, attached
+from clienthealth.watch.session import Session
+from clienthealth_exporters.jvm.exporter import Target, Watch
+from clienthealth_exporters.jvm.jolokia import JolokiaError
+from clienthealth_exporters.jvm.suspicion import DumpBudget
+
+INTERVAL_SECONDS = 1.0
+#: Two dumps show whether a thread stands still; five seconds lie between them.
+DUMP_SECONDS = 5.0
+DUMPS_PER_MINUTE = 12.0
+#: A JVM without a process id of ours that does not answer for so long is taken to have ended.
+GONE_SECONDS = 15.0
+
+
+def watch_settings(settings: Settings, agent: Agent | None) -> Settings:
+    """The settings with the pace of a watch, and the password of an agent that we brought in."""
+    jvm = replace(
+        settings.jvm,
+        interval_seconds=INTERVAL_SECONDS,
+        dump_min_seconds=DUMP_SECONDS,
+        dumps_per_minute=DUMPS_PER_MINUTE,
+        thread_dumps=True,
+    )
+    if agent is not None:
+        jvm = replace(jvm, user=agent.user, password_file=agent.password_file)
+    return replace(settings, jvm=jvm)
+
+
+@dataclass
+class Watched:
+    """A JVM that is watched. `silent`: why it does not answer, '' while it does; `ended`: it does no more."""
+
+    target: Target
+    watch: Watch
+    pid: int | None = None
+    silent: str = ""
+    ended: bool = False
+    _heard: float = field(default_factory=time.monotonic)
+
+    def read(self) -> None:
+        """Read once; a JVM that has not ended may be silent."""
+        try:
+            self.watch.publish()
+        except JolokiaError as error:
+            self.silent = str(error)
+            quiet = time.monotonic() - self._heard
+            self.ended = not _lives(self.pid) if self.pid is not None else quiet > GONE_SECONDS
+        else:
+            self.silent, self._heard = "", time.monotonic()
+
+
+def watched(text: str, jar: Path | None, settings: Settings, session: Session, agents: ExitStack) -> Watched:
+    """A JVM by `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`, read once. `jar`: of the agent, None: ours.
+
+    An agent that is brought in for it leaves when `agents` is closed. Raises InputError for what is no such process,
+    SettingsError for what is no URL, JolokiaError where it does not answer.
+    """
+    service, _, number = text.rpartition("=")
+    pid = int(number) if number.isascii() and number.isdigit() else None
+    agent = None
+    if pid is not None:
+        agent = agents.enter_context(attached(pid, agent_jar(jar)))
+        target = Target(service or f"pid-{pid}", agent.url)
+    elif "://" in text:
+        target = Target.parse(text)
+    else:
+        raise InputError(f"'{text}' is neither a process id nor the URL of a Jolokia agent")
+    of = Watched(target, Watch(target, watch_settings(settings, agent), session, DumpBudget(DUMPS_PER_MINUTE)), pid)
+    of.watch.publish()
+    return of
+
+
+def watch(
+    processes: Sequence[Watched],
+    session: Session,
+    stop: threading.Event,
+    seconds: float | None,
+    show: Callable[[Sequence[Transition]], None],
+) -> None:
+    """Until `stop` is set, so many seconds are over, or all processes have ended. `show`: called after each step."""
+    begin = time.monotonic()
+    under_way: list[Future[None] | None] = [None] * len(processes)
+    with ThreadPoolExecutor(len(processes), thread_name_prefix="watch") as pool:
+        due = begin
+        while not stop.is_set() and not all(of.ended for of in processes):
+            for at, of in enumerate(processes):
+                task = under_way[at]
+                if task is not None and task.done():
+                    # A mistake of ours ends the watch.
+                    task.result()
+                    task = under_way[at] = None
+                if task is None and not of.ended:
+                    under_way[at] = pool.submit(of.read)
+            now = time.monotonic()
+            due = max(due + INTERVAL_SECONDS, now)
+            left = due - now if seconds is None else min(due - now, begin + seconds - now)
+            stop.wait(max(0.0, left))
+            show(session.step(int(time.time() * 1000)))
+            if seconds is not None and time.monotonic() - begin >= seconds:
+                break
+    show(session.step(int(time.time() * 1000)))
+
+
+def ended_instances(processes: Sequence[Watched]) -> frozenset[str]:
+    """Those that have ended, as the records of their clients call them."""
+    return frozenset(of.watch.process.instance for of in processes if of.ended and of.watch.process is not None)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,197 @@
+"""`kafka-health watch`: agents that answer as Jolokia does, a real JVM that the agent is attached to, what is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clienthealth.cli import main
+from clienthealth.errors import InputError, ServiceError
+from clienthealth.platform.java import java
+from clienthealth.watch.attach import agent_jar, attached, checked
+from clienthealth_exporters.jvm.jolokia import Jolokia
+from tests.support.waiting import WAIT_SECONDS
+from tests.unit.test_jvm_exporter import agent
+
+RUNTIME = "java.lang:type=Runtime"
+PRODUCER = "kafka.producer:client-id=p-1,type=producer-metrics"
+#: As the JVM prints it: a callback of a producer waits for a record of the same producer.
+STUCK = """\
+"kafka-producer-network-thread | p-1" #17 daemon prio=5 tid=0x1 nid=0x2 waiting on condition  [0x3]
+   java.lang.Thread.State: WAITING (parking)
+\tat jdk.internal.misc.Unsafe.park(java.base@17.0.15/Native Method)
+\tat java.util.concurrent.CountDownLatch.await(java.base@17.0.15/CountDownLatch.java:230)
+\tat org.apache.kafka.clients.producer.internals.ProduceRequestResult.await(ProduceRequestResult.java:105)
+\tat org.apache.kafka.clients.producer.internals.FutureRecordMetadata.get(FutureRecordMetadata.java:50)
+\tat com.example.Resend.onCompletion(Resend.java:12)
+\tat org.apache.kafka.clients.producer.internals.ProducerBatch.completeFutureAndFireCallbacks(ProducerBatch.java:312)
+\tat org.apache.kafka.clients.producer.internals.Sender.run(Sender.java:243)
+\tat java.lang.Thread.run(java.base@17.0.15/Thread.java:840)
+"""
+
+
+def jvm(stuck: bool) -> Callable[[Any], tuple[int, bytes]]:
+    """A JVM with a producer that sends ten records a second, or stands with records in its buffer."""
+    reads = 0
+
+    def answer(asked: Any) -> tuple[int, bytes]:
+        nonlocal reads
+        if isinstance(asked["body"], dict):
+            return 200, json.dumps({"status": 200, "value": f"Full thread dump\n\n{STUCK if stuck else ''}"}).encode()
+        reads += 1
+        moved = 0 if stuck else 10 * reads
+        producer = {
+            "select-total": 500.0 + moved,
+            "record-send-total": 900.0 + moved,
+            "record-error-total": 0.0,
+            "record-retry-total": 0.0,
+            "buffer-total-bytes": 33554432.0,
+            "buffer-available-bytes": 30000000.0 if stuck else 33554432.0,
+            "bufferpool-wait-time-total": 0.0,
+            "waiting-threads": 0.0,
+            "metadata-age": 3.0,
+            "request-total": 400.0 + moved,
+            "response-total": 400.0 + moved,
+            "connection-count": 1.0,
+            "io-ratio": 0.01,
+            "io-wait-ratio": 0.9,
+            "batch-size-avg": 200.0,
+            "record-queue-time-avg": 1.0,
+            "record-queue-time-max": 3.0,
+            "request-latency-avg": 2.0,
+            "request-latency-max": 5.0,
+            "requests-in-flight": 0.0,
+            "record-send-rate": 0.0 if stuck else 10.0,
+        }
+        mbeans = {RUNTIME: {"Name": "4711@web-7", "StartTime": 1}, "kafka.producer:*": {PRODUCER: producer}}
+        return 200, json.dumps(
+            [
+                {"request": request, "status": 200, "value": mbeans[request["mbean"]]}
+                if request["mbean"] in mbeans
+                else {"request": request, "status": 404, "error": "no MBean"}
+                for request in asked["body"]
+            ]
+        ).encode()
+
+    return answer
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second of a watch takes a tenth of one, but two dumps of a thread must be apart."""
+    monkeypatch.setattr("clienthealth.watch.watching.INTERVAL_SECONDS", 0.2)
+    monkeypatch.setattr("clienthealth.watch.watching.DUMP_SECONDS", 1.5)
+
+
+def exit_code(*arguments: str) -> int:
+    """Of the command."""
+    with pytest.raises(SystemExit) as ended:
+        main(["watch", *arguments])
+    return int(str(ended.value.code))
+
+
+def test_a_stuck_producer_is_found_and_the_evidence_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with agent(jvm(stuck=True)) as url:
+        assert exit_code(f"orders={url}", "--for", "3.5") == 1
+    said = capsys.readouterr().out
+    assert "p-1: producer-callback-deadlock" in said
+    assert "com.example.Resend.onCompletion" in said
+    assert "kafka-health explain producer-callback-deadlock" in said
+
+
+def test_of_a_stuck_producer_one_json_object_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with agent(jvm(stuck=True)) as url:
+        assert exit_code(f"orders={url}", "--for", "3.5", "--json") == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    client = json.loads(line)
+    assert client["client"]["client_id"] == "p-1"
+    verdicts = {verdict["mode"]: verdict for verdict in client["verdicts"]}
+    assert verdicts["producer-callback-deadlock"]["status"] == "confirmed"
+    assert "thread-dump" in {fact["kind"] for fact in verdicts["producer-callback-deadlock"]["evidence"]}
+
+
+def test_a_healthy_producer_is_not_accused(capsys: pytest.CaptureFixture[str]) -> None:
+    with agent(jvm(stuck=False)) as url:
+        assert exit_code(f"orders={url}", "--for", "3", "--json") in (0, 3)
+    (line,) = capsys.readouterr().out.splitlines()
+    statuses = {verdict["mode"]: verdict["status"] for verdict in json.loads(line)["verdicts"]}
+    assert statuses["producer-callback-deadlock"] == "ok"
+    assert set(statuses.values()) <= {"ok", "unknown"}
+
+
+def test_of_a_glance_nobody_is_called_healthy() -> None:
+    with agent(jvm(stuck=False)) as url:
+        assert exit_code(f"orders={url}", "--for", "0.05") == 3
+
+
+def test_an_agent_that_does_not_answer_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("http://127.0.0.1:1/jolokia/") == 2
+    assert "http://127.0.0.1:1/jolokia/: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", [("nonsense",), ("4711", "--for", "0"), ("4711", "--for", "soon")])
+def test_wrong_usage(wrong: tuple[str, ...]) -> None:
+    assert exit_code(*wrong) == 2
+
+
+def test_why_a_process_cannot_be_attached_to() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    with pytest.raises(InputError, match=f"there is no process {ended.pid}"):
+        checked(ended.pid)
+    with pytest.raises(InputError, match="is no Java process"):
+        checked(os.getpid())
+    with pytest.raises(InputError, match="there is no such file"):
+        agent_jar(Path("nowhere.jar"))
+
+
+@contextmanager
+def sleeping(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """A JVM that does nothing, once it runs."""
+    source = folder / "Sleeps.java"
+    source.write_text(
+        'class Sleeps { public static void main(String[] a) throws Exception { System.out.println("up"); '
+        "System.in.read(); } }",
+        encoding="utf-8",
+    )
+    command = [java(), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *options, str(source)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        yield process
+    finally:
+        process.communicate("\n", timeout=WAIT_SECONDS)
+
+
+def test_the_agent_is_attached_reads_only_and_leaves(tmp_path: Path) -> None:
+    with sleeping(tmp_path) as process:
+        with attached(process.pid, agent_jar(None)) as of:
+            password = Path(of.password_file).read_text()
+            mine, strangers = Jolokia(of.url, 5.0, of.user, password), Jolokia(of.url, 5.0)
+            assert mine.read({RUNTIME: ("Name",)})[RUNTIME]["Name"].startswith(f"{process.pid}@")
+            assert '"main"' in mine.thread_dump()
+            with pytest.raises(ServiceError, match="401"):
+                strangers.thread_dump()
+            collect = {"type": "exec", "mbean": "java.lang:type=Memory", "operation": "gc", "arguments": []}
+            assert mine._post(collect)["status"] == 403
+        with pytest.raises(ServiceError, match="refused"):
+            mine.thread_dump()
+        assert not Path(of.password_file).exists()
+
+
+def test_a_jvm_that_takes_no_agent_says_what_to_do(tmp_path: Path) -> None:
+    with (
+        sleeping(tmp_path, "-XX:+DisableAttachMechanism") as process,
+        pytest.raises(InputError, match=f"process {process.pid} could not be attached to"),
+        attached(process.pid, agent_jar(None)),
+    ):
+        pass
