@@ -43,6 +43,7 @@ EXCUSED = {
     "clienthealth.review.actions": "reads actions.toml, which people keep beside the reports",
     "clienthealth.review.crosscheck": "asks Prometheus what it knows of the alerts",
     "clienthealth.review.mail": "sends the report",
+    "clienthealth.watch.recorder": "writes what was read, where it is asked for",
     "clienthealth.watch.attach": "brings an agent into a process of this machine, and takes it out again",
     "clienthealth.review.render": "writes the report, beside its own style sheet",
 }

@@ -118,6 +118,25 @@ def test_of_a_stuck_producer_one_json_object_is_printed(capsys: pytest.CaptureFi
     assert "thread-dump" in {fact["kind"] for fact in verdicts["producer-callback-deadlock"]["evidence"]}
 
 
+def test_what_was_recorded_is_diagnosed_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with agent(jvm(stuck=True)) as url:
+        secret = f"orders={url} delivery.timeout.ms=password=hunter2"
+        assert exit_code(secret, "--for", "3.5", "--record", str(tmp_path / "kept")) == 1
+    capsys.readouterr()
+    kept = sorted(file.name for file in (tmp_path / "kept/orders").iterdir())
+    assert kept[-1] == "metrics.jsonl"
+    assert len(kept) >= 3
+    assert not any(b"hunter2" in file.read_bytes() for file in (tmp_path / "kept/orders").iterdir())
+    with pytest.raises(SystemExit) as ended:
+        main(["diagnose", "--json", str(tmp_path / "kept")])
+    assert ended.value.code == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    client = json.loads(line)
+    found = {verdict["mode"]: verdict["status"] for verdict in client["verdicts"]}
+    assert (client["client"]["client_id"], found["producer-callback-deadlock"]) == ("p-1", "confirmed")
+    assert {Path(attached["name"]).name for attached in client["inputs"]} == set(kept)
+
+
 def test_a_healthy_producer_is_not_accused(capsys: pytest.CaptureFixture[str]) -> None:
     with agent(jvm(stuck=False)) as url:
         assert exit_code(f"orders={url}", "--for", "3", "--json") in (0, 3)

@@ -28,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--for", dest="seconds", type=_seconds, metavar="SECONDS", help="default: until Ctrl-C")
     parser.add_argument("--agent", type=Path, metavar="JAR", help="the Jolokia agent to attach (default: ours)")
     parser.add_argument("--json", action="store_true", help="at the end one JSON object per client and line")
+    parser.add_argument("--record", type=Path, metavar="DIR", help="keep what is read, for 'diagnose' and for a ticket")
     parser.add_argument("--verbose", action="store_true", help="all evidence and clients, however many")
     parser.epilog = EXIT_CODES
 
@@ -41,13 +42,14 @@ def run(args: argparse.Namespace) -> int:
     from clienthealth.diagnose.outcome import exit_code, json_lines
     from clienthealth.diagnose.report import show
     from clienthealth.platform.stopping import stop_event
+    from clienthealth.watch.recorder import Recorder
     from clienthealth.watch.screen import Screen
     from clienthealth.watch.session import Session
     from clienthealth.watch.watching import ended_instances, watch, watched
 
     to_stderr(logging.WARNING)
     settings = load(args.config)
-    session, stop = Session(settings), stop_event()
+    session, stop = Session(settings, Recorder(args.record) if args.record else None), stop_event()
     screen = Screen(sys.stderr if args.json else sys.stdout)
     with ExitStack() as agents:
         processes = [watched(text, args.agent, settings, session, agents) for text in args.targets]

@@ -23,6 +23,7 @@ from clienthealth.step import readings, step
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Faults
 from clienthealth.step.state import BucketState
+from clienthealth.watch.recorder import Recorder
 from clienthealth.windows.packed import Chunk
 from clienthealth.windows.packer import Packer
 
@@ -38,8 +39,9 @@ class Session:
     faults  clients that could not be judged, by a mistake of ours
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, recorder: Recorder | None = None) -> None:
+        """`recorder`: keeps what was read."""
+        self._settings, self._recorder = settings, recorder
         self._inbox: queue.SimpleQueue[tuple[str, Mapping[str, Any]]] = queue.SimpleQueue()
         self._state = BucketState()
         self._taken: Counter[str] = Counter()
@@ -60,7 +62,10 @@ class Session:
             topic, value = self._inbox.get()
             source = Source(topic, 0, self._taken[topic])
             self._taken[topic] += 1
-            decode = decode_logs if topic in self._settings.topics.logs else decode_metrics
+            is_dump = topic in self._settings.topics.logs
+            if self._recorder is not None:
+                (self._recorder.dump if is_dump else self._recorder.readings)(value)
+            decode = decode_logs if is_dump else decode_metrics
             decoded = decode(RawRecord(_encode(value), source, now_ms), self._settings, now_ms)
             pack(decoded, source, packer)
             threads = [thread for line in decoded.lines for dump in line.dumps for thread in dump.threads]
