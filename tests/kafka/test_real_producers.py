@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -19,12 +22,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from confluent_kafka import Consumer, Producer
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from clienthealth.decode import decode_logs, decode_metrics
-from clienthealth.model.telemetry import LogLine, Snapshot
+from clienthealth.logs.events import events_and_dumps
+from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import Identity, LogLine, Snapshot
+from clienthealth.modes import catalogue
 from clienthealth.platform import jars
 from clienthealth.platform.java import java
+from clienthealth.reference.sources import ROOT
 from clienthealth.settings import Settings
 from deploy.demo.client import PROGRAMS
 from deploy.demo.processes import free_port
@@ -277,6 +284,101 @@ def test_librdkafka(snapshots: dict[str, Row]) -> None:
     expected = {"records-lag": 0, "committed-offset": SENT, "end-offset": SENT, "records-consumed-total": SENT}
     assert partition["metrics"].items() >= expected.items()
     assert consumer["metrics"]["assigned-partitions"] == 1
+
+
+#: What a replica does with what the page defines: it sends, has an error of its own and one of librdkafka's logged, and
+#: says who it is when all that is reported.
+REPLICA = f"""
+try:
+    raise ValueError("no such order")
+except ValueError:
+    logging.getLogger("orders").exception("order left out")
+log = logging.getLogger("librdkafka")
+unreachable = Producer({{"bootstrap.servers": "127.0.0.1:1", "client.id": "parcels"}}, logger=log)
+producer.produce("{TOPIC}", b"1")
+heard, pass_on = set(), report
+def report(topic, text):
+    heard.add((topic, "Connect to" in text))
+    pass_on(topic, text)
+while not heard >= {{("client-metrics", False), ("client-logs", True)}}:
+    producer.poll(0.05)
+    unreachable.poll(0.05)
+assert reports.flush(60) == 0
+print(WHO["instance"])
+"""
+
+
+def test_replicas_on_librdkafka_report_as_the_page_says(broker: Broker) -> None:
+    (page,) = re.findall(
+        r"^## Applications on librdkafka\n.*?^```python\n(.*?)^```$",
+        (ROOT / "deploy/README.md").read_text("utf-8"),
+        re.DOTALL | re.MULTILINE,
+    )
+    for topic in (TOPIC, "client-metrics", "client-logs"):
+        broker.create_topic(topic)
+    assert page.count("10_000") == 1
+    program = f"brokers = {broker.bootstrap_servers!r}\n{page.replace('10_000', '200')}{REPLICA}"
+    running = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    outcomes = [replica.communicate(timeout=WAIT_SECONDS) for replica in running]
+    assert [replica.returncode for replica in running] == [0, 0], outcomes
+    instances = {out.strip() for out, _ in outcomes}
+    host = socket.gethostname()
+    assert instances == {f"{host}:{replica.pid}" for replica in running}
+
+    metrics, logs = (
+        [
+            (Raw(topic, record.value, key=record.key, headers={n: v.decode() for n, v in record.headers}).record)
+            for record in all_of(broker.bootstrap_servers, topic)
+            if ("service", b"orders-api") in record.headers
+        ]
+        for topic in ("client-metrics", "client-logs")
+    )
+    clients = [
+        (decoded.format, decoded.errors, *[of(snapshot.client) for snapshot in decoded.snapshots])
+        for decoded in (decode_metrics(record, Settings(), now_ms()) for record in metrics)
+    ]
+    expected: list[tuple[Any, ...]] = [
+        ("librdkafka_stats", [], ("orders-api", host, instance, "orders")) for instance in instances
+    ]
+    assert sorted(set(map(repr, clients))) == sorted(map(repr, expected))
+
+    decoded_logs = [decode_logs(record, Settings(), now_ms()) for record in logs]
+    assert {(decoded.format, *decoded.errors) for decoded in decoded_logs} == {("json_log",)}
+    lines = [line for decoded in decoded_logs for line in decoded.lines]
+    for instance in instances:
+        mine = [line for line in lines if line.client.instance == instance]
+        (ours,) = [line for line in mine if line.logger == "orders"]
+        assert of(ours.client) == ("orders-api", host, instance, None)
+        assert (ours.level, ours.thread, ours.message) == ("ERROR", "MainThread", "order left out")
+        assert (ours.stack or "").endswith("ValueError: no such order")
+        assert abs((ours.ts_ms or 0) - now_ms()) < WAIT_SECONDS * 1000
+        events = [
+            event
+            for line in mine
+            if line.logger == "librdkafka"
+            for event in events_and_dumps(line, Source("client-logs", 0, 0), catalogue())[0]
+        ]
+        assert ("librdkafka-connect-failed", "parcels") in {(event.signature, event.client_id) for event in events}
+
+
+def of(client: Identity) -> tuple[str | None, ...]:
+    return client.service, client.host, client.instance, client.client_id
+
+
+def all_of(servers: str, topic: str) -> list[Any]:
+    """All records that the topic holds now."""
+    consumer = KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest")
+    partition = TopicPartition(topic, 0)
+    consumer.assign([partition])
+    end = consumer.end_offsets([partition])[partition]
+    records: list[Any] = []
+    while consumer.position(partition) < end:
+        records += consumer.poll(1000).get(partition, [])
+    consumer.close()
+    return records
 
 
 def test_kafka_python(snapshots: dict[str, Row]) -> None:

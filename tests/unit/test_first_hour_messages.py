@@ -12,6 +12,7 @@ import pytest
 from clienthealth.errors import HealthError
 from clienthealth.platform.java import java, version
 from clienthealth.platform.kafka import admin
+from clienthealth.reference.sources import ROOT
 from clienthealth.self_monitoring.metrics import SelfMetrics
 from clienthealth.settings import KafkaSettings, Settings
 from clienthealth.streaming.failures import explained
@@ -49,28 +50,32 @@ def of_spark(text: str) -> Callable[[Path, pytest.MonkeyPatch], None]:
     return failed
 
 
-@pytest.mark.parametrize(
-    ("happens", "sentence"),
-    [
-        (
-            port_taken,
-            r"cannot listen on 127\.0\.0\.1:\d+: Address already in use; choose another \[monitor\] metrics_port",
-        ),
-        (no_java, r"there is no Java on the PATH; install Java 17 \("),
-        (old_java, r"java is Java 11, at least 17 is needed; install Java 17 \("),
-        (nobody_listens, r"Kafka at 127\.0\.0\.1:1: nobody listens there"),
-        (of_spark(FULL), r"the disk of .*history is full, .*: nothing is lost, free some space"),
-        (of_spark(TWO), r"another monitor works on the checkpoint in .*: stop one of the two"),
-    ],
-    ids=["port taken", "no Java", "old Java", "broker unreachable", "full disk", "two monitors"],
+HAPPENS = {
+    "another process has the port": port_taken,
+    "there is no Java": no_java,
+    "Java is too old": old_java,
+    "the address of the brokers is wrong, or they are down": nobody_listens,
+    "the disk is full": of_spark(FULL),
+    "a second monitor was started": of_spark(TWO),
+}
+(SECTION,) = re.findall(
+    r"^## In the first hour\n(.*?)^## ", (ROOT / "deploy/README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE
 )
-def test_it_is_one_sentence_with_what_to_do(
-    happens: Callable[[Path, pytest.MonkeyPatch], None],
-    sentence: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+#: What happens → what the page says that the program says.
+PAGE: dict[str, str] = dict(re.findall(r"^\| ([^`|]+) \| `(.+)` \|$", SECTION, re.MULTILINE))
+
+
+def test_the_page_tells_of_all_of_it() -> None:
+    assert PAGE.keys() == HAPPENS.keys()
+    assert SECTION.count("\n| ") == len(PAGE) + 1
+
+
+@pytest.mark.parametrize("what", HAPPENS)
+def test_it_is_one_sentence_with_what_to_do_as_the_page_says(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(HealthError) as raised:
-        happens(tmp_path, monkeypatch)
+        HAPPENS[what](tmp_path, monkeypatch)
+    sentence = ".+".join(re.escape(part) for part in PAGE[what].split("…"))
     assert re.search(sentence, str(raised.value)), raised.value
     assert "\n" not in str(raised.value)
