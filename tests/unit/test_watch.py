@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -156,9 +157,32 @@ def test_an_agent_that_does_not_answer_is_an_error(capsys: pytest.CaptureFixture
     assert "http://127.0.0.1:1/jolokia/: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("wrong", [("nonsense",), ("4711", "--for", "0"), ("4711", "--for", "soon")])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        (),
+        ("4711", "--group", "g"),
+        ("--group", "g", "--record", "x"),
+        ("nonsense",),
+        ("4711", "--for", "0"),
+        ("4711", "--for", "soon"),
+    ],
+)
 def test_wrong_usage(wrong: tuple[str, ...]) -> None:
     assert exit_code(*wrong) == 2
+
+
+def test_ctrl_c_ends_with_the_report_and_the_exit_code() -> None:
+    command = [sys.executable, "-m", "clienthealth.cli", "watch"]
+    with agent(jvm(stuck=True)) as url:
+        watching = subprocess.Popen([*command, f"orders={url}"], stdout=subprocess.PIPE, text=True)
+        assert watching.stdout is not None
+        said = next(line for line in watching.stdout if "confirmed" in line)
+        watching.send_signal(signal.SIGINT)
+        report, _ = watching.communicate(timeout=WAIT_SECONDS)
+    assert "p-1: producer-callback-deadlock" in said
+    assert "What to do" in report
+    assert watching.returncode == 1
 
 
 def test_why_a_process_cannot_be_attached_to() -> None:

@@ -6,11 +6,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from clienthealth.incidents import Transition
+    from clienthealth.model.health_record import HealthRecord
+    from clienthealth.settings import Settings
 
 HELP = "is my client stuck now? watches JVMs of this machine (or Jolokia URLs), judges them, says why; needs no Kafka"
 
@@ -21,11 +24,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument(
         "targets",
-        nargs="+",
+        nargs="*",
         metavar="PID|URL",
         help="a Java process of this machine, or [SERVICE=]URL of a Jolokia agent",
     )
-    parser.add_argument("--for", dest="seconds", type=_seconds, metavar="SECONDS", help="default: until Ctrl-C")
+    parser.add_argument("--group", metavar="NAME", help="a consumer group instead: members, lag, who does not commit")
+    parser.add_argument("--bootstrap", metavar="SERVERS", help="with --group: the brokers (default: of the settings)")
+    parser.add_argument("--for", dest="seconds", type=_duration, metavar="SECONDS", help="default: until Ctrl-C")
     parser.add_argument("--agent", type=Path, metavar="JAR", help="the Jolokia agent to attach (default: ours)")
     parser.add_argument("--json", action="store_true", help="at the end one JSON object per client and line")
     parser.add_argument("--record", type=Path, metavar="DIR", help="keep what is read, for 'diagnose' and for a ticket")
@@ -34,11 +39,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Watch, print what is found as it is found, then the report; the exit code is that of `diagnose`."""
+    """Watch until Ctrl-C or for so long; the exit code is that of `diagnose`. Raises InputError for wrong usage."""
     import logging
 
     from clienthealth.cli._logging import to_stderr
     from clienthealth.configuration import load
+    from clienthealth.errors import InputError
+
+    to_stderr(logging.WARNING)
+    settings = load(args.config)
+    if bool(args.group) == bool(args.targets):
+        raise InputError("give processes (PID or URL) to watch, or --group NAME")
+    if not args.group:
+        return _processes(args, settings)
+    if args.record or args.agent:
+        raise InputError("--record and --agent go with processes, not with --group")
+    if args.bootstrap:
+        settings = replace(settings, kafka=replace(settings.kafka, bootstrap_servers=args.bootstrap))
+    return _group(args, settings)
+
+
+def _processes(args: argparse.Namespace, settings: Settings) -> int:
+    """What is found is printed as it is found, then the report."""
     from clienthealth.diagnose.outcome import exit_code, json_lines
     from clienthealth.diagnose.report import show
     from clienthealth.platform.stopping import stop_event
@@ -47,8 +69,6 @@ def run(args: argparse.Namespace) -> int:
     from clienthealth.watch.session import Session
     from clienthealth.watch.watching import ended_instances, watch, watched
 
-    to_stderr(logging.WARNING)
-    settings = load(args.config)
     session, stop = Session(settings, Recorder(args.record) if args.record else None), stop_event()
     screen = Screen(sys.stderr if args.json else sys.stdout)
     with ExitStack() as agents:
@@ -73,7 +93,33 @@ def run(args: argparse.Namespace) -> int:
     return exit_code(clients)
 
 
-def _seconds(text: str) -> float:
+def _group(args: argparse.Namespace, settings: Settings) -> int:
+    """The partitions: live on a terminal, and at the end."""
+    import json
+    import time
+
+    from clienthealth.model.health_record import client_json
+    from clienthealth.platform.stopping import stop_event
+    from clienthealth.watch.group import exit_code, table, watch_group
+    from clienthealth.watch.screen import Screen
+
+    screen, begin = Screen(sys.stderr if args.json else sys.stdout), time.monotonic()
+
+    def show(record: HealthRecord) -> None:
+        screen.table(table(record, time.monotonic() - begin))
+
+    try:
+        record = watch_group(args.group, settings, stop_event(), args.seconds, show)
+    finally:
+        screen.clear()
+    if args.json:
+        print(json.dumps({"client": client_json(record.client), **record.indicators}))
+    else:
+        print("\n".join(table(record, time.monotonic() - begin)))
+    return exit_code(record)
+
+
+def _duration(text: str) -> float:
     seconds = float(text)
     if not 0 < seconds < float("inf"):
         raise ValueError(text)

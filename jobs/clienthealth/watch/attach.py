@@ -76,7 +76,15 @@ def checked(pid: int) -> None:
                 "give the URL of a Jolokia agent"
             )
         if "libjvm" not in process.joinpath("maps").read_text(errors="replace"):
-            raise InputError(f"process {pid} ({process.joinpath('comm').read_text().strip()}) is no Java process")
+            name = process.joinpath("comm").read_text(errors="replace").strip()
+            raise InputError(
+                f"process {pid} ({name}) is no Java process"
+                + (
+                    f"; of a Python process keep two of 'py-spy dump --pid {pid}' for 'diagnose'"
+                    if "py" in name
+                    else ""
+                )
+            )
     except FileNotFoundError:
         raise InputError(f"there is no process {pid} on this machine") from None
     except PermissionError:

@@ -42,13 +42,17 @@ class Screen:
 
     def draw(self, session: Session, processes: Sequence[Watched]) -> None:
         """The clients as they are now."""
+        lines = [f"{'client':<30} {'kind':<10} {'readings':>8}  now ({time.monotonic() - self._began:.0f} s watched)"]
+        lines += [self._row(record) for record in session.newest.values()]
+        lines += [f"{of.target.service}: silent: {of.silent}" for of in processes if of.silent]
+        self.table(lines)
+
+    def table(self, lines: Sequence[str]) -> None:
+        """Lines in the place of those before; nothing where there is no terminal."""
         if not self._live:
             return
         self.clear()
         size = shutil.get_terminal_size()
-        lines = [f"{'client':<30} {'kind':<10} {'readings':>8}  now ({time.monotonic() - self._began:.0f} s watched)"]
-        lines += [self._row(record) for record in session.newest.values()]
-        lines += [f"{of.target.service}: silent: {of.silent}" for of in processes if of.silent]
         for line in lines[: size.lines - 1]:
             self._stream.write((line if "\x1b" in line else line[: size.columns - 1]) + "\n")
         self._drawn = len(lines[: size.lines - 1])

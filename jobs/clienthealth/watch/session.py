@@ -24,7 +24,7 @@ from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Faults
 from clienthealth.step.state import BucketState
 from clienthealth.watch.recorder import Recorder
-from clienthealth.windows.packed import Chunk
+from clienthealth.windows.packed import Chunk, who_of
 from clienthealth.windows.packer import Packer
 
 _encode = msgspec.json.Encoder().encode
@@ -68,6 +68,9 @@ class Session:
             decode = decode_logs if is_dump else decode_metrics
             decoded = decode(RawRecord(_encode(value), source, now_ms), self._settings, now_ms)
             pack(decoded, source, packer)
+            for snapshot in decoded.snapshots:
+                if snapshot.client.kind == "group":
+                    packer.snapshot(snapshot, who_of(snapshot.client), source)
             threads = [thread for line in decoded.lines for dump in line.dumps for thread in dump.threads]
             if threads:
                 self.dumps[source] = threads

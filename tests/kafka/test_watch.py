@@ -1,0 +1,77 @@
+"""`kafka-health watch` on real JVMs: a producer deadlocks in its callback, beside clients that do nothing wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from clienthealth.platform import jars
+from clienthealth.platform.java import java
+from clienthealth_exporters.jvm.exporter import Target
+from clienthealth_exporters.jvm.jolokia import Jolokia
+from deploy.demo.broker import Broker
+from deploy.demo.client import Outage
+from deploy.demo.clients import CLIENTS
+from deploy.demo.record import Surroundings
+from tests.support.demo_world import World
+from tests.support.waiting import eventually
+
+SECONDS = 20
+QUICK = {"p.request.timeout.ms": "1000", "p.delivery.timeout.ms": "2000", "p.max.block.ms": "5000"}
+
+
+def watching(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "clienthealth.cli", "watch", *arguments, "--for", str(SECONDS), "--json"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+    stdout, stderr = process.communicate()
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+
+def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Broker, tmp_path: Path) -> None:
+    deadlock = CLIENTS["callback-deadlock"]
+    deadlock = replace(
+        deadlock,
+        options={**deadlock.options, **QUICK},
+        outage=Outage(after=4, seconds=1, from_onset=True),
+    )
+    (jar,) = jars.classpath("jolokia")
+    with Surroundings(tmp_path / "stuck") as surroundings:
+        healthy = CLIENTS["healthy"].start(World(tmp_path / "healthy", broker.bootstrap_servers))
+        stuck = deadlock.start(surroundings)
+        try:
+            eventually(lambda: stuck.onset_ms is not None)
+            # To one JVM the agent must be brought; the other has one, which must be left in it.
+            subprocess.run([java(), "-jar", str(jar), "stop", str(healthy.pid)], check=True, capture_output=True)
+            of_group = ["--group", "billing", "--bootstrap", broker.bootstrap_servers]
+            group = watching(*of_group)
+            done = ended(watching(f"stuck={stuck.pid}", str(healthy.pid)))
+            billing = ended(group)
+            nobody = ended(watching("--group", "nobody", "--bootstrap", broker.bootstrap_servers))
+            there_before = Jolokia(Target.parse(stuck.jolokia_urls[0]).url, 5.0)
+            assert '"main"' in there_before.thread_dump()
+            assert healthy.alive
+        finally:
+            stuck.stop()
+            healthy.stop()
+    assert done.returncode == 1, done.stderr
+    assert "confirmed: order-publisher: producer-callback-deadlock" in done.stderr
+    clients = {row["client"]["client_id"]: row for row in map(json.loads, done.stdout.splitlines())}
+    assert clients.keys() == {"order-publisher", "order-api", "order-billing"}
+    assert clients["order-publisher"]["client"]["service"] == "stuck"
+    found = {verdict["mode"]: verdict["status"] for verdict in clients["order-publisher"]["verdicts"]}
+    assert found["producer-callback-deadlock"] == "confirmed"
+    for name in ("order-api", "order-billing"):
+        assert {verdict["status"] for verdict in clients[name]["verdicts"]} <= {"ok", "unknown"}, clients[name]
+    judged = {verdict["mode"]: verdict["status"] for verdict in clients["order-api"]["verdicts"]}
+    assert judged["producer-callback-deadlock"] == "ok"
+    assert (nobody.returncode, "there is no consumer group 'nobody'" in nobody.stderr) == (2, True)
+    assert billing.returncode in (0, 3), billing.stderr
+    seen = json.loads(billing.stdout)
+    assert (seen["group"]["members"], seen["group"]["status"] in ("OK", "IDLE")) == (1, billing.returncode == 0)
+    assert {(row["topic"], row["member"]["client_id"]) for row in seen["lag"]} == {("orders", "order-billing")}
