@@ -13,9 +13,7 @@ from clienthealth.platform.java import java
 from clienthealth_exporters.jvm.exporter import Target
 from clienthealth_exporters.jvm.jolokia import Jolokia
 from deploy.demo.broker import Broker
-from deploy.demo.client import Outage
 from deploy.demo.clients import CLIENTS
-from deploy.demo.record import Surroundings
 from tests.support.demo_world import World
 from tests.support.waiting import eventually
 
@@ -35,17 +33,16 @@ def ended(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
 
 def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Broker, tmp_path: Path) -> None:
     deadlock = CLIENTS["callback-deadlock"]
-    deadlock = replace(
-        deadlock,
-        options={**deadlock.options, **QUICK},
-        outage=Outage(after=4, seconds=1, from_onset=True),
-    )
+    deadlock = replace(deadlock, broker="shared", outage=None, options={**deadlock.options, **QUICK})
     (jar,) = jars.classpath("jolokia")
-    with Surroundings(tmp_path / "stuck") as surroundings:
+    with Broker(tmp_path / "broker", heap_mb=256) as failing:
         healthy = CLIENTS["healthy"].start(World(tmp_path / "healthy", broker.bootstrap_servers))
-        stuck = deadlock.start(surroundings)
+        stuck = deadlock.start(World(tmp_path / "stuck", failing.bootstrap_servers))
         try:
-            eventually(lambda: stuck.onset_ms is not None)
+            eventually(lambda: stuck.counters.get("acknowledged"))
+            failing.pause()
+            eventually(lambda: stuck.onset_ms)
+            failing.resume()
             # To one JVM the agent must be brought; the other has one, which must be left in it.
             subprocess.run([java(), "-jar", str(jar), "stop", str(healthy.pid)], check=True, capture_output=True)
             of_group = ["--group", "billing", "--bootstrap", broker.bootstrap_servers]

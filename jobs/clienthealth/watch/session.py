@@ -27,6 +27,8 @@ from clienthealth.watch.recorder import Recorder
 from clienthealth.windows.packed import Chunk, who_of
 from clienthealth.windows.packer import Packer
 
+#: A watch may last for days, and a dump of thousands of threads takes megabytes.
+KEPT_DUMPS = 20
 _encode = msgspec.json.Encoder().encode
 
 
@@ -35,7 +37,7 @@ class Session:
 
     newest  the state of each client as the monitor would publish it, by key
     found   the worst that was found of each client, by key and mode; what turned out to be no failure is taken back
-    dumps   the threads of each dump
+    dumps   the threads of the newest dumps
     faults  clients that could not be judged, by a mistake of ours
     """
 
@@ -74,6 +76,8 @@ class Session:
             threads = [thread for line in decoded.lines for dump in line.dumps for thread in dump.threads]
             if threads:
                 self.dumps[source] = threads
+                if len(self.dumps) > KEPT_DUMPS:
+                    del self.dumps[next(iter(self.dumps))]
         chunk = packer.chunks().get(0, Chunk())
         chunk.clocks = [packer.clock] if packer.clock else []
         published = step(self._state, [chunk], self._settings, now_ms)
