@@ -17,7 +17,7 @@ from deploy.demo.clients import CLIENTS
 from tests.support.demo_world import World
 from tests.support.waiting import eventually
 
-SECONDS = 20
+SECONDS = 12
 QUICK = {"p.request.timeout.ms": "1000", "p.delivery.timeout.ms": "2000", "p.max.block.ms": "5000"}
 
 
@@ -51,7 +51,7 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
             billing = ended(group)
             nobody = ended(watching("--group", "nobody", "--bootstrap", broker.bootstrap_servers))
             there_before = Jolokia(Target.parse(stuck.jolokia_urls[0]).url, 5.0)
-            assert '"main"' in there_before.thread_dump()
+            assert there_before.thread_dump().partition("\n")[2].startswith("Full thread dump")
             assert healthy.alive
         finally:
             stuck.stop()
