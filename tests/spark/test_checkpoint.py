@@ -85,6 +85,21 @@ def test_a_checkpoint_with_one_source_becomes_one_with_two(spark: SparkSession, 
     assert pending.sizes == {(0, "metrics", 0): 5, (1, "logs", 0): 4}
 
 
+def test_a_checkpoint_without_ticks_gets_them_and_they_stay(spark: SparkSession, tmp_path: Path) -> None:
+    planned(tmp_path, (M, L), (M_NOW, L_NOW), committed=0)
+    checkpoint = Checkpoint(spark, str(tmp_path))
+    for _ in range(2):
+        checkpoint.with_ticks()
+        assert [sources(tmp_path, batch) for batch in (0, 1)] == [[M, L, 0], [M_NOW, L_NOW, 0]]
+    (tmp_path / "sources/2").mkdir(parents=True)
+    (tmp_path / "sources/2/0").write_text("v1\n1795208640123")
+    pending = checkpoint.pending()
+    assert pending is not None
+    checkpoint.end_at(pending, {(1, "logs", 0): 6})
+    assert sources(tmp_path, 1) == [M, {"logs": {"0": 6}}, 0]
+    assert checkpoint.positions() == {("metrics", 0): 10, ("metrics", 1): 20, ("logs", 0): 5}
+
+
 def test_a_file_that_is_cut_off_is_told_in_a_sentence(spark: SparkSession, tmp_path: Path) -> None:
     planned(tmp_path, (M, L), committed=0)
     (tmp_path / "offsets/0").write_text("")

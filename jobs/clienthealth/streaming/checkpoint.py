@@ -55,6 +55,15 @@ class Checkpoint(Files):
             head, (ends,) = self._offsets(batch)
             self._write_offsets(batch, head, parts(ends))
 
+    def with_ticks(self) -> None:
+        """Add the source of ticks to the two that a checkpoint has which was begun without."""
+        newest = self._newest("offsets")
+        if newest is None or len(self._offsets(newest)[1]) != 2:
+            return
+        for batch in range(max(0, newest - 1), newest + 1):
+            if len(self._offsets(batch)[1]) == 2:
+                self.write(f"offsets/{batch}", f"{(self.read(f'offsets/{batch}') or '').rstrip()}\n0")
+
     def pending(self) -> Pending | None:
         """The batch that will be repeated, None where the newest was committed."""
         batch = self._newest("offsets")
@@ -123,11 +132,14 @@ class Checkpoint(Files):
             ) from error
 
     def _write_offsets(self, batch: int, head: Sequence[str], ends: Offsets) -> None:
-        self.write(f"offsets/{batch}", "\n".join([*head, *map(json.dumps, ends)]))
+        # What is no topic's has a number in place of offsets, which stays.
+        before = dict(enumerate((self.read(f"offsets/{batch}") or "").splitlines()[len(head) :]))
+        lines = [json.dumps(of) if of or before.get(at, "{")[0] == "{" else before[at] for at, of in enumerate(ends)]
+        self.write(f"offsets/{batch}", "\n".join([*head, *lines]))
 
     def _initial(self, source: int) -> Mapping[str, Mapping[str, int]]:
         text = self.read(f"sources/{source}/0")
-        return {} if text is None else json.loads(text[text.index("{") :])
+        return json.loads(text[text.index("{") :]) if text and "{" in text else {}
 
 
 def _parts(offsets: Offsets) -> dict[Part, int]:
