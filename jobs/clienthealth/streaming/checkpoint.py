@@ -55,11 +55,18 @@ class Checkpoint(Files):
             head, (ends,) = self._offsets(batch)
             self._write_offsets(batch, head, parts(ends))
 
-    def with_ticks(self) -> None:
-        """Add the source of ticks to the two that a checkpoint has which was begun without."""
+    def with_ticks(self, now_ms: int) -> None:
+        """Add the source of ticks to the two that a checkpoint has which was begun without.
+
+        Spark counts their seconds from when the source was begun, and fails where it has counted further than
+        `now_ms`, as after a clock was set back or on another machine: then they were begun earlier.
+        """
         newest = self._newest("offsets")
-        if newest is None or len(self._offsets(newest)[1]) != 2:
+        if newest is None:
             return
+        begun, at = self.read("sources/2/0"), (self.read(f"offsets/{newest}") or "").splitlines()[4:]
+        if begun and at and int(begun.split()[1]) + 1000 * int(at[0]) > now_ms:
+            self.write("sources/2/0", f"v1\n{now_ms - 1000 * int(at[0])}")
         for batch in range(max(0, newest - 1), newest + 1):
             if len(self._offsets(batch)[1]) == 2:
                 self.write(f"offsets/{batch}", f"{(self.read(f'offsets/{batch}') or '').rstrip()}\n0")

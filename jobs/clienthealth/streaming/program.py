@@ -64,7 +64,7 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
             spark.streams.addListener(listener)
             checkpoint = Checkpoint(spark, query.checkpoint_of(settings))
             checkpoint.split(settings.topics.metrics)
-            checkpoint.with_ticks()
+            checkpoint.with_ticks(int(time.time() * 1000))
             spread, wanted = checkpoint.partitions(), settings.monitor.shuffle_partitions
             if spread not in (None, wanted):
                 log.warning(FIXED, spread, wanted)
@@ -72,7 +72,8 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
             guard = Guard(checkpoint)
             guard.begin(heap_ran_out)
             losses = Losses(spark, settings, metrics)
-            losses.look(checkpoint.positions())
+            listener.positions |= checkpoint.positions()
+            losses.look(listener.positions)
 
             def look(after: float) -> None:
                 losses.look(listener.positions, after)
