@@ -107,7 +107,7 @@ def test_ticks_go_on_where_the_clock_was_set_back(spark: SparkSession, tmp_path:
     planned(tmp_path, (M, L), (M_NOW, L_NOW), committed=0)
     checkpoint = Checkpoint(spark, str(tmp_path))
     checkpoint.with_ticks(NOW_MS)
-    (tmp_path / "offsets/1").write_text((tmp_path / "offsets/1").read_text()[:-1] + "3600")
+    checkpoint.write("offsets/1", (tmp_path / "offsets/1").read_text()[:-1] + "3600")
     begun = tmp_path / "sources/2/0"
     begun.parent.mkdir(parents=True)
     begun.write_text(f"v1\n{NOW_MS - 3_600_000}")
