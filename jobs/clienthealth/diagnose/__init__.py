@@ -74,9 +74,19 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
     result.rejected.update(fault.reason.partition(":")[0] for fault in bucket.faults.all)
     result.inputs.extend(tally.all())
     by_key = honest(bucket, by_key, result.inputs)
-    clients = [(client, sorted(verdicts, key=lambda v: v.mode)) for client, verdicts in by_key.values()]
+    clients = [
+        (client, sorted(verdicts, key=lambda v: v.mode))
+        for client, verdicts in by_key.values()
+        if client.client_id or any(v.unhealthy for v in verdicts) or not _named_beside(client, by_key.values())
+    ]
     result.clients.extend(sorted(clients, key=lambda item: item[0].key))
     return result
+
+
+def _named_beside(client: Client, judged_clients: Iterable[tuple[Client, list[Verdict]]]) -> bool:
+    """Has the process clients of the kind with names? What names none, and shows nothing, is then not one more."""
+    place = client.service, client.host, client.kind
+    return any(other.client_id and (other.service, other.host, other.kind) == place for other, _ in judged_clients)
 
 
 def raw_record(record: Recorded) -> RawRecord:

@@ -38,14 +38,15 @@ def on_io_thread(event: LogEvent) -> bool:
 
 
 def network_threads(window: ClientWindow, earlier: bool = False) -> Iterator[tuple[ThreadDump, Thread]]:
-    """The client's I/O thread in each dump; any producer's where one of the two has no name.
+    """The client's I/O thread in each dump, by its name; any producer's where the thread's name does not tell whose.
 
+    A client that reports without a name can be the one that the thread names; where none reports, that is another one.
     `earlier`: also in the dumps before the window.
     """
     for dump in (*window.earlier_dumps, *window.dumps) if earlier else window.dumps:
         for thread in filter(is_network_thread, dump.threads):
             owner = thread.name.partition(" | ")[2]
-            if owner == window.client.client_id or not (owner and window.client.client_id):
+            if owner == window.client.client_id or not owner or (not window.client.client_id and window.readings):
                 yield dump, thread
 
 
