@@ -14,7 +14,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from clienthealth.configuration import load
+from clienthealth.configuration import load, placed
 from clienthealth.settings import Settings
 from clienthealth_exporters.alerts import build
 from deploy.supply import helm
@@ -218,7 +218,7 @@ def test_values_reach_the_settings(tmp_path: Path) -> None:
 
 def test_every_setting_can_be_a_value(tmp_path: Path) -> None:
     every = dataclasses.asdict(Settings())
-    assert settings(rendered({"config": every}), tmp_path) == Settings()
+    assert settings(rendered({"config": every}), tmp_path) == placed(Settings())
 
 
 @pytest.mark.parametrize(

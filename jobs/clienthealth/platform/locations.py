@@ -15,8 +15,11 @@ def is_url(location: str) -> bool:
 
 
 def absolute(location: str, folder: str = "") -> str:
-    """The location, in this folder (the current one) where it is relative. Delta takes nothing else."""
-    if is_url(location):
+    """The location, in this folder (the current one) where it is relative. Delta takes nothing else.
+
+    What holds a URL stays as it is: a folder's name would lose a slash of it, and with it what hides its password.
+    """
+    if is_url(location) or "://" in location:
         return location
     return inside(folder, location) if is_url(folder) else str(Path(folder, location).absolute())
 

@@ -65,6 +65,11 @@ class Silence(NamedTuple):
     every_ms: float
     gap_ms: float
 
+    @property
+    def settled_ms(self) -> float:
+        """What is logged of a start up to then is of its own: a client can report once, in the midst of its start."""
+        return max(self.last_ms, self.first_ms + START_MS)
+
 
 def lives(state: BucketState, processes: Iterable[Process] | None = None) -> Mapping[Process, Sequence[Life]]:
     """The clients of these processes (None: of all): those that report, and those that did until lately."""
@@ -172,7 +177,7 @@ def _goes_on(entry: LogEntry, starts: Sequence[Start], lives: Sequence[Life], si
     later = [
         start.ts_ms
         for start in starts
-        if start.ts_ms > silent.last_ms and (not (own or name == who.client_id) or start.client_id == who.client_id)
+        if start.ts_ms > silent.settled_ms and (not (own or name == who.client_id) or start.client_id == who.client_id)
     ]
     return entry.ts_ms < min(later, default=EVER)
 
@@ -193,8 +198,8 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
     ]
     rivals = [life for life in lives if life.who.client_id == who.client_id and life.who.instance != who.instance]
     begins = [event.ts_ms for _, event in mine if event.signature in _BEGUN]
-    begun = max((ts - START_MS for ts in begins if ts <= last), default=None)
-    later = min((ts for ts in begins if ts > last), default=EVER)
+    begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
+    later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
     closes = [event.ts_ms for _, event in mine if event.signature in _CLOSED and event.ts_ms >= (begun or 0)]
     # Where the next one of its name has closed, and nobody names instances, that line may be its own.
     unsure = any(ts >= later for ts in closes) and not any(ts < later for ts in closes)

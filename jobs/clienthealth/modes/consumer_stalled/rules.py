@@ -334,7 +334,7 @@ def _ended(
     died = [
         event
         for event in events(window, THREAD_DIED)
-        if event.captures["died"] in pollers or abs(event.ts_ms - polled_ms) <= SAME_END_MS
+        if event.captures.get("died") in pollers or abs(event.ts_ms - polled_ms) <= SAME_END_MS
     ]
     facts = [Fact("log", event.ts_ms, event.ts_ms, quoted(event.text), source=event.source) for event in died[:1]]
     if window.dumps and not any(thread.polls for thread in window.dumps[-1].threads):
@@ -347,7 +347,7 @@ def _ended(
         return {}, []
     text = f"the application has not called poll() for {duration(seconds)}"
     facts.append(Fact("metric", polled_ms, last.ts_ms, text, source=last.source))
-    named = {"thread": died[0].captures["died"]} if died else {}
+    named = {"thread": thread} if died and (thread := died[0].captures.get("died")) else {}
     return {"cause": "poll-loop-ended", **named}, facts
 
 
