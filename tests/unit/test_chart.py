@@ -272,6 +272,23 @@ def test_rules_are_those_of_alerts_with_the_settings_of_the_release(
     assert {group["name"]: group for group in rule["spec"]["groups"]} == groups and len(groups) > 4
 
 
+@pytest.mark.parametrize("quiet", [{}, {"env": "stage|lab"}, {"env": "lab", "cluster": "eu-test"}])
+def test_what_opens_tickets_is_told_by_the_values(tmp_path: Path, quiet: dict[str, str]) -> None:
+    values = {"prometheusRule": {"enabled": True}, "config": {"prometheus": {"ticket_only": quiet}}}
+    resources = rendered(values)
+    build.write(tmp_path, settings(resources, tmp_path), False)
+    files = [yaml.safe_load(path.read_text("utf-8"))["groups"] for path in (tmp_path / "rules").glob("*.yml")]
+    groups = {group["name"]: group for file in files for group in file}
+    rule = one(resources, "PrometheusRule", "kafka-client-health")
+    assert {group["name"]: group for group in rule["spec"]["groups"]} == groups
+
+
+def test_what_the_chart_cannot_declare_is_said() -> None:
+    values = {"prometheusRule": {"enabled": True}, "config": {"prometheus": {"expect_clusters": ["eu"]}}}
+    done = run("template", "x", str(CHART), values=values)
+    assert done.returncode != 0 and "write the rules with `kafka-health alerts`" in done.stderr
+
+
 def test_operator_selects_by_the_labels_of_the_values() -> None:
     for kind in ("PrometheusRule", "ServiceMonitor"):
         labels = [resource["metadata"]["labels"] for resource in rendered(FULL) if resource["kind"] == kind]
