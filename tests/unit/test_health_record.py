@@ -10,9 +10,9 @@ import pytest
 
 from clienthealth.errors import RecordError
 from clienthealth.model.clients import Client
-from clienthealth.model.health_record import SCHEMA, Written, decode, encoded, verdicts_json
+from clienthealth.model.health_record import SCHEMA, Written, decode, encoded, seen_json, verdicts_json
 from clienthealth.model.readings import Source
-from clienthealth.model.verdicts import Evidence, Verdict
+from clienthealth.model.verdicts import Evidence, Seen, Verdict
 from tests.support import left_by_release as left
 
 CLIENT = Client("orders", "web-7", "web-7:1", "order-producer", "producer", version="3.9.1")
@@ -49,6 +49,14 @@ def test_what_is_written_is_read() -> None:
     assert decode(written(departed=True)).departed
     assert decode(written()).config == {}
     assert decode(written(config={"request.timeout.ms": "30000"})).config == {"request.timeout.ms": "30000"}
+
+
+def test_trouble_beside_the_verdicts_is_read_and_may_be_missing() -> None:
+    row, seen = json.loads(written()), Seen("tls", 12, 5, 9, "SSL handshake failed", Source("client-logs", 1, 7), True)
+    assert "also_seen" not in row and decode(written()).also_seen == ()
+    assert decode(json.dumps({**row, "also_seen": [seen_json(seen)]}).encode()).also_seen == (seen,)
+    with pytest.raises(RecordError):
+        decode(json.dumps({**row, "also_seen": [{"what": 5}]}).encode())
 
 
 def test_options_that_are_no_texts_are_none() -> None:

@@ -13,6 +13,7 @@ from clienthealth.review.clusters import side_by_side, write_all
 from clienthealth.review.links import Links
 from clienthealth.review.loss import Loss
 from clienthealth.review.model import (
+    AlsoSeen,
     Capacity,
     ClientRow,
     Fleet,
@@ -337,3 +338,11 @@ def test_what_is_ill_in_staging_spends_no_budget_of_production(tmp_path: Path) -
         ("| All of staging", "99.01 %", "198 %", "tickets only"),
     ]
     assert json.loads(numbers)["environments"]["prod"]["client_minutes"]["unhealthy"] == 0
+
+
+def test_trouble_that_no_mode_is_about_is_told_by_service_with_what_to_do() -> None:
+    rows = [AlsoSeen("tls", "orders", 1200, 2, 7), AlsoSeen("of-a-later-release", "billing", 1, 1, 0)]
+    told = markdown(review(also_seen=rows)).replace(NB, " ").partition("## Also seen")[2].partition("\n## ")[0]
+    assert "TLS failed" in told and "orders" in told and "1,200" in told and "of-a-later-release" in told
+    assert "TLS failed: The TLS handshake with a broker failed, so no connection came about. Compare" in told
+    assert "No other trouble in their logs." in markdown(review())

@@ -354,6 +354,19 @@ def test_a_clients_page_has_the_options_that_judgement_looks_at() -> None:
     assert "Its configuration" not in get(deadlock(), path="/client", query=NAMED)
 
 
+def test_a_clients_page_has_its_trouble_that_no_mode_is_about() -> None:
+    source = {"topic": "client-logs", "partition": 1, "offset": 7}
+    seen = {"what": "tls", "lines": 12, "first": NOW_MS - 60_000, "last": NOW_MS - 5_000, "text": "<b>no</b>"}
+    unknown = {**seen, "what": "of-a-later-release", "source": None, "of_process": True}
+    row = {**healthy(), "also_seen": [{**seen, "source": source}, unknown]}
+    client = row["client"]
+    query = {name: client[name] for name in ("service", "instance", "client_id")}
+    page = re.sub("[\u2066-\u2069]", "", text(get(row, path="/client", query=query)))
+    assert "Also seen: TLS failed , 12 lines, last" in page
+    assert "The TLS handshake with a broker failed" in page and "<b>no</b> client-logs/1@7" in page
+    assert "Also seen: of-a-later-release in its process, by lines that name no client, 12 lines" in page
+
+
 def test_a_plot_has_gaps_where_nothing_is_known() -> None:
     points = [
         (NOW - 600, 0.2),

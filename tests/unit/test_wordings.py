@@ -109,11 +109,220 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
             "Connection to node -1 (k/10.0.0.1:9093) failed authentication due to: Invalid password",
             {"node": "-1", "address": "k/10.0.0.1:9093", "reason": "Invalid password"},
         ),
+    ),
+    "tls-handshake-failed": (
         (
             "Connection to node 2 (k/1.2.3.4:9093) failed authentication due to: SSL handshake failed",
             {"node": "2", "address": "k/1.2.3.4:9093", "reason": "SSL handshake failed"},
         ),
     ),
+    "sasl-authentication-exception": (
+        (
+            "org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed during authentication "
+            "due to invalid credentials with SASL mechanism SCRAM-SHA-256",
+            {
+                "reason": "Authentication failed during authentication due to invalid credentials with SASL mechanism "
+                "SCRAM-SHA-256"
+            },
+        ),
+    ),
+    "jaas-entry-missing": (
+        (
+            "Could not find a 'KafkaClient' entry in the JAAS configuration. System property "
+            "'java.security.auth.login.config' is not set",
+            {"reason": "Could not find a 'KafkaClient' entry in the JAAS configuration"},
+        ),
+    ),
+    "python-sasl-failed": (
+        (
+            "kafka.errors.SaslAuthenticationFailedError: [Error 58] SaslAuthenticationFailedError: bad password",
+            {"reason": "[Error 58] SaslAuthenticationFailedError: bad password"},
+        ),
+        (
+            "Unable to request metadata from node with id 1: SaslAuthenticationFailed: Authentication failed",
+            {"reason": "Authentication failed"},
+        ),
+    ),
+    "kafka-python-reauthentication-failed": (
+        ("<KafkaConnection>: SASL re-authentication failed: timed out", {"reason": "timed out"}),
+    ),
+    "sarama-sasl-failed": (
+        ("client/metadata failed SASL authentication", {"reason": "client/metadata failed SASL authentication"}),
+        (
+            "kafka server: SASL Authentication failed",
+            {"reason": "kafka server: SASL Authentication failed"},
+        ),
+    ),
+    "franz-go-sasl-failed": (
+        ("SASL_AUTHENTICATION_FAILED: SASL Authentication failed.", {"reason": "SASL Authentication failed."}),
+    ),
+    "kafka-go-sasl-failed": (
+        (
+            "[58] SASL Authentication Failed: SASL authentication failed",
+            {"reason": "SASL Authentication Failed: SASL authentication failed"},
+        ),
+    ),
+    "kafkajs-sasl-failed": (
+        (
+            "KafkaJSSASLAuthenticationError: SASL SCRAM SHA256 authentication failed: Illegal state",
+            {"reason": "SASL SCRAM SHA256 authentication failed: Illegal state"},
+        ),
+    ),
+    "ssl-authentication-exception": (
+        (
+            "org.apache.kafka.common.errors.SslAuthenticationException: SSL handshake failed",
+            {"reason": "SSL handshake failed"},
+        ),
+    ),
+    "keystore-unreadable": (
+        (
+            "org.apache.kafka.common.KafkaException: Failed to load SSL keystore /etc/k.jks of type JKS",
+            {"reason": "Failed to load SSL keystore /etc/k.jks of type JKS"},
+        ),
+    ),
+    "kafka-python-tls-closed": (
+        (
+            "<BrokerConnection node_id=1>: SSL connection closed by server during handshake.",
+            {"reason": "SSL connection closed by server during handshake"},
+        ),
+    ),
+    "sarama-tls-failed": (
+        (
+            "Failed to connect to broker k:9093: x509: certificate signed by unknown authority",
+            {"address": "k:9093", "reason": "x509: certificate signed by unknown authority"},
+        ),
+    ),
+    "franz-go-tls-failed": (
+        (
+            "unable to open connection to broker; addr: k:9093, broker: seed_0, err: "
+            "unable to dial: tls: first record does not look like a TLS handshake",
+            {"reason": "tls: first record does not look like a TLS handshake"},
+        ),
+    ),
+    "topic-denied-in-metadata": (
+        ("Error while fetching metadata with correlation id 1 : {orders=TOPIC_AUTHORIZATION_FAILED}", {}),
+    ),
+    "authorization-exception": (
+        ("TopicAuthorizationException: Not authorized to access topics: [orders]", {}),
+        ("GroupAuthorizationException: Not authorized to access group: billing", {}),
+    ),
+    "authorization-failed": (
+        ("[Producer clientId=a] Topic authorization failed for topics [orders]", {}),
+        ('KafkaError{code=GROUP_AUTHORIZATION_FAILED,val=30,str="Broker: Group authorization failed"}', {}),
+    ),
+    "python-authorization-failed": (
+        ("kafka.errors.GroupAuthorizationFailedError: [Error 30] GroupAuthorizationFailedError: billing", {}),
+    ),
+    "python-topic-denied": (("Topic orders is not authorized for this client", {}),),
+    "sarama-authorization-failed": (("kafka server: The client is not authorized to access this topic", {}),),
+    "kafka-go-authorization-failed": (("[29] Topic Authorization Failed: the client is not authorized", {}),),
+    "record-too-large": (
+        (
+            "RecordTooLargeException: The message is 2000087 bytes when serialized which is larger than 1048576",
+            {"bytes": "2000087"},
+        ),
+    ),
+    "broker-refused-large-message": (
+        ("The request included a message larger than the max message size the server will accept.", {}),
+    ),
+    "librdkafka-message-too-large": (("Delivery failed: Broker: Message size too large", {}),),
+    "sarama-message-too-large": (
+        ("kafka server: Message was too large, server rejected it to avoid allocation error", {}),
+    ),
+    "sarama-message-over-limit": (
+        (
+            "kafka: invalid configuration (Attempt to produce message larger than configured "
+            "Producer.MaxMessageBytes: 2877851 > 1048576)",
+            {},
+        ),
+    ),
+    "kafka-go-message-too-large": (("[10] Message Size Too Large: the server has a configurable maximum", {}),),
+    "serialization-exception": (
+        ("org.apache.kafka.common.errors.SerializationException: Error serializing Avro message", {}),
+    ),
+    "deserialization-exception": (
+        (
+            "org.apache.kafka.common.errors.RecordDeserializationException: Error deserializing key/value for "
+            "partition orders-0 at offset 12. If needed, please seek past the record to continue consumption.",
+            {},
+        ),
+    ),
+    "spring-deserialization": (
+        ("org.springframework.kafka.support.serializer.DeserializationException: failed to deserialize", {}),
+    ),
+    "spring-cannot-deserialize": (
+        (
+            "This error handler cannot process 'SerializationException's directly; please consider configuring an "
+            "'ErrorHandlingDeserializer' in the value and/or key deserializer",
+            {},
+        ),
+    ),
+    "librdkafka-serialization": (("Local: Value deserialization error", {}),),
+    "confluent-serialization": (("confluent_kafka.error.ValueDeserializationError: KafkaError{code=_VALUE}", {}),),
+    "producer-fenced": (
+        ("org.apache.kafka.common.errors.ProducerFencedException: There is a newer producer", {}),
+        ("aiokafka.errors.ProducerFenced: There is a newer producer using the same transactional_id", {}),
+    ),
+    "invalid-producer-epoch": (
+        ("org.apache.kafka.common.errors.InvalidProducerEpochException: Producer attempted to produce", {}),
+    ),
+    "producer-old-epoch": (("Broker: Producer attempted an operation with an old epoch", {}),),
+    "newer-producer": (("There is a newer producer with the same transactionalId which fences the current one.", {}),),
+    "librdkafka-fenced": (("Local: This instance has been fenced by a newer instance", {}),),
+    "out-of-memory": (
+        (
+            "Uncaught exception in thread 'kafka-producer-network-thread | a':\njava.lang.OutOfMemoryError: Java heap "
+            "space",
+            {"reason": "Java heap space"},
+        ),
+    ),
+    "coordinator-lost": (
+        (
+            "[Consumer clientId=a, groupId=g] Group coordinator k:9092 (id: 2147483646 rack: null) is unavailable or "
+            "invalid due to cause: error response NOT_COORDINATOR. isDisconnected: false. Rediscovery will be "
+            "attempted.",
+            {},
+        ),
+        ("Group coordinator k:9092 (id: 1 rack: null) is unavailable or invalid, will attempt rediscovery", {}),
+    ),
+    "coordinator-dead": (
+        ("Marking the coordinator k:9092 (id: 2147483647 rack: null) dead for group billing", {}),
+        ("Marking the coordinator dead (node 1) for group billing: NodeNotReadyError.", {}),
+        ("Marking the coordinator dead (node 1)for group billing.", {}),
+    ),
+    "librdkafka-coordinator-lost": (
+        ("[thrd:GroupCoordinator]: GroupCoordinator: k:9092: Disconnected (after 60000ms in state UP)", {}),
+    ),
+    "rejoining-group": (("[Consumer clientId=a, groupId=g] (Re-)joining group", {}),),
+    "kafkajs-joined-group": (("[ConsumerGroup] Consumer has joined the group", {}),),
+    "schema-registry-refused": (
+        (
+            "io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException: Subject not found.; error "
+            "code: 40401",
+            {"reason": "Subject not found.; error code: 40401"},
+        ),
+    ),
+    "schema-registry-serde": (("SerializationException: Error registering Avro schema: {}", {}),),
+    "python-schema-registry-refused": (
+        (
+            "confluent_kafka.schema_registry.error.SchemaRegistryError: Subject not found (HTTP status code 404)",
+            {"reason": "Subject not found (HTTP status code 404)"},
+        ),
+    ),
+    "no-resolvable-bootstrap": (("No resolvable bootstrap urls given in bootstrap.servers", {}),),
+    "python-no-brokers": (("kafka.errors.NoBrokersAvailable: NoBrokersAvailable", {}),),
+    "python-not-bootstrapped": (("KafkaConnectionError: Unable to bootstrap from [('k', 9092, 0)]", {}),),
+    "sarama-no-brokers": (("kafka: client has run out of available brokers to talk to: EOF", {}),),
+    "kafkajs-no-brokers": (("[BrokerPool] Failed to connect to seed broker, trying another broker", {}),),
+    "option-unknown": (("The configuration 'acs' was supplied but isn't a known config.", {}),),
+    "librdkafka-option-unknown": (('No such configuration property: "buffer.memory"', {"option": "buffer.memory"}),),
+    "librdkafka-option-of-others": (
+        (
+            "Configuration property group.id is a consumer property and will be ignored by this producer instance",
+            {"option": "group.id"},
+        ),
+    ),
+    "python-option-unknown": (("KafkaConfigurationError: Unrecognized configs: {'acs'}", {}),),
     "terminated-during-authentication": (
         (
             "Connection to node -1 (kafka-1/10.0.0.1:9093) terminated during authentication. This may happen due to "
@@ -344,6 +553,7 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
 
 #: The client libraries, and what else speaks of a client's process.
 SPEAKERS = {"java", "scala", "librdkafka", "kafka-python", "aiokafka", "jvm", "linux", "kubernetes", "systemd"}
+SPEAKERS |= {"spring-kafka", "confluent-kafka", "sarama", "franz-go", "kafka-go", "kafkajs", "go"}
 INNOCENT = (
     "producer send fail and resend.",
     "sent 100 records to topic orders in 12 ms",

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
+from clienthealth.logs.also_seen import BY_ID
 from clienthealth.model import wording
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import HealthRecord, amount, number
@@ -60,6 +61,7 @@ def _prepare() -> None:
     templates(_PACKAGE).globals.update(
         wording=wording,
         modes=modes(),
+        troubles=BY_ID,
         lag_words=LAG_WORDS,
         max_evidence=MAX_EVIDENCE,
         max_partitions=MAX_PARTITIONS,

@@ -47,12 +47,12 @@ def _print(result: Diagnosis, as_json: bool, verbose: bool) -> None:
     if as_json:
         from clienthealth.diagnose.outcome import json_lines
 
-        for line in json_lines(result.clients, result.inputs):
+        for line in json_lines(result.clients, result.inputs, result.also_seen):
             print(line)
     else:
         from clienthealth.diagnose.report import show
 
-        print(show(result.clients, result.inputs, result.dumps, verbose))
+        print(show(result.clients, result.inputs, result.dumps, verbose, result.also_seen))
 
 
 def _write_page(result: Diagnosis, file: Path) -> None:
@@ -60,6 +60,8 @@ def _write_page(result: Diagnosis, file: Path) -> None:
     from clienthealth.errors import InputError
 
     try:
-        file.write_bytes(html_report(result.clients, result.inputs, result.dumps).encode("utf-8", "replace"))
+        file.write_bytes(
+            html_report(result.clients, result.inputs, result.dumps, result.also_seen).encode("utf-8", "replace")
+        )
     except OSError as error:
         raise InputError(f"{os.fspath(file)}: cannot be written: {error.strerror}") from error

@@ -23,15 +23,15 @@ from clienthealth.logs.events import events_and_dumps
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread, RawRecord
-from clienthealth.model.verdicts import Verdict
+from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import catalogue, modes
 from clienthealth.recordings import RawRecord as Recorded
 from clienthealth.settings import Settings
-from clienthealth.step import departures, judgement, process_log, readings
+from clienthealth.step import also_seen, departures, judgement, process_log, readings
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Faults
 from clienthealth.step.state import FIRST, BucketState
-from clienthealth.windows.packed import TS, WHO, process_of, who_of
+from clienthealth.windows.packed import TS, WHO, Who, process_of, who_of
 from clienthealth.windows.packer import Packer
 
 
@@ -39,7 +39,8 @@ from clienthealth.windows.packer import Packer
 class Diagnosis:
     """What was found: verdicts by client, how many records were of which format, and the reasons of the rest.
 
-    inputs: what was attached, one by one; dumps: the threads of the dumps in each record
+    inputs: what was attached, one by one; dumps: the threads of the dumps in each record; also_seen: trouble that no
+    failure mode is about, by client; it can be of others than those in `clients`
     """
 
     clients: list[tuple[Client, list[Verdict]]]
@@ -47,6 +48,7 @@ class Diagnosis:
     rejected: Counter[str] = field(default_factory=Counter)
     inputs: list[Input] = field(default_factory=list)
     dumps: dict[Source, list[DumpedThread]] = field(default_factory=dict)
+    also_seen: dict[Client, list[Seen]] = field(default_factory=dict)
 
 
 def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | None = None) -> Diagnosis:
@@ -80,7 +82,22 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
         if client.client_id or any(v.unhealthy for v in verdicts) or not _named_beside(client, by_key.values())
     ]
     result.clients.extend(sorted(clients, key=lambda item: item[0].key))
+    result.also_seen.update(_also_seen(bucket.state, [client for client, _ in result.clients]))
     return result
+
+
+def _also_seen(state: BucketState, clients: Iterable[Client]) -> dict[Client, list[Seen]]:
+    """Trouble by client; what can be of several of a process, or is of none of them, by what its lines name."""
+    whos = {Who(c.service, c.host, c.instance, c.client_id, c.kind or ""): c for c in clients}
+    by_client: dict[Client, list[Seen]] = {}
+    for who, client in whos.items():
+        one_of = Counter(other.kind for other in whos if other.process == who.process)
+        if mine := [seen for seen in also_seen.seen(state, who, one_of) if not seen.of_process]:
+            by_client[client] = mine
+    for who, seen in also_seen.of_nobody(state, list(whos)):
+        client = client_of(who)
+        by_client.setdefault(client if who.kind else dataclasses.replace(client, kind=None), []).append(seen)
+    return by_client
 
 
 def _named_beside(client: Client, judged_clients: Iterable[tuple[Client, list[Verdict]]]) -> bool:
@@ -115,7 +132,9 @@ def bucket_of(packer: Packer, settings: Settings) -> Bucket:
     """All that was packed as one bucket."""
     state, chunks = BucketState(), list(packer.chunks().values())
     readings.take(state, chunks, settings.monitor)
-    process_log.take(state, [entry for chunk in chunks for entry in chunk.log_entries], settings.monitor)
+    entries = [entry for chunk in chunks for entry in chunk.log_entries]
+    process_log.take(state, entries, settings.monitor)
+    also_seen.take(state, entries)
     readings.renew_clients(state)
     return Bucket(state, settings, readings.grid_of(state, settings.monitor), Faults(state, client_of))
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from clienthealth.attachments.input import Input
-from clienthealth.diagnose.story import input_line, nothing_judged, stories
+from clienthealth.diagnose.story import AlsoSeen, input_line, nothing_judged, stories
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread
@@ -24,9 +24,10 @@ def html_report(
     clients: Sequence[tuple[Client, Sequence[Verdict]]],
     inputs: Sequence[Input],
     dumps: Mapping[Source, Sequence[DumpedThread]] | None = None,
+    also_seen: AlsoSeen | None = None,
 ) -> str:
     """The page."""
-    told = stories(clients, inputs, dumps)
+    told = stories(clients, inputs, dumps, also_seen)
     templates(_PACKAGE).filters["text"] = _text
     return rendered(
         _PACKAGE,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from clienthealth.attachments.input import Input
 from clienthealth.model.clients import Client
-from clienthealth.model.health_record import client_json, verdict_json
-from clienthealth.model.verdicts import Verdict
+from clienthealth.model.health_record import client_json, seen_json, verdict_json
+from clienthealth.model.verdicts import Seen, Verdict
 
 HEALTHY, UNHEALTHY, UNREADABLE, NOT_JUDGED = 0, 1, 2, 3
 EXIT_CODES = (
@@ -32,10 +32,20 @@ def exit_code(clients: Sequence[tuple[Client, Sequence[Verdict]]], inputs: Seque
     return HEALTHY if judged and all(judged) else NOT_JUDGED
 
 
-def json_lines(clients: Sequence[tuple[Client, Sequence[Verdict]]], inputs: Sequence[Input]) -> Iterator[str]:
-    """One object per client: `client`, `verdicts`, the `inputs` that speak of its process, and what was `skipped`."""
+def json_lines(
+    clients: Sequence[tuple[Client, Sequence[Verdict]]],
+    inputs: Sequence[Input],
+    also_seen: Mapping[Client, Sequence[Seen]] | None = None,
+) -> Iterator[str]:
+    """One object per client: `client`, `verdicts`, what was `also_seen` (trouble that no failure mode is about), the
+    `inputs` that speak of its process, and what was `skipped`.
+
+    Of what nothing but trouble is known, the client or process, there are no verdicts.
+    """
+    also_seen = also_seen or {}
+    judged = {client for client, _ in clients}
     skipped = [_input(attached) for attached in inputs if not attached.used]
-    for client, verdicts in clients:
+    for client, verdicts in [*clients, *((client, ()) for client in also_seen if client not in judged)]:
         mine = [
             attached
             for attached in inputs
@@ -45,6 +55,7 @@ def json_lines(clients: Sequence[tuple[Client, Sequence[Verdict]]], inputs: Sequ
             {
                 "client": client_json(client),
                 "verdicts": [verdict_json(verdict) for verdict in verdicts],
+                "also_seen": list(map(seen_json, also_seen.get(client, ()))),
                 "inputs": [_input(attached) for attached in mine],
                 "skipped": skipped,
             }

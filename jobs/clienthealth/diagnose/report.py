@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TextIO, TypeVar
 
 from clienthealth.attachments.input import Input
-from clienthealth.diagnose.story import Finding, Story, input_line, nothing_judged, stories, together
+from clienthealth.diagnose.story import AlsoSeen, Finding, Story, input_line, nothing_judged, stories, together
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread
@@ -22,6 +22,8 @@ WIDTH, LEAST, MOST = 80, 40, 120
 INDENT = 2
 #: Facts, frames of a thread and look-alikes that are shown of a verdict on one screen; so many names are several.
 FACTS, FRAMES, ALIKE, SEVERAL = 3, 4, 2, 3
+#: Of a line that is only quoted so many characters.
+QUOTED = 160
 T = TypeVar("T")
 _LABEL = 12
 _COLOURS = {"confirmed": "1;31", "suspected": "1;33", "unknown": "1;36", "ok": "1;32", "dim": "2", "bold": "1"}
@@ -45,9 +47,10 @@ def report(
     width: int = WIDTH,
     colour: bool = False,
     verbose: bool = True,
+    also_seen: AlsoSeen | None = None,
 ) -> str:
     """The report. `verbose`: all of it; else a screen per verdict, and what is alike but once."""
-    return _Report(width, colour, verbose).of(stories(clients, inputs, dumps), inputs)
+    return _Report(width, colour, verbose).of(stories(clients, inputs, dumps, also_seen), inputs)
 
 
 def show(
@@ -55,9 +58,10 @@ def show(
     inputs: Sequence[Input],
     dumps: Mapping[Source, Sequence[DumpedThread]],
     verbose: bool = False,
+    also_seen: AlsoSeen | None = None,
 ) -> str:
     """The report as standard output can show it."""
-    return report(clients, inputs, dumps, width_of(sys.stdout), colour_of(sys.stdout), verbose)
+    return report(clients, inputs, dumps, width_of(sys.stdout), colour_of(sys.stdout), verbose, also_seen)
 
 
 class _Report:
@@ -82,7 +86,8 @@ class _Report:
         alike: dict[object, list[Story]] = {}
         for number, story in enumerate(all_stories):
             same = (story.headline, story.about, story.healthy, story.unknown, story.next)
-            alike.setdefault(number if story.findings or self.verbose else same, []).append(story)
+            alone = story.findings or story.also or self.verbose
+            alike.setdefault(number if alone else same, []).append(story)
         return [replace(group[0], name=self._some([story.name for story in group])) for group in alike.values()]
 
     def _inputs(self, inputs: Sequence[Input]) -> list[str]:
@@ -121,6 +126,13 @@ class _Report:
         lines[0] = self._paint(story.status, word) + lines[0][len(word) :]
         for finding in story.findings:
             lines += self._finding(finding)
+        label = "Also seen"
+        for also in story.also:
+            where = f" ({also.where})" if also.where else ""
+            text = also.text if self.verbose else textwrap.shorten(also.text, QUOTED, placeholder=" …")
+            lines += self._labelled(label, f"{also.title}, {also.count}. {also.sentence} “{text}”{where}")
+            lines += self._labelled("", also.action)
+            label = ""
         if story.healthy:
             lines += self._labelled("Healthy", ", ".join(story.healthy))
         for mode, reason in story.unknown:

@@ -13,10 +13,11 @@ from typing import Any, Literal
 from clienthealth.attachments.input import CUT, Input
 from clienthealth.diagnose.advice import JAVA_DUMPS, cause, next_command, remedy, title
 from clienthealth.diagnose.frames import Frames, frames_of, threads_of
+from clienthealth.logs.also_seen import BY_ID
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread
-from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Verdict
+from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Verdict
 from clienthealth.model.wording import duration
 from clienthealth.modes import modes
 
@@ -58,6 +59,18 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Also:
+    """Trouble that no mode is about: how often and when, what it is, the first line and where it stood, what to do."""
+
+    title: str
+    count: str
+    sentence: str
+    text: str
+    where: str
+    action: str
+
+
+@dataclass(frozen=True)
 class Story:
     """A client: what is wrong with it, what it is healthy of, what cannot be judged and why, and what to send next.
 
@@ -73,19 +86,54 @@ class Story:
     healthy: tuple[str, ...]
     unknown: tuple[tuple[str, str], ...]
     next: str
+    also: tuple[Also, ...] = ()
+
+
+#: Trouble by client, also of clients that nothing else is known of.
+AlsoSeen = Mapping[Client, Sequence[Seen]]
 
 
 def stories(
     clients: Sequence[tuple[Client, Sequence[Verdict]]],
     inputs: Sequence[Input] = (),
     dumps: Mapping[Source, Sequence[DumpedThread]] | None = None,
+    also_seen: AlsoSeen | None = None,
 ) -> list[Story]:
     """What to tell of all clients, the worst first."""
     untimed = frozenset(
         topic for attached in inputs if not (attached.timed and attached.dated) for topic in attached.topics
     )
-    all_stories = [_story(client, verdicts, untimed, dumps or {}) for client, verdicts in clients]
+    also_seen = also_seen or {}
+    judged = {client for client, _ in clients}
+    unjudged: list[tuple[Client, Sequence[Verdict]]] = [(client, ()) for client in also_seen if client not in judged]
+    all_stories = [
+        replace(
+            _story(client, verdicts, untimed, dumps or {}),
+            also=tuple(also(seen, untimed) for seen in sorted(also_seen.get(client, ()), key=_gravity)),
+        )
+        for client, verdicts in [*clients, *unjudged]
+    ]
     return sorted(all_stories, key=lambda story: (-_RANK[story.status], story.name))
+
+
+def also(seen: Seen, untimed: frozenset[str] = frozenset()) -> Also:
+    """What to tell of trouble that no mode is about."""
+    trouble = BY_ID[seen.what]
+    first = UNTIMED if seen.source is not None and seen.source.topic in untimed else moment(seen.first_ms)
+    count = first
+    if seen.lines > 1:
+        last = moment(seen.last_ms)
+        until = "" if first in (UNTIMED, last) else f" to {last[11:] if first[:10] == last[:10] else last}"
+        count = f"{seen.lines:,} lines, {first.removesuffix(' UTC') if until else first}{until}"
+    where = f"{PurePosixPath(seen.source.topic).name}:{seen.source.offset + 1}" if seen.source is not None else ""
+    return Also(trouble.says, count, trouble.sentence, seen.text.strip().split("\n", 1)[0], where, trouble.action)
+
+
+_GRAVITY = list(BY_ID)
+
+
+def _gravity(seen: Seen) -> int:
+    return _GRAVITY.index(seen.what)
 
 
 _HEADLINES: Mapping[Word, str] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from clienthealth.logs.also_seen import Trouble
 from clienthealth.logs.dump_formats import SHIPPED
 from clienthealth.logs.dumps import DUMP_LINE, dumps_of, is_line
 from clienthealth.logs.fields import body_of
@@ -37,14 +38,19 @@ def literals(catalogue: Catalogue) -> tuple[str, ...]:
 
 
 def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tuple[list[LogEvent], list[ThreadDump]]:
-    """What a log line with a time and without an error says: its events (one per wording), and the dumps it holds.
+    """What a log line with a time and without an error says: its events (one per wording, of trouble
+    that is only counted one), and the dumps it holds.
 
     A line of a dump that was sent line by line is an event DUMP_LINE, which `dumps.rejoin` puts together again.
     """
-    events = [
-        _event(line, *_telling_line(line, source, wording.literal), wording.id, match.groupdict())
-        for wording, match in catalogue.matches(body_of(line), line.logger)
-    ]
+    events, told = [], set()
+    for wording, match in catalogue.matches(body_of(line), line.logger):
+        meaning = catalogue.by_id[wording.id]
+        if isinstance(meaning, Trouble):
+            if meaning in told:
+                continue
+            told.add(meaning)
+        events.append(_event(line, *_telling_line(line, source, wording.literal), wording.id, match.groupdict()))
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
         events.append(_event(line, message, source, DUMP_LINE, _line_position(line, source)))

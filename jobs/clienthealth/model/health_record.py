@@ -19,7 +19,7 @@ import msgspec
 from clienthealth.errors import RecordError
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
-from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Status, Verdict
+from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Status, Verdict
 
 #: Of a record. It is raised when what a reader knows would be read wrongly; fields that are added leave it as it is.
 SCHEMA = 1
@@ -91,6 +91,27 @@ def evidence_from_json(row: Mapping[str, Any]) -> Evidence:
     return Evidence(row["kind"], row["ts"], row["text"], None if source is None else Source(**source))
 
 
+def seen_json(seen: Seen) -> dict[str, Any]:
+    """Trouble beside the verdicts as others read it."""
+    fields: dict[str, Any] = {"what": seen.what, "lines": seen.lines, "first": seen.first_ms, "last": seen.last_ms}
+    fields |= {"text": seen.text, "source": None if seen.source is None else dataclasses.asdict(seen.source)}
+    return fields | {"of_process": True} if seen.of_process else fields
+
+
+def seen_from_json(row: Mapping[str, Any]) -> Seen:
+    """The inverse of `seen_json`."""
+    source = row.get("source")
+    return Seen(
+        what=row["what"],
+        lines=row["lines"],
+        first_ms=row["first"],
+        last_ms=row["last"],
+        text=row["text"],
+        source=None if source is None else Source(**source),
+        of_process=row.get("of_process") is True,
+    )
+
+
 def worst(verdicts: Iterable[Verdict]) -> str:
     """The worst status of some verdicts; unknown where there is none."""
     return max((v.status for v in verdicts), key=STATUS_ORDER.index, default="unknown")
@@ -106,6 +127,7 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     last_seen         when the client was last heard of
     departed          it has gone since
     config            those of its options that a judgement looks at
+    also_seen         its trouble that no mode is about, as `seen_json` gives it
     """
 
     window_start: int
@@ -118,6 +140,7 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     last_seen: int
     departed: bool = False
     config: Mapping[str, str] = {}
+    also_seen: list[dict[str, Any]] = []
 
     def encode(self) -> bytes:
         """The value of the record."""
@@ -146,6 +169,7 @@ class HealthRecord:
     indicators: Mapping[str, Any]
     stale: bool = False
     config: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    also_seen: tuple[Seen, ...] = ()
 
     def value(self, *path: str) -> float | None:
         """An indicator by its path, None where it is unknown."""
@@ -218,6 +242,7 @@ def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
             indicators=indicators,
             stale=row.get("stale") is True,
             config=_config(row.get("config")),
+            also_seen=_also_seen(row.get("also_seen")),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise RecordError(f"{type(error).__name__}: {error}") from error
@@ -233,6 +258,15 @@ def _config(row: Any) -> Mapping[str, str]:
     if type(row) is not dict:
         raise TypeError("config")
     return {intern(name): intern(value) for name, value in row.items() if type(value) is str}
+
+
+def _also_seen(rows: Any) -> tuple[Seen, ...]:
+    if not rows:
+        return ()
+    seen = tuple(map(seen_from_json, rows))
+    if not all(type(s.what) is str and type(s.text) is str and amount(s.lines) is not None for s in seen):
+        raise TypeError("also_seen")
+    return seen
 
 
 def document(value: bytes) -> Any:

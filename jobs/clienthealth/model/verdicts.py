@@ -28,6 +28,25 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """Trouble that no failure mode is about, counted by the client's own lines. It changes no verdict.
+
+    what        its id (`logs/also_seen.py`)
+    lines       how many, from `first_ms` to `last_ms`
+    text        the first of them, and the input record that it was read from
+    of_process  the lines name no client, and can be of several of the process
+    """
+
+    what: str
+    lines: int
+    first_ms: int
+    last_ms: int
+    text: str
+    source: Source | None = None
+    of_process: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The judgement of one mode on one client. `since_ms`: onset. `reason`: why it is `unknown`."""
 

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from clienthealth.logs.also_seen import TROUBLES
 from clienthealth.logs.self_descriptions import SELF_DESCRIPTIONS
 from clienthealth.logs.wordings import Catalogue, Meaning
 from clienthealth.model.clients import Kind
@@ -199,5 +200,7 @@ def modes() -> Mapping[str, Mode]:
 
 @cache
 def catalogue() -> Catalogue:
-    """Every log line that a mode knows, and those in which clients say what they are; compiled once per process."""
-    return Catalogue([*(line for mode in modes().values() for line in mode.lines), *SELF_DESCRIPTIONS])
+    """Every log line that a mode knows, those in which clients say what they are, and those of trouble that no mode is
+    about; compiled once per process.
+    """
+    return Catalogue([*(line for mode in modes().values() for line in mode.lines), *SELF_DESCRIPTIONS, *TROUBLES])

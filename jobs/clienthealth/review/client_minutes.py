@@ -74,6 +74,16 @@ def failing(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     )
 
 
+def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
+    """Trouble that no failure mode is about: `what`, `service`, `period`, `lines` and how many `clients`."""
+    rows = _clients_only(within(minutes, periods[0].start, periods[-1].end)).filter("also_seen is not null")
+    return (
+        rows.select(*CLIENT_KEY, _index(periods).alias("period"), F.explode("also_seen").alias("seen"))
+        .groupBy(F.col("seen.what").alias("what"), F.coalesce("service", F.lit("")).alias("service"), "period")
+        .agg(F.sum("seen.lines").alias("lines"), F.countDistinct("instance", "client_id").alias("clients"))
+    )
+
+
 def buffers(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     """How often each buffer peak was seen: `service`, `period`, `per_mille` of the buffer in use, `count`."""
     rows = within(minutes, periods[0].start, periods[-1].end).filter("buffer_used_ratio_max is not null")

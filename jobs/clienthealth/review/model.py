@@ -226,6 +226,17 @@ class ModeChange:
 
 
 @dataclass(frozen=True)
+class AlsoSeen:
+    """Trouble that no failure mode is about, of a service: lines and clients in this period, lines in that before."""
+
+    what: str
+    service: str
+    lines: int
+    clients: int
+    lines_before: int
+
+
+@dataclass(frozen=True)
 class Gap:
     """A stretch [start, end) in which the monitor read nothing."""
 
@@ -337,6 +348,7 @@ class Review:
     environment: str = ""
     pages: Sequence[Page] | None = ()
     night_hours: tuple[int, int] = (22, 7)
+    also_seen: Sequence[AlsoSeen] = ()
 
     @property
     def answers(self) -> list[tuple[str, str]]:

@@ -26,7 +26,7 @@ from clienthealth.review import (
 from clienthealth.review.actions import carried_over
 from clienthealth.review.headline import headline
 from clienthealth.review.links import Links
-from clienthealth.review.model import Fleet, ModeChange, Quality, Review
+from clienthealth.review.model import AlsoSeen, Fleet, ModeChange, Quality, Review
 from clienthealth.review.period import Period, history_of
 from clienthealth.settings import Settings
 from clienthealth.streaming import history
@@ -94,6 +94,7 @@ def build(
             cluster=settings.monitor.cluster,
             environment=fixed_labels(settings).get("env", ""),
             pages=pages.pages(touching, period, settings),
+            also_seen=also_seen(minutes, last_two),
             night_hours=(settings.review.night_from_hour, settings.review.night_to_hour),
         )
     review = dataclasses.replace(review, not_computed=_not_computed(review, unchecked))
@@ -133,6 +134,20 @@ def _changes(minutes: DataFrame, all_incidents: DataFrame, last_two: Sequence[Pe
         )
         for mode in every
     ]
+
+
+def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
+    """That of the last of two periods, the most lines first."""
+    rows = client_minutes.also_seen(minutes, last_two).collect()
+    before = {(row["what"], row["service"]): row["lines"] for row in rows if row["period"] == 0}
+    told = [
+        AlsoSeen(
+            row["what"], row["service"], row["lines"], row["clients"], before.get((row["what"], row["service"]), 0)
+        )
+        for row in rows
+        if row["period"] == 1
+    ]
+    return sorted(told, key=lambda seen: (-seen.lines, seen.what, seen.service))
 
 
 def _quality(quality: DataFrame, minutes: DataFrame, period: Period, overall: slo.ServiceSlo) -> Quality:

@@ -14,6 +14,7 @@ import numpy as np
 from clienthealth.incidents import Transition
 from clienthealth.settings import Settings
 from clienthealth.step import (
+    also_seen,
     departures,
     groups,
     intake,
@@ -96,6 +97,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     published.minutes += rows
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
     process_log.evict(state, settings.monitor, longest)
+    also_seen.evict(state)
     readings.evict(state, settings.monitor, grid)
     ownership.remember(state, gone.tolist())
     readings.forget(state, [*gone.tolist(), *bucket.faults.numbers])

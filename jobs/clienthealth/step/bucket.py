@@ -13,7 +13,9 @@ from clienthealth.model.clients import Client, Kind
 from clienthealth.model.health_record import encoded
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import ClientWindow, LogEvent, Reading, Source, ThreadDump, TopicReading
+from clienthealth.model.verdicts import Seen
 from clienthealth.settings import Settings
+from clienthealth.step.also_seen import seen
 from clienthealth.step.faults import Faults
 from clienthealth.step.ownership import Life, Start, lives, starts
 from clienthealth.step.process_log import logged_options
@@ -144,6 +146,16 @@ class Bucket:
     def starts(self) -> Mapping[tuple[str, str], Sequence[Start]]:
         """When clients of each process were started."""
         return starts(self.state)
+
+    def also_seen(self, who: Who, kinds: Mapping[str, int] | None = None) -> list[Seen]:
+        """The trouble of a client that no failure mode is about.
+
+        `kinds`: how many clients of each kind its process has, where not only those that report count.
+        """
+        if who.process not in self.state.also_seen:
+            return []
+        reporting = Counter(other.kind for other in self.state.whos if other.process == who.process)
+        return seen(self.state, who, reporting if kinds is None else kinds)
 
     def alone(self, who: Who) -> bool:
         """Does no other client of the same kind of its process report?"""

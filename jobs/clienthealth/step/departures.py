@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from clienthealth.incidents import OpenIncident, Transition
 from clienthealth.judging import judge_windows
 from clienthealth.model.clients import Client
-from clienthealth.model.health_record import Written, encoded, verdicts_json, worst
+from clienthealth.model.health_record import Written, encoded, seen_json, verdicts_json, worst
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.readings import ClientWindow, Reading
-from clienthealth.model.verdicts import Verdict
+from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from clienthealth.step import ownership, process_log
@@ -102,7 +102,8 @@ def _unheard(bucket: Bucket, number: int) -> tuple[Record, list[Transition]]:
     offset = int(state.clients[number, HEARD]) - departed_ms
     changes = state.incidents.judged(seen.client, verdicts, departed_ms, offset)
     shown = with_incidents(verdicts, state.incidents, key)
-    return (key, _record(seen.client, shown, seen.start_ms, departed_ms, settings)), changes
+    also = bucket.also_seen(state.whos[number])
+    return (key, _record(seen.client, shown, seen.start_ms, departed_ms, settings, also)), changes
 
 
 NOBODY = "nothing is heard of any client: it may be the collectors or the topic that are silent"
@@ -169,11 +170,18 @@ def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Tran
             changes += state.incidents.ended(key, mode, departed_ms)
     changes += state.incidents.judged(seen.client, verdicts, departed_ms, offset)
     shown = with_incidents(verdicts, state.incidents, key)
-    record = _record(seen.client, shown, seen.start_ms, departed_ms, settings)
+    record = _record(seen.client, shown, seen.start_ms, departed_ms, settings, bucket.also_seen(who))
     return (key, record), changes
 
 
-def _record(client: Client, verdicts: Sequence[Verdict], start_ms: int, departed_ms: int, settings: Settings) -> bytes:
+def _record(
+    client: Client,
+    verdicts: Sequence[Verdict],
+    start_ms: int,
+    departed_ms: int,
+    settings: Settings,
+    also_seen: Sequence[Seen] = (),
+) -> bytes:
     """What is published of a client that has gone."""
     record = Written(
         window_start=start_ms,
@@ -186,6 +194,7 @@ def _record(client: Client, verdicts: Sequence[Verdict], start_ms: int, departed
         worst=worst(verdicts),
         last_seen=departed_ms,
         departed=True,
+        also_seen=list(map(seen_json, also_seen)),
     )
     return record.encode()
 

@@ -12,7 +12,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.readings import Source
 from clienthealth.settings import MonitorSettings
-from clienthealth.step import limits, process_log, readings, waiting
+from clienthealth.step import also_seen, limits, process_log, readings, waiting
 from clienthealth.step.faults import Faults
 from clienthealth.step.state import BucketState
 from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, Chunk, LogEntry, Who
@@ -42,6 +42,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
     readings_arrived = any(clients for chunk in chunks for _, clients in chunk.clocks)
     due = waiting.due(state, entries, readings_arrived, now_ms, settings)
     taken.log_entries, late = _log_entries(state, due, settings, faults)
+    also_seen.take(state, due)
     taken.late += late
     limits.events(state, settings, left_out)
     if left_out["events-per-process"] or left_out["events"]:

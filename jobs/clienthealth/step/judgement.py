@@ -20,10 +20,10 @@ from clienthealth.incidents import Incidents, Transition
 from clienthealth.indicators.client import client_indicators
 from clienthealth.judging import explained, gate, in_force, live_modes, merged, verdict
 from clienthealth.model.clients import Client
-from clienthealth.model.health_record import Written, verdicts_json, worst
+from clienthealth.model.health_record import Written, seen_json, verdicts_json, worst
 from clienthealth.model.metrics import CONFIG_OPTIONS
 from clienthealth.model.readings import ClientWindow
-from clienthealth.model.verdicts import Verdict
+from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import LiveMode, Mode
 from clienthealth.step import process_log, recovery, skew
 from clienthealth.step.bucket import NO_LOG, Bucket, Card, WindowLog, card, client_of
@@ -262,7 +262,8 @@ class _Judgement:
         else:
             verdicts = _unsuspected(ids, gated.reasons[newest])
         start, end = int(gated.touched.start[newest]), int(gated.touched.end[newest])
-        self._publish(of, start, end, gated.samples[at], gated.measured[at], *verdicts, seen, number)
+        samples, also = gated.samples[at], self.bucket.also_seen(self.state.whos[number])
+        self._publish(of, start, end, samples, gated.measured[at], *verdicts, seen, also, number)
 
     def _publish(
         self,
@@ -274,9 +275,10 @@ class _Judgement:
         verdicts: msgspec.Raw,
         worst: str,
         last_seen: int,
+        also_seen: Sequence[Seen],
         number: int | None = None,
     ) -> None:
-        """`number`: of the client, None where it does not report."""
+        """`also_seen`: its trouble beside the verdicts; `number`: of the client, None where it does not report."""
         off_seconds = 0.0 if number is None else self.skew[number]
         config = {} if number is None else self.bucket.config(number)
         if off_seconds:
@@ -292,6 +294,7 @@ class _Judgement:
             worst=worst,
             last_seen=last_seen,
             config={name: config[name] for name in CONFIG_OPTIONS if name in config},
+            also_seen=list(map(seen_json, also_seen)),
         )
         self.records.append((client.key, record.encode()))
 
@@ -367,7 +370,8 @@ class _Judgement:
             if who.client_id and who not in self.state.former and self.incidents.of(newest.client.key):
                 self.state.former.append(who)
             (indicators,) = client_indicators(Windows.of(newest), self.settings.lag)
-            self._publish(card(who), newest.start_ms, newest.end_ms, 0, indicators, *_verdicts(shown), last)
+            also = self.bucket.also_seen(who, {kind: len(names) for kind, names in log.named.items()})
+            self._publish(card(who), newest.start_ms, newest.end_ms, 0, indicators, *_verdicts(shown), last, also)
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow) -> Verdict:
         """The verdict by log entries alone: a client that reports nothing may well log its own end."""

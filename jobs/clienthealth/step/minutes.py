@@ -19,7 +19,7 @@ from clienthealth.indicators.client import minute_figures
 from clienthealth.judging import gate, live_modes
 from clienthealth.model.verdicts import STATUS_ORDER, Status
 from clienthealth.modes import modes
-from clienthealth.step import skew
+from clienthealth.step import also_seen, skew
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.readings import SHIFT, Ints, horizons
 from clienthealth.step.state import LAST, MINUTE, BucketState
@@ -40,6 +40,9 @@ def finished(bucket: Bucket, gone: Ints, now_ms: int) -> list[Row]:
     over = np.maximum(horizons(state, bucket.settings.monitor), 0) // MINUTE_MS * MINUTE_MS
     over[gone] = state.clients[gone, LAST] // MINUTE_MS * MINUTE_MS + MINUTE_MS
     rows = _rows(bucket, over, skew.seconds(state, now_ms)) if len(state.rows) else []
+    for row in rows if state.also_seen else ():
+        if also := also_seen.unwritten(state, (row["service"], row["host"]), row["client_id"], row["kind"]):
+            row["also_seen"] = also
     state.clients[:, MINUTE] = np.maximum(state.clients[:, MINUTE], over)
     return rows
 

@@ -301,7 +301,7 @@ class ProcessLog:
     def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:
         for entry in self.entries:
             if entry.event is not None:
-                kind = _kinds().get(entry.event.signature) or _kind_named(entry.event)
+                kind = _kinds().get(entry.event.signature) or kind_named(entry.event)
                 if kind:
                     nameless = entry.event.client_id is None
                     for client_id in (nameless and self._clients_of_topic(entry.event, kind)) or (
@@ -313,7 +313,7 @@ class ProcessLog:
                     yield entry.instance, client_id, of_kind
 
 
-def _kind_named(event: LogEvent) -> Kind | None:
+def kind_named(event: LogEvent) -> Kind | None:
     """The kind of client that a line names which either kind can log."""
     if "[Producer clientId=" in event.text or (event.thread or "").startswith(PRODUCER_THREAD):
         return "producer"

@@ -16,7 +16,7 @@ import numpy as np
 from clienthealth.errors import StateError
 from clienthealth.incidents import Incidents, OpenIncident, Transition
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
-from clienthealth.model.readings import LogEvent
+from clienthealth.model.readings import LogEvent, Source
 from clienthealth.model.telemetry import Member
 from clienthealth.windows.packed import (
     HEAD,
@@ -84,6 +84,25 @@ class Gone(msgspec.Struct, array_like=True, frozen=True, gc=False):
     gone_ms: int
 
 
+class Run(msgspec.Struct, array_like=True):
+    """Lines of one trouble of one client that came one after the other (`step/also_seen.py`).
+
+    Whose they are, as they say it ("": they do not); how many, from when to when; the first of them and where it
+    stood. `unwritten`: how many of them are not in the history yet.
+    """
+
+    instance: str
+    client_id: str
+    kind: str
+    what: str
+    lines: int
+    first_ms: int
+    last_ms: int
+    text: str
+    source: Source | None
+    unwritten: int
+
+
 @dataclass
 class BucketState:
     """The state of a bucket in memory.
@@ -99,6 +118,7 @@ class BucketState:
               steps of this monitor
     lifecycle lines about the beginning and the end of a client, by process and client id, each with the instance
               that it names ("": none)
+    also_seen trouble that no failure mode is about, by process
     gone      clients that have gone lately, so that what their processes logged is not taken for their successors'
     told      processes of which a log line or a thread dump was read
     former    clients that report no more but have an open incident: their processes still log
@@ -119,6 +139,7 @@ class BucketState:
     waiting: list[LogEntry] = field(default_factory=list)
     waited_ms: int = 0
     lifecycle: dict[tuple[str, str, str], list[tuple[str, LogEvent]]] = field(default_factory=dict)
+    also_seen: dict[tuple[str, str], list[Run]] = field(default_factory=dict)
     gone: list[Gone] = field(default_factory=list)
     told: set[tuple[str, str]] = field(default_factory=set)
     incidents: Incidents = field(default_factory=Incidents)
@@ -159,6 +180,7 @@ class _Saved(msgspec.Struct):
     told: list[tuple[str, str]] = []
     waiting: list[LogEntry] = []
     waited_ms: int = 0
+    also_seen: list[tuple[str, str, list[Run]]] = []
 
 
 _VOCABULARY = {kind: tuple(names) for kind, names in CLIENT_METRICS.items()}
@@ -193,6 +215,7 @@ def save(state: BucketState, buckets: int) -> bytes:
         told=sorted(state.told),
         waiting=state.waiting,
         waited_ms=state.waited_ms,
+        also_seen=[(*process, runs) for process, runs in state.also_seen.items()],
     )
     return _MAGIC + bytes([VERSION]) + _encoder.encode(saved)
 
@@ -233,6 +256,7 @@ def load(data: bytes, buckets: int) -> BucketState:
         told={*saved.told, *((service, host) for service, host, *_ in saved.lifecycle)},
         waiting=saved.waiting,
         waited_ms=saved.waited_ms,
+        also_seen={(service, host): runs for service, host, runs in saved.also_seen},
     )
 
 

@@ -58,7 +58,8 @@ _WHO: tuple[tuple[str, DataType], ...] = tuple(
 
 #: One row per client and minute. `status`: the worst of the modes; `modes`: those suspected or confirmed.
 #: Null is unknown, never 0. Lag is that of the partition furthest behind. `clock_skew_seconds`: how much the
-#: client's clock was ahead (behind: negative), null where it was right.
+#: client's clock was ahead (behind: negative), null where it was right. `also_seen`: lines of trouble that no mode is
+#: about, counted since the client's row before; null where there were none.
 MINUTES = _table(
     ("schema_version", IntegerType()),
     ("day", DateType()),
@@ -77,6 +78,7 @@ MINUTES = _table(
     ("lag_topic", StringType()),
     ("lag_state", StringType()),
     ("clock_skew_seconds", DoubleType()),
+    ("also_seen", ArrayType(_table(("what", StringType()), ("lines", LongType())))),
 )
 
 #: One row per change of an incident (`change`: see `incidents.Change`). `ts`: event time of the change;

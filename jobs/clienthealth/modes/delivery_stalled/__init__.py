@@ -17,11 +17,11 @@ sent again as sent, so that answers that are refusals look like progress: its lo
 
 from __future__ import annotations
 
+from clienthealth.logs.also_seen import AUTHENTICATION, TLS
 from clienthealth.modes import Cause, LiveMode
 from clienthealth.modes.delivery_stalled.lines import ID, LINES
 from clienthealth.modes.delivery_stalled.rules import GATE, Thresholds, judge, recovered
 from clienthealth.modes.send_blocked_on_metadata.lines import (
-    AUTHENTICATION_FAILED,
     CONNECTION_FAILED,
     CONNECTION_FAILED_OF_LIBRDKAFKA,
 )
@@ -80,7 +80,7 @@ MODE = LiveMode(
     ),
     judge=judge,
     lines=LINES,
-    reads=(*LINES, CONNECTION_FAILED, CONNECTION_FAILED_OF_LIBRDKAFKA, AUTHENTICATION_FAILED),
+    reads=(*LINES, CONNECTION_FAILED, CONNECTION_FAILED_OF_LIBRDKAFKA, AUTHENTICATION, TLS),
     gate=GATE,
     recovered=recovered,
 )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from clienthealth.logs.also_seen import AUTHENTICATION, TLS
 from clienthealth.model.readings import ClientWindow, LogEvent
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
@@ -20,7 +21,6 @@ from clienthealth.modes.delivery_stalled.lines import (
     TIMED_OUT,
 )
 from clienthealth.modes.send_blocked_on_metadata.lines import (
-    AUTHENTICATION_FAILED,
     CONNECTION_FAILED,
     CONNECTION_FAILED_OF_LIBRDKAFKA,
 )
@@ -362,7 +362,7 @@ def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
     refused, unreachable = _refused(window), _unreachable(window)
     if refused:
         return {"cause": "not-enough-replicas", "partition": refused[-1].captures.get("partition")}
-    rejected = events(window, AUTHENTICATION_FAILED)
+    rejected = events(window, AUTHENTICATION, TLS)
     if rejected:
         captures = rejected[-1].captures
         return {"cause": "authentication", "address": captures.get("address"), "reason": captures.get("reason")}

@@ -17,11 +17,11 @@ never waits for metadata.
 
 from __future__ import annotations
 
+from clienthealth.logs.also_seen import AUTHENTICATION, TLS
 from clienthealth.logs.self_descriptions import PRODUCER_CONFIG
 from clienthealth.modes import Cause, LiveMode
 from clienthealth.modes.send_blocked_on_metadata.health import doubt, worth_a_dump
 from clienthealth.modes.send_blocked_on_metadata.lines import (
-    AUTHENTICATION_FAILED,
     CONNECTION_FAILED,
     ID,
     LINES,
@@ -91,7 +91,7 @@ MODE = LiveMode(
     ),
     judge=judge,
     lines=LINES,
-    reads=(METADATA_WAITED, TOPIC_ERRORS, UNREACHABLE, CONNECTION_FAILED, AUTHENTICATION_FAILED, PRODUCER_CONFIG),
+    reads=(METADATA_WAITED, TOPIC_ERRORS, UNREACHABLE, CONNECTION_FAILED, AUTHENTICATION, TLS, PRODUCER_CONFIG),
     gate=GATE,
     recovered=recovered,
     doubt=doubt,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clienthealth.logs.also_seen import AUTHENTICATION, BROKERS_DOWN, TLS
 from clienthealth.logs.wordings import Meaning, Wording
 
 ID = "send-blocked-on-metadata"
@@ -111,54 +112,6 @@ CONNECTION_FAILED_OF_LIBRDKAFKA = Meaning(
         ),
     ),
 )
-AUTHENTICATION_FAILED = Meaning(
-    "a broker does not let the client in: SASL, or TLS",
-    (
-        Wording(
-            "authentication-failed",
-            {"java": "1.1 and newer, NetworkClient.processDisconnection"},
-            "failed authentication due to",
-            r"Connection to node (?P<node>-?\d+) (?:\((?P<address>[^()\s]{1,300})\) )?failed authentication due to: "
-            r"(?P<reason>[^\n]{1,300})",
-        ),
-        Wording(
-            "terminated-during-authentication",
-            {"java": "1.1 and newer, NetworkClient.processDisconnection"},
-            "terminated during authentication",
-            r"Connection to node (?P<node>-?\d+) (?:\((?P<address>[^()\s]{1,300})\) )?(?P<reason>terminated during "
-            r"authentication)",
-        ),
-        Wording(
-            "librdkafka-sasl-failed",
-            {"librdkafka": "rdkafka_broker.c, rd_kafka_broker_handle_SaslHandshake; rdkafka_transport.c"},
-            "SASL ",
-            r"(?P<reason>SASL (?:authentication error|[\w-]{1,40} mechanism handshake failed): [^\n]{1,250})",
-        ),
-        Wording(
-            "librdkafka-tls-failed",
-            {"librdkafka": "rdkafka_transport.c, rd_kafka_transport_ssl_handshake"},
-            "SSL handshake failed: ",
-            r"(?P<address>ssl://\S{1,200}|sasl_ssl://\S{1,200}): (?P<reason>SSL handshake failed: [^\n]{1,250})",
-        ),
-    ),
-)
-BROKERS_DOWN = Meaning(
-    "brokers are down, as far as the client can tell",
-    (
-        Wording(
-            "librdkafka-all-brokers-down",
-            {"librdkafka": "rdkafka.c, RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN"},
-            "All broker connections are down",
-            r"Local: All broker connections are down",
-        ),
-        Wording(
-            "librdkafka-brokers-down",
-            {"librdkafka": "rdkafka_broker.c, rd_kafka_broker_set_state"},
-            "brokers are down",
-            r"(?P<down>\b\d{1,6})/(?P<brokers>\d{1,6}) brokers are down",
-        ),
-    ),
-)
 LINES = (
     METADATA_WAITED,
     TOPIC_ERRORS,
@@ -167,5 +120,6 @@ LINES = (
     CONNECTION_FAILED,
     CONNECTION_FAILED_OF_LIBRDKAFKA,
     BROKERS_DOWN,
-    AUTHENTICATION_FAILED,
+    AUTHENTICATION,
+    TLS,
 )

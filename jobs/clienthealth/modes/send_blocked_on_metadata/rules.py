@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from clienthealth.logs.also_seen import AUTHENTICATION, TLS
 from clienthealth.logs.self_descriptions import PRODUCER_CONFIG
 from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
@@ -28,7 +29,6 @@ from clienthealth.modes._evidence import (
 )
 from clienthealth.modes._io_thread import is_network_thread, network_threads, on_io_thread
 from clienthealth.modes.send_blocked_on_metadata.lines import (
-    AUTHENTICATION_FAILED,
     CONNECTION_FAILED,
     ID,
     METADATA_WAITED,
@@ -269,7 +269,7 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     """
     if w.max("record-send-total")[0] > 0:
         return []
-    rejected = events(window, AUTHENTICATION_FAILED)
+    rejected = events(window, AUTHENTICATION, TLS)
     bootstraps = [e for e in events(window, UNREACHABLE, CONNECTION_FAILED) if e.captures.get("node", "-")[:1] == "-"]
     facts = []
     for lines, what, least in (
@@ -408,7 +408,7 @@ def _cause(
         lines = [e for e in events(window, TOPIC_ERRORS) if e.captures.get("topic") == topic]
         denied = bool(lines) and _error(lines[-1]) == DENIED
         return "topic-denied" if denied else "topic-missing", {"topic": topic}
-    rejected = events(window, AUTHENTICATION_FAILED)
+    rejected = events(window, AUTHENTICATION, TLS)
     if rejected:
         captures = rejected[-1].captures
         return "authentication", {name: captures[name] for name in ("reason", "address") if captures.get(name)}

@@ -8,7 +8,7 @@ from clienthealth.review.sections import data, failures, fleet, health
 
 _SECTIONS = (
     *(health.objectives, health.actions),
-    *(failures.incidents, failures.alerts, failures.near_misses),
+    *(failures.incidents, failures.alerts, failures.near_misses, failures.also_seen),
     *(fleet.rankings, fleet.capacity, fleet.changes),
     *(data.quality, data.not_computed),
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
+from clienthealth.logs.also_seen import BY_ID
 from clienthealth.review import plots
 from clienthealth.review.document import (
     Badge,
@@ -32,6 +33,8 @@ from clienthealth.review.wording import duration, lost, number, percent, plural,
 
 #: Services that were paged for, those most often first.
 PAGED_SHOWN = 20
+#: Rows of trouble that no failure mode is about, most lines first.
+ALSO_SHOWN = 20
 #: What the bars of the timeline mean.
 KEY = Markup(
     '<ul class="key"><li><i class="much"></i>thick: confirmed</li>'
@@ -183,6 +186,34 @@ def _alert(alert: Alert, checked: bool) -> list[Inline]:
     row += [some(count) for count in (alert.count, alert.clients, alert.repeats, alert.flaps)]
     row += [duration(alert.seconds), duration(alert.clear)]
     return row + [duration(alert.prometheus_seconds)] * checked
+
+
+def also_seen(review: Review) -> Section:
+    """Trouble that no failure mode is about, by the clients' own lines."""
+    return Section("also", "Also seen", [*_also_seen(review)] or [Paragraph("No other trouble in their logs.")])
+
+
+def _also_seen(review: Review) -> Iterator[Block]:
+    if not review.also_seen:
+        return
+    columns = Column("What"), Column("Service"), *(Column(name, number=True) for name in ("Lines", "Clients"))
+    rows = [
+        (
+            BY_ID[seen.what].says if seen.what in BY_ID else seen.what,
+            Name(seen.service),
+            number(seen.lines),
+            number(seen.clients),
+            some(seen.lines_before),
+        )
+        for seen in review.also_seen
+    ]
+    before = Column(f"Lines, {review.period.unit} before", number=True)
+    yield Table((*columns, before), rows[:ALSO_SHOWN], "By the clients' own lines: no verdict, and nobody was paged.")
+    if len(rows) > ALSO_SHOWN:
+        yield Paragraph(f"and {plural(len(rows) - ALSO_SHOWN, 'more row')}; review.json has all.", note=True)
+    for what in dict.fromkeys(seen.what for seen in review.also_seen[:ALSO_SHOWN] if seen.what in BY_ID):
+        trouble = BY_ID[what]
+        yield Paragraph(f"{trouble.says[0].upper()}{trouble.says[1:]}: {trouble.sentence} {trouble.action}", note=True)
 
 
 def near_misses(review: Review) -> Section:

@@ -1,0 +1,166 @@
+"""Trouble that no failure mode is about: counted by the client's own lines, told, and never a verdict."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from clienthealth.diagnose.examine import examine
+from clienthealth.diagnose.html_report import html_report
+from clienthealth.diagnose.outcome import NOT_JUDGED, exit_code, json_lines
+from clienthealth.diagnose.report import report
+from clienthealth.logs.also_seen import BY_ID, REBALANCES, TROUBLES
+from clienthealth.logs.events import events_and_dumps
+from clienthealth.model.health_record import decode
+from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import LogLine
+from clienthealth.modes import catalogue, modes
+from clienthealth.settings import Settings
+from clienthealth.step.also_seen import TOLD_MS
+from clienthealth.step.state import BucketState, load, save
+from tests.support.stepped import START, Stepped, logged, snapshot
+
+METRICS = {"buffer-total-bytes": 4e6, "buffer-available-bytes": 4e6, "select-total": 7.0, "record-send-total": 9.0}
+DENIED = "python-topic-denied"
+
+
+def test_they_stand_in_one_place_each_with_what_it_is_and_what_to_do() -> None:
+    wanted = {
+        "authentication",
+        "tls",
+        "authorisation",
+        "record-too-large",
+        "serialisation",
+        "fenced",
+        "out-of-memory",
+        "coordinator-churn",
+        "rebalance-storm",
+        "schema-registry",
+        "all-brokers-down",
+        "unknown-configuration",
+    }
+    assert wanted == BY_ID.keys()
+    for trouble in TROUBLES:
+        assert trouble.sentence.endswith(".") and trouble.action.endswith(".") and trouble.wordings
+    assert not BY_ID.keys() & modes().keys()
+
+
+def test_a_line_is_counted_once_however_many_of_its_words_tell() -> None:
+    stack = "org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed"
+    text = "Connection to node -1 (k/10.0.0.1:9093) failed authentication due to: Authentication failed"
+    line = LogLine(ts_ms=START, message=text, stack=stack)
+    events, _ = events_and_dumps(line, Source("t", 0, 0), catalogue())
+    assert [event.signature for event in events] == ["authentication-failed"]
+
+
+def counts(monitor: Stepped, client_id: str = "p") -> dict[str, int]:
+    record = decode(json.dumps(monitor.records[f"shop|h:1|{client_id}"]).encode())
+    return {seen.what: seen.lines for seen in record.also_seen}
+
+
+def test_it_goes_out_with_the_client_and_into_its_minutes_and_survives_a_restart() -> None:
+    monitor = Stepped(saved=True)
+    for second in range(0, 300, 10):
+        said = [logged(second + 1, DENIED, "p"), logged(second + 2, DENIED, "p")] if second in (20, 80) else []
+        monitor.batch([snapshot(second, METRICS), *said], second + 10)
+    assert counts(monitor) == {"authorisation": 4}
+    (seen,) = monitor.records["shop|h:1|p"]["also_seen"]
+    assert (seen["first"], seen["last"]) == (START + 21_000, START + 82_000)
+    assert seen["source"] == {"topic": "client-logs", "partition": 0, "offset": 21_000}
+    written = [row["also_seen"] for row in monitor.minutes if "also_seen" in row]
+    assert sum(seen["lines"] for seens in written for seen in seens) == 4
+    assert {v["status"] for v in monitor.records["shop|h:1|p"]["verdicts"]} <= {"ok", "unknown"}
+
+
+def test_nothing_of_it_stands_in_the_record_of_a_client_without_trouble() -> None:
+    monitor = Stepped()
+    monitor.batch([snapshot(0, METRICS)], 10)
+    assert "also_seen" not in monitor.records["shop|h:1|p"]
+
+
+def test_an_hour_after_its_last_line_it_is_forgotten() -> None:
+    monitor = Stepped(saved=True)
+    monitor.batch([logged(0, DENIED, "p"), snapshot(1, METRICS)], 5)
+    for second in range(60, TOLD_MS // 1000 + 120, 60):
+        monitor.batch([snapshot(second, METRICS, every=60)], second)
+        assert counts(monitor) == ({"authorisation": 1} if 1000 * (second - 60) <= TOLD_MS else {}), second
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(5, {REBALANCES.id: 8}), (180, {})])
+def test_what_is_everyday_life_is_told_where_it_comes_again_and_again(seconds: int, told: dict[str, int]) -> None:
+    monitor = Stepped()
+    lines = [logged(seconds * n, "rejoining-group", "c") for n in range(8)]
+    polls = [snapshot(second, {"last-poll-seconds-ago": 0.0}, "c", "consumer") for second in range(0, 8 * seconds, 10)]
+    monitor.batches([*lines, *polls], 60)
+    assert counts(monitor, "c") == told
+
+
+def test_a_line_that_names_nobody_is_of_the_only_client_that_it_can_be_of() -> None:
+    large = logged(0, "record-too-large")
+    alone, several = Stepped(), Stepped()
+    alone.batch([large, logged(1, "record-too-large", "p"), snapshot(1, METRICS), snapshot(1, {}, "c", "consumer")], 5)
+    several.batch([large, snapshot(1, METRICS), snapshot(1, METRICS, "q")], 5)
+    assert (counts(alone, "p"), counts(alone, "c")) == ({"record-too-large": 2}, {})
+    for client_id in "pq":
+        (seen,) = several.records[f"shop|h:1|{client_id}"]["also_seen"]
+        assert seen["of_process"] is True
+    several.batches([snapshot(second, METRICS, name) for second in range(10, 300, 10) for name in "pq"], 10)
+    assert sum(seen["lines"] for row in several.minutes for seen in row.get("also_seen", ())) == 1, "once in history"
+
+
+def test_a_line_of_one_client_is_not_told_of_another() -> None:
+    monitor = Stepped()
+    monitor.batch([logged(0, DENIED, "p"), snapshot(1, METRICS), snapshot(1, METRICS, "q")], 5)
+    assert (counts(monitor, "p"), counts(monitor, "q")) == ({"authorisation": 1}, {})
+
+
+def test_a_state_without_it_is_read() -> None:
+    state = load(save(BucketState(time_ms=7), 1), 1)
+    assert (state.time_ms, state.also_seen) == (7, {})
+
+
+LOG = """\
+2026-11-20 10:00:00,123 ERROR [Producer clientId=orders] Topic authorization failed for topics [secret] (o.a.k.Metadata)
+2026-11-20 10:00:05,000 ERROR [Producer clientId=orders] Topic authorization failed for topics [secret] (o.a.k.Metadata)
+2026-11-20 10:00:06,123 ERROR [main] send failed
+org.apache.kafka.common.errors.RecordTooLargeException: The message is 2000087 bytes when serialized which is larger \
+than 1048576, which is the value of the max.request.size configuration.
+"""
+
+
+def test_diagnose_tells_how_often_when_where_and_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "app.log").write_text(LOG)
+    found = examine([tmp_path], Settings())
+    text = " ".join(report(found.clients, found.inputs, width=120, also_seen=found.also_seen).split())
+    assert (
+        "Also seen not authorised, 2 lines, 2026-11-20 10:00:00 to 10:00:05 UTC. The brokers know the client, and "
+        "refuse it a topic, a group or an operation. “[Producer clientId=orders] Topic authorization failed for topics "
+        "[secret]” (app.log:1) Grant what the line names"
+    ) in text
+    assert "record too large, 2026-11-20 10:00:06 UTC." in text and "(app.log:4) Find what made it so large" in text
+    page = re.sub("<[^<>]*>", "", html_report(found.clients, found.inputs, also_seen=found.also_seen))
+    assert "Also seen: not authorised" in page and "app.log:4" in page
+    (row,) = map(json.loads, json_lines(found.clients, found.inputs, found.also_seen))
+    assert row["client"]["client_id"] == "orders"
+    assert [(seen["what"], seen["lines"], seen["source"]["offset"]) for seen in row["also_seen"]] == [
+        ("authorisation", 2, 0),
+        ("record-too-large", 1, 3),
+    ]
+    assert {verdict["status"] for verdict in row["verdicts"]} == {"unknown"}
+    assert exit_code(found.clients, found.inputs) == NOT_JUDGED
+
+
+def test_trouble_of_nobody_that_is_known_is_told_of_the_process(tmp_path: Path) -> None:
+    (tmp_path / "app.log").write_text(
+        "2026-11-20 10:00:00,123 ERROR [main] worker failed\njava.lang.OutOfMemoryError: Java heap space\n"
+    )
+    found = examine([tmp_path], Settings())
+    text = report(found.clients, found.inputs, also_seen=found.also_seen)
+    assert "(process)" in text and "out of memory, 2026-11-20 10:00:00 UTC" in text
+    assert "speaks of a Kafka client" not in text
+    (row,) = map(json.loads, json_lines(found.clients, found.inputs, found.also_seen))
+    assert (row["verdicts"], [seen["what"] for seen in row["also_seen"]]) == ([], ["out-of-memory"])
+    assert exit_code(found.clients, found.inputs) == NOT_JUDGED
