@@ -1,4 +1,5 @@
-"""What the Helm chart restates: the version, and the schema by which Helm refuses values before anything is installed.
+"""What the Helm chart restates: the version, the schema by which Helm refuses values before anything is installed, and
+the routing of alerts as the Prometheus Operator has it.
 
 The values of the chart have the types of their defaults in values.yaml; those under `config` are the settings.
 """
@@ -13,10 +14,12 @@ from typing import Any
 
 import yaml
 
+from clienthealth.configuration.owners import Owners
 from clienthealth.modes import modes
 from clienthealth.platform import checkout
 from clienthealth.settings import Settings
 from clienthealth.settings.fields import LARGEST, Key, keys
+from clienthealth_exporters.alerts.build import FILES, routes_of
 
 CHART = "deploy/helm/kafka-client-health"
 #: Of Kubernetes, which checks them itself.
@@ -26,7 +29,7 @@ Schema = dict[str, Any]
 
 
 def generate() -> dict[str, str]:
-    """Chart.yaml with the version of the project, and values.schema.json."""
+    """Chart.yaml with the version of the project, values.schema.json, and the routing of alerts."""
     root = checkout.root()
     version = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     chart = (root / CHART / "Chart.yaml").read_text(encoding="utf-8")
@@ -35,7 +38,39 @@ def generate() -> dict[str, str]:
     return {
         f"{CHART}/Chart.yaml": chart,
         f"{CHART}/values.schema.json": json.dumps(schema(values), indent=1, ensure_ascii=False) + "\n",
+        f"{CHART}/files/alertmanager.json": json.dumps(routing(), separators=(",", ":")) + "\n",
     }
+
+
+def routing() -> Schema:
+    """Routes and inhibitions of alertmanager.yml as AlertmanagerConfig has them; owners' come from the values."""
+    text = (FILES / "alertmanager.yml").read_text(encoding="utf-8")
+    config = yaml.safe_load(routes_of(Owners(), text))
+    rules = [
+        {
+            "sourceMatch": [*map(_matcher, rule["source_matchers"])],
+            "targetMatch": [*map(_matcher, rule["target_matchers"])],
+            "equal": rule["equal"],
+        }
+        for rule in config["inhibit_rules"]
+    ]
+    return {"route": _route(config["route"]), "inhibitRules": rules}
+
+
+def _route(route: Schema) -> Schema:
+    camel = {re.sub("_(.)", lambda match: match[1].upper(), key): value for key, value in route.items() if value}
+    if "matchers" in camel:
+        camel["matchers"] = [*map(_matcher, camel["matchers"])]
+    if "routes" in camel:
+        camel["routes"] = [*map(_route, camel["routes"])]
+    return camel
+
+
+def _matcher(text: str) -> Schema:
+    match = re.fullmatch(r'(\w+)(=~|!~|!=|=)(".*")', text)
+    if not match:
+        raise ValueError(f"alertmanager.yml: {text} is no matcher")
+    return {"name": match[1], "matchType": match[2], "value": json.loads(match[3])}
 
 
 def schema(values: dict[str, Any]) -> Schema:

@@ -31,6 +31,7 @@ APART = ("clienthealth_exporters", "dashboards", "deploy")
 #: Single modules elsewhere that do it all the same, with the reason.
 EXCUSED = {
     "clienthealth.configuration": "reads the file of settings",
+    "clienthealth.configuration.owners": "reads the files of owners that it names",
     "clienthealth.initialise": "writes the file of settings, and asks the cluster",
     "clienthealth.subscription": "asks the brokers to ask their clients",
     "clienthealth.recordings": "reads the files that people attach",

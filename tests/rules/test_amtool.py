@@ -40,6 +40,22 @@ def test_dry_run_reaches_nobody() -> None:
     assert _route({**labels, "severity": "info"}) == "nobody"
 
 
+@pytest.mark.parametrize(
+    ("labels", "receiver"),
+    [
+        ({"severity": "critical", "team": "payments", "pager": "payments-oncall"}, "payments-oncall"),
+        ({"severity": "warning", "team": "payments", "pager": "payments-oncall"}, "payments-tickets"),
+        ({"severity": "critical", "team": "payments"}, "pager"),
+        ({"severity": "critical", "team": "unheard-of", "pager": "unheard-of"}, "pager"),
+        ({"severity": "warning", "team": "unheard-of"}, "tickets"),
+        ({"severity": "warning", "team": "payments", "alertname": "KafkaClientErrorBudgetBurn"}, "payments-tickets"),
+        ({"severity": "info", "team": "payments", "pager": "payments-oncall"}, "nobody"),
+    ],
+)
+def test_what_is_owned_goes_to_its_owner_and_all_else_to_everybody(labels: dict[str, str], receiver: str) -> None:
+    assert _route({"alertname": "KafkaClientDeliveryStalled", **labels}) == receiver
+
+
 def test_what_is_not_ours_becomes_a_ticket() -> None:
     assert _route({"alertname": "SomethingElse"}) == "tickets"
 

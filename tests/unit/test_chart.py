@@ -289,6 +289,39 @@ def test_what_the_chart_cannot_declare_is_said() -> None:
     assert done.returncode != 0 and "write the rules with `kafka-health alerts`" in done.stderr
 
 
+def test_routes_are_those_of_alertmanager_yml_with_the_receivers_of_the_values() -> None:
+    """`pager` and `tickets` have what nobody owns; a receiver named as a pager or a team has what that owns."""
+    receivers: list[dict[str, Any]] = [
+        {"name": "pager"},
+        {"name": "tickets"},
+        {"name": "payments", "webhookConfigs": []},
+    ]
+    values = {**FULL, "alertmanagerConfig": {"enabled": True, "receivers": receivers}}
+    (config,) = [one["spec"] for one in rendered(values) if one["kind"] == "AlertmanagerConfig"]
+    assert [one["name"] for one in config["receivers"]] == ["pager", "tickets", "payments", "heartbeat", "nobody"]
+    committed = yaml.safe_load((ROOT / "alerts/alertmanager.yml").read_text("utf-8"))
+    assert len(config["inhibitRules"]) == len(committed["inhibit_rules"])
+    assert len(config["route"]["routes"]) == len(committed["route"]["routes"])
+    kept = ["tenant", "env", "cluster", "region"]
+    assert config["route"]["groupBy"] == ["alertname", *kept, "service", "cluster_name"]
+    critical = next(route for route in config["route"]["routes"] if route["receiver"] == "pager")
+    assert critical["matchers"] == [{"name": "severity", "matchType": "=", "value": "critical"}]
+    owned = {"name": "pager", "matchType": "=", "value": "payments"}
+    assert critical["routes"] == [{"receiver": "payments", "matchers": [owned]}]
+    tickets = [route["routes"] for route in config["route"]["routes"] if route["receiver"] == "tickets"]
+    assert tickets == [[{"receiver": "payments", "matchers": [{**owned, "name": "team"}]}]] * 2
+    refused = run("template", "x", str(CHART), values={"alertmanagerConfig": {"enabled": True}})
+    assert refused.returncode != 0 and "receivers needs one named pager" in refused.stderr
+
+
+def test_owners_are_a_file_beside_the_settings(tmp_path: Path) -> None:
+    text = '[[owner]]\nteam = "payments"\nservices = ["orders-*"]\n'
+    (data,) = [one["data"] for one in rendered({"owners": text}) if one["kind"] == "ConfigMap"]
+    assert data["owners.toml"] == text
+    (tmp_path / "health.toml").write_text(data["health.toml"], "utf-8")
+    assert load(str(tmp_path / "health.toml"), {}).owners.files == ("/etc/kafka-client-health/owners.toml",)
+
+
 def test_operator_selects_by_the_labels_of_the_values() -> None:
     for kind in ("PrometheusRule", "ServiceMonitor"):
         labels = [resource["metadata"]["labels"] for resource in rendered(FULL) if resource["kind"] == kind]

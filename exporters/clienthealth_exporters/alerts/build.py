@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clienthealth.configuration.installation import keeping
+from clienthealth.configuration.owners import Owners, read_owners
 from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from clienthealth_exporters.alerts.declared import declared
-from clienthealth_exporters.alerts.failure_modes import failure_mode_alerts
+from clienthealth_exporters.alerts.failure_modes import failing, failure_mode_alerts
 from clienthealth_exporters.alerts.fleet import fleet_alerts, silences, silent_alerts, storms
 from clienthealth_exporters.alerts.measurements import client_alerts, lag_alerts, lag_recordings
+from clienthealth_exporters.alerts.owners import owner_recordings
 from clienthealth_exporters.alerts.rule import Alert, Links, Recording, rules_file, severities
 from clienthealth_exporters.alerts.runbook_heads import with_head
 from clienthealth_exporters.alerts.slo import burn_alerts, counts, recordings
@@ -26,6 +28,8 @@ from clienthealth_exporters.alerts.yaml_text import scalar
 #: What is written by hand: the folder `alerts` of the repository, of which the wheel has what is needed here.
 FILES = Path(__file__).with_name("files")
 _GROUP = "kafka-client-health"
+#: The owner that alertmanager.yml shows.
+_EXAMPLE = {"pager": "payments-oncall", "team": "payments"}
 _SOURCES = "exporters/clienthealth_exporters/alerts"
 
 
@@ -48,7 +52,7 @@ def catalogue(settings: Settings) -> list[Alert]:
         *failure_mode_alerts(modes().values(), links),
         *client_alerts(links),
         *lag_alerts(links),
-        *burn_alerts(settings.review.slo_target, links),
+        *burn_alerts(links),
         *silent_alerts(links),
     ]
 
@@ -60,6 +64,8 @@ def rules(settings: Settings, dry_run: bool) -> dict[str, str]:
         f"{_GROUP}-failure-modes": [
             *counts(),
             *storms(),
+            *owner_recordings(),
+            failing(),
             *fleet_alerts(links),
             *failure_mode_alerts(modes().values(), links),
         ]
@@ -69,7 +75,7 @@ def rules(settings: Settings, dry_run: bool) -> dict[str, str]:
         f"{_GROUP}-lag": [*lag_recordings(), *lag_alerts(links)],
     }
     budget: dict[str, Sequence[Alert | Recording]] = {
-        f"{_GROUP}-slo": [*recordings(), *burn_alerts(settings.review.slo_target, links)],
+        f"{_GROUP}-slo": [*recordings(settings.review.slo_target), *burn_alerts(links)],
         f"{_GROUP}-silence": [*silences(), *silent_alerts(links)],
     }
     severe = severities(settings, dry_run)
@@ -107,20 +113,40 @@ def alertmanager_config(webhook_url: str, group_wait: str | None = None) -> str:
     if group_wait is not None:
         routing = re.sub(r"(group_wait|group_interval): \w+", rf"\1: {group_wait}", routing)
     receivers = ["receivers:", "  - name: nobody", "  - name: heartbeat"]
-    for name in ("pager", "tickets"):
+    for name in sorted(set(re.findall(r"^  - name: (\S+)$", text, re.MULTILINE)) - {"nobody", "heartbeat"}):
         receivers += [f"  - name: {name}", "    webhook_configs:", f"      - url: {json.dumps(webhook_url)}"]
         receivers += ["        send_resolved: true"]
     return "\n".join([routing, *receivers]) + "\n"
 
 
+def routes_of(owners: Owners, text: str) -> str:
+    """Alertmanager's configuration with routes and receivers of these owners in place of those of the example."""
+    pagers = [owner.pager for owner in owners.teams() if owner.pager]
+    names = {"pager": pagers, "team": [owner.team for owner in owners.teams()]}
+
+    def each(match: re.Match[str]) -> str:
+        of, block = match[1], match[2]
+        return "".join(_of_owner(block, _EXAMPLE[of], name) for name in dict.fromkeys(names[of]))
+
+    return re.sub(r"^ *# for each (pager|team)\n(.*?)^ *# end\n", each, text, flags=re.DOTALL | re.MULTILINE)
+
+
+def _of_owner(block: str, example: str, name: str) -> str:
+    """A block of the example for an owner: the name itself where alerts are matched, else what may be a file's name."""
+    matched = json.dumps(name, ensure_ascii=False).replace("'", "''")
+    block = block.replace(json.dumps(example), matched)
+    return re.sub(rf"(: |/|#){example}\b", lambda match: match[1] + re.sub(r"[^\w.-]+", "-", name), block)
+
+
 def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
-    """Write everything that Prometheus and Alertmanager load into a folder."""
+    """Write everything that Prometheus and Alertmanager load into a folder. Raises SettingsError for owners' files."""
     files = {Path(path).name: text for path, text in rules(settings, dry_run).items()}
     files["watchdog.yml"] = watchdog(settings, dry_run)
+    routes = routes_of(read_owners(settings.owners.files), (FILES / "alertmanager.yml").read_text(encoding="utf-8"))
     written = []
     for folder, name, text in [
         *(("rules", name, text) for name, text in files.items()),
-        ("", "alertmanager.yml", keeping((FILES / "alertmanager.yml").read_text(encoding="utf-8"), settings)),
+        ("", "alertmanager.yml", keeping(routes, settings)),
         *(("templates", t.name, t.read_text(encoding="utf-8")) for t in sorted((FILES / "templates").glob("*.tmpl"))),
     ]:
         path = out / folder / name

@@ -9,13 +9,16 @@ from collections.abc import Iterable, Sequence
 
 from clienthealth.modes import Mode
 from clienthealth.settings.links import dashboard_uid
-from clienthealth_exporters.alerts.rule import CLIENT, Alert, Links, by, queried
+from clienthealth_exporters.alerts.owners import owned
+from clienthealth_exporters.alerts.rule import CLIENT, Alert, Links, Recording, by, on, queried
 
 #: A verdict has been held back long enough by the job; a suspicion may clear by itself (an outage that ends).
 SUSPECTED_HOLD = "2m"
 #: What a process says is its client's as soon as that reports, within a minute usually: until then nobody is told, so
 #: that one failure is one page.
 NAMELESS_HOLD = "2m"
+#: Clients that fail, with their owners: the alerts read it, each its own mode and status.
+FAILING = "client:kafka_client_failure_mode:owned"
 #: A gap is no recovery: while an exporter is started again its series are absent, and an alert would be resolved and
 #: fire again, a page each time. Longer than it takes until ExporterDown holds back what speaks of clients. And indirect
 #: evidence comes and goes.
@@ -60,14 +63,20 @@ def _alert(mode: Mode, status: str, links: Links) -> Alert:
     )
 
 
+def failing() -> Recording:
+    """Every client in each failure mode that is suspected or confirmed."""
+    labels = (*CLIENT, "mode", "status")
+    series = f'max {by(*labels)} (kafka_client_failure_mode{{status=~"confirmed|suspected"}}) == 1'
+    return Recording(FAILING, owned(series, *labels))
+
+
 def _lower(sentence: str) -> str:
     return sentence[0].lower() + sentence[1:]
 
 
 def _with_status(mode: Mode, status: str, only: str = "", offset: str = "") -> str:
     """The clients that have a status in a mode. `only`: a further matcher; `offset`: so long ago."""
-    series = f'kafka_client_failure_mode{{mode="{mode.id}", status="{status}"{only}}}{offset}'
-    return f"max {by(*CLIENT, 'mode')} (\n  {series}\n) == 1"
+    return f'{FAILING}{{mode="{mode.id}", status="{status}"{only}}}{offset} == 1'
 
 
 def _named_or_lasting(mode: Mode) -> str:
@@ -76,7 +85,7 @@ def _named_or_lasting(mode: Mode) -> str:
         _with_status(mode, "confirmed", ', client_id!=""'),
         "or",
         _with_status(mode, "confirmed", nameless),
-        "and",
+        f"and {on(*CLIENT, 'mode')}",
         _with_status(mode, "confirmed", nameless, f" offset {NAMELESS_HOLD}"),
     )
     return "\n".join(parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clienthealth.settings.links import dashboard_uid
+from clienthealth_exporters.alerts.owners import owned
 from clienthealth_exporters.alerts.rule import Alert, Links, Recording, by, on, queried
 from clienthealth_exporters.alerts.slo import CONFIRMED, JUDGED, PRESENT, UNHEALTHY
 from clienthealth_exporters.prometheus.limits import LIMITS
@@ -12,6 +13,7 @@ from clienthealth_exporters.prometheus.limits import LIMITS
 ALL_PRESENT = "cluster:kafka_client_present:count"
 STRUCK = "service:kafka_client_confirmed:struck"
 STRUCK_SUSPECTED = "service:kafka_client_unhealthy:struck"
+SILENT = "service:kafka_client_silent:count"
 BEFORE_SILENCE = "service:kafka_client_before_silence:count"
 ALL_BEFORE_SILENCE = "cluster:kafka_client_before_silence:count"
 #: A deployment stops a service for minutes; one that comes and goes, as a job by the hour, was not there for long.
@@ -138,11 +140,14 @@ def _fleet(
 
 
 def silences() -> Sequence[Recording]:
-    """How many clients there were before hardly any was left, by service and by fleet, while that hour lasts."""
+    """How many clients there were before hardly any was left, by service and by fleet, while that hour lasts; how many
+    a service had that is silent now.
+    """
     return [
         Recording(ALL_PRESENT, _all(PRESENT)),
         Recording(BEFORE_SILENCE, _before(PRESENT, LIMITS.silent_ratio, "6h")),
         Recording(ALL_BEFORE_SILENCE, _before(ALL_PRESENT, LIMITS.fleet_silent_ratio, "1h")),
+        Recording(SILENT, _silent_services()),
     ]
 
 
@@ -177,7 +182,7 @@ def silent_alerts(links: Links) -> Sequence[Alert]:
         Alert(
             name="KafkaClientServiceSilent",
             severity="warning",
-            expr=_silent_services(),
+            expr=owned(f"{SILENT} > 0", "service"),
             hold=SILENT_HOLD,
             summary="Hardly a client of a service reports any more, or none.",
             description=(
@@ -199,7 +204,7 @@ def silent_alerts(links: Links) -> Sequence[Alert]:
         Alert(
             name="KafkaClientFleetServicesSilent",
             severity="warning",
-            expr=f"count {by()} (\n{_silent_services()}\n) >= {LIMITS.storm_services:g}",
+            expr=f"count {by()} ({SILENT}) >= {LIMITS.storm_services:g}",
             hold=SILENT_HOLD,
             summary="Many services report nothing any more.",
             description=(

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clienthealth.settings.links import dashboard_uid
+from clienthealth_exporters.alerts.owners import owned, owned_group
 from clienthealth_exporters.alerts.rule import CLIENT, Alert, Links, Recording, by, on, queried
 from clienthealth_exporters.prometheus.limits import LIMITS
 
 _BY = by(*CLIENT)
 _BY_GROUP = by("cluster_name", "group")
 _ON = on(*CLIENT)
+_FILLED = f"max {_BY} (kafka_client_producer_buffer_used_ratio) > {LIMITS.buffer_used_ratio}"
+_SLOW = f'max {_BY} (kafka_client_producer_callback_seconds{{stat="avg"}}) > {LIMITS.callback_seconds}'
 _WHO = "{{ $labels.client_id }} of {{ $labels.service }} on {{ $labels.instance }}"
 #: A measurement near its limit goes up and down; one alert, not ten.
 _KEEP = "5m"
@@ -25,7 +28,7 @@ def client_alerts(links: Links) -> Sequence[Alert]:
             name="KafkaClientBufferNearlyExhausted",
             severity="warning",
             expr=(
-                f"max {_BY} (kafka_client_producer_buffer_used_ratio) > {LIMITS.buffer_used_ratio}\n"
+                f"{owned(_FILLED, *CLIENT)}\n"
                 f"and {_ON} (\n"
                 f"  max {_BY} (kafka_client_producer_buffer_seconds_to_full) < {LIMITS.buffer_seconds_to_full:g}\n"
                 f"  or\n"
@@ -54,7 +57,7 @@ def client_alerts(links: Links) -> Sequence[Alert]:
             name="KafkaClientCallbacksSlow",
             severity="warning",
             expr=(
-                f'max {_BY} (kafka_client_producer_callback_seconds{{stat="avg"}}) > {LIMITS.callback_seconds}\n'
+                f"{owned(_SLOW, *CLIENT)}\n"
                 f"unless {_ON}\n"
                 f"  max {_BY} (kafka_client_producer_io_thread_busy_ratio) < {LIMITS.io_thread_busy_ratio}"
             ),
@@ -75,7 +78,10 @@ def client_alerts(links: Links) -> Sequence[Alert]:
         Alert(
             name="KafkaClientTopicQueueSaturated",
             severity="warning",
-            expr=(f"max {by(*CLIENT, 'topic')} (kafka_client_consumer_queue_used_ratio) > {LIMITS.queue_used_ratio}"),
+            expr=owned(
+                f"max {by(*CLIENT, 'topic')} (kafka_client_consumer_queue_used_ratio) > {LIMITS.queue_used_ratio}",
+                *(*CLIENT, "topic"),
+            ),
             hold="5m",
             keep=_KEEP,
             summary="The queue between a consumer and one of its topics is full: its handler does not keep up.",
@@ -95,7 +101,7 @@ def client_alerts(links: Links) -> Sequence[Alert]:
         Alert(
             name="KafkaClientClockWrong",
             severity="warning",
-            expr=f"abs(max {_BY} (kafka_client_clock_skew_seconds)) > 0",
+            expr=owned(f"abs(max {_BY} (kafka_client_clock_skew_seconds)) > 0", *CLIENT),
             hold="10m",
             keep=_KEEP,
             summary="A client's clock is wrong, or its readings always come late.",
@@ -195,13 +201,14 @@ def _state(state: LagTrouble, links: Links) -> Alert:
     return Alert(
         name=state.name,
         severity="warning",
-        expr=(
+        expr=owned_group(
             f"max {_BY_GROUP} (\n"
             f'  max_over_time(kafka_consumergroup_group_status{{status="{state.status}"}}[{state.bridged}])\n'
             f") == 1\n"
             f'unless max {_BY_GROUP} (kafka_consumergroup_group_status{{status=~"OK|IDLE"}}) == 1'
             if state.bridged
-            else f'max {_BY_GROUP} (kafka_consumergroup_group_status{{status="{state.status}"}}) == 1'
+            else f'max {_BY_GROUP} (kafka_consumergroup_group_status{{status="{state.status}"}}) == 1',
+            *("cluster_name", "group"),
         ),
         hold=state.hold,
         keep=_KEEP,
@@ -277,7 +284,7 @@ def _at_risk(links: Links, severity: str, share: float, hold: str) -> Alert:
     return Alert(
         name="KafkaClientLagRetentionAtRisk",
         severity=severity,
-        expr=f"{UNREAD} > {share} <= 1\nunless\n{ahead}",
+        expr=owned_group(f"{UNREAD} > {share} <= 1\nunless\n{ahead}", *_OF_TOPIC),
         hold=hold,
         keep=_KEEP,
         summary="A consumer group is so far behind that unread records "
@@ -309,7 +316,7 @@ def _deleted(links: Links) -> Alert:
     return Alert(
         name="KafkaClientLagRecordsDeleted",
         severity="critical",
-        expr=f"{UNREAD} > 1",
+        expr=owned_group(f"{UNREAD} > 1", *_OF_TOPIC),
         hold="5m",
         keep=_KEEP,
         summary="Records that a consumer group has not read have been deleted.",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from clienthealth.configuration.installation import KEPT, chosen, equals, kept_labels, listed, values
+from clienthealth.configuration.owners import OWNER_LABELS
 from clienthealth.settings import Settings
 from clienthealth.settings.links import filled, runbooks
 from clienthealth_exporters.alerts.yaml_text import Commented, Node, document
@@ -41,7 +42,8 @@ def severities(settings: Settings, dry_run: bool = False) -> Severe:
     if dry_run:
         return lambda severity: "info"
     kept, quiet = kept_labels(settings), settings.prometheus.ticket_only
-    calm = [f"(match `^(?:{quiet[label]})$` $labels.{label})" for label in quiet if label in kept]
+    of_alerts = (*kept, *OWNER_LABELS)
+    calm = [f"(match `^(?:{quiet[label]})$` $labels.{label})" for label in quiet if label in of_alerts]
     if not calm:
         return lambda severity: severity
     lowered = f"{{{{ if or {' '.join(calm)} }}}}warning{{{{ else }}}}critical{{{{ end }}}}"

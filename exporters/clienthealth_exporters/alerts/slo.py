@@ -15,12 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clienthealth.settings.links import dashboard_uid
-from clienthealth_exporters.alerts.rule import Alert, Links, Recording, by, on
+from clienthealth_exporters.alerts.owners import owned
+from clienthealth_exporters.alerts.rule import Alert, Links, Recording, by, on, queried
 
 JUDGED = "service:kafka_client_judged:count"
 UNHEALTHY = "service:kafka_client_unhealthy:count"
 CONFIRMED = "service:kafka_client_confirmed:count"
 PRESENT = "service:kafka_client_present:count"
+BUDGET = "service:kafka_client_unhealthy:allowed_ratio"
 PAGED = "service:kafka_client_paged:count"
 
 
@@ -34,9 +36,10 @@ class Burn:
     hold: str
     pages: bool = False
 
-    def burns(self, target: float) -> str:
-        """The budget of a target burns too fast over both windows."""
-        limit = f"{self.factor:g} * {1 - target:.6g}"
+    @property
+    def burns(self) -> str:
+        """The budget burns too fast over both windows."""
+        limit = f"{self.factor:g} * {BUDGET}"
         return f"{ratio(self.long)} > {limit}\nand\n{ratio(self.short)} > {limit}"
 
 
@@ -71,8 +74,11 @@ def counts() -> Sequence[Recording]:
     ]
 
 
-def recordings() -> Sequence[Recording]:
-    """The share of confirmed client-minutes over windows, and whom a page is open for."""
+def recordings(target: float) -> Sequence[Recording]:
+    """The share of confirmed client-minutes over windows, that which is allowed, and whom a page is open for.
+
+    `target`: share of healthy client-minutes, below 1, of services whose owner has set none.
+    """
     windows = sorted({w for burn in BURNS for w in (burn.short, burn.long)}, key=_minutes)
     paging = 'ALERTS{alertstate="firing",severity="critical",mode!=""}'
     return [
@@ -80,34 +86,39 @@ def recordings() -> Sequence[Recording]:
             Recording(ratio(w), f"sum_over_time({CONFIRMED}[{w}])\n/\n(sum_over_time({JUDGED}[{w}]) > 0)")
             for w in windows
         ),
+        Recording(
+            BUDGET,
+            f"1 - max {by('service')} (kafka_client_service_slo_target_ratio)\n"
+            f"or {on('service')}\n"
+            f"{1 - target:.6g} + 0 * {ratio(windows[-1])}",
+        ),
         Recording(PAGED, f"count {by('service')} ({paging})"),
     ]
 
 
-def burn_alerts(target: float, links: Links) -> Sequence[Alert]:
-    """A ticket per pair of windows, and a page of the fast ones. `target`: share of healthy client-minutes, below 1."""
+def burn_alerts(links: Links) -> Sequence[Alert]:
+    """A ticket per pair of windows, and a page of the fast ones."""
     alerts: list[Alert] = []
     for place, burn in enumerate(BURNS):
-        faster = "".join(f"\nunless (\n{other.burns(target)}\n)" for other in BURNS[:place])
-        unseen = f"{burn.burns(target)}{faster}{_now(burn, target)}\nunless {on('service')}\n{_paged(burn)}"
-        seen = f"\nunless (\n{burn.burns(target)}{_now(burn, target)}\nunless {on('service')}\n{_paged(burn)}\n)"
+        faster = "".join(f"\nunless (\n{other.burns}\n)" for other in BURNS[:place])
+        unseen = f"{burn.burns}{faster}{_now(burn)}\nunless {on('service')}\n{_paged(burn)}"
+        seen = f"\nunless (\n{burn.burns}{_now(burn)}\nunless {on('service')}\n{_paged(burn)}\n)"
         if burn.pages:
-            alerts.append(_alert(burn, target, links, "critical", unseen))
-        alerts.append(
-            _alert(burn, target, links, "warning", f"{burn.burns(target)}{faster}{seen if burn.pages else ''}")
-        )
+            alerts.append(_alert(burn, links, "critical", unseen))
+        alerts.append(_alert(burn, links, "warning", f"{burn.burns}{faster}{seen if burn.pages else ''}"))
     return alerts
 
 
-def _now(burn: Burn, target: float) -> str:
-    return "" if burn.short == NOW else f"\nand\n{ratio(NOW)} > {burn.factor:g} * {1 - target:.6g}"
+def _now(burn: Burn) -> str:
+    return "" if burn.short == NOW else f"\nand\n{ratio(NOW)} > {burn.factor:g} * {BUDGET}"
 
 
 def _paged(burn: Burn) -> str:
     return f"last_over_time({PAGED}[{burn.short}]) > 0"
 
 
-def _alert(burn: Burn, target: float, links: Links, severity: str, expr: str) -> Alert:
+def _alert(burn: Burn, links: Links, severity: str, expr: str) -> Alert:
+    wanted = queried(f"1 - {BUDGET}{{LABELS}}", "service") + "{{ . | first | value | humanizePercentage }}{{ end }}"
     who = {
         "critical": "Nobody was paged for it meanwhile, and it goes on.",
         "warning": "It is over, or was paged for already."
@@ -117,12 +128,12 @@ def _alert(burn: Burn, target: float, links: Links, severity: str, expr: str) ->
     return Alert(
         name="KafkaClientErrorBudgetBurn",
         severity=severity,
-        expr=expr,
+        expr=f"{owned(ratio(burn.long), 'service')}\nand {on('service')} (\n{expr}\n)",
         hold=burn.hold,
         summary="The clients of a service use up their error budget too fast.",
         description=(
             f"{{{{ $value | humanizePercentage }}}} of the judged client-minutes of {{{{ $labels.service }}}} in the "
-            f"last {burn.long} had a confirmed failure; {target * 100:.6g} % should be healthy, and this is more than "
+            f"last {burn.long} had a confirmed failure; {wanted} should be healthy, and this is more than "
             f"{f'{burn.factor:g} times ' if burn.factor > 1 else ''}the pace that is allowed. Suspected ones do not "
             f"count here, but in the review. {who[severity]} What to do: look which clients of the service are ill and "
             f"why. State: {links.status_page}/?q={{{{ $labels.service | urlquery }}}}"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
+from clienthealth.configuration.owners import Owner, Owners
 from clienthealth.logs.also_seen import BY_ID
 from clienthealth.model import wording
 from clienthealth.model.clients import Client
@@ -40,7 +41,8 @@ MAX_PARTITIONS = 25
 class View:
     """What a page needs besides the clients. Times in epoch seconds.
 
-    `trouble`: why the state cannot be trusted. `left_out`: records of clients that found no room.
+    `trouble`: why the state cannot be trusted. `left_out`: records of clients that found no room. `owners`: of
+    services.
     """
 
     settings: Settings
@@ -48,6 +50,7 @@ class View:
     trouble: str | None
     newest: float | None
     left_out: int = 0
+    owners: Owners = field(default_factory=Owners)
 
 
 def page(template: str, **values: Any) -> str:
@@ -68,8 +71,8 @@ def _prepare() -> None:
         **{
             function.__name__: function
             for function in (
-                address, amount, blindness, identity_parts, level, measurements, onset, others, partition_rows, plain,
-                reasons, runbook_url, shape, since, status_of, what_is_wrong, width,
+                address, amount, blindness, identity_parts, level, measurements, onset, others, owner_of,
+                partition_rows, plain, reasons, runbook_url, shape, since, status_of, what_is_wrong, width,
             )
         },
     )  # fmt: skip
@@ -108,6 +111,12 @@ def address(client: Client) -> str:
     """The page of one client."""
     query = {"service": client.service, "instance": client.instance, "client_id": client.client_id}
     return f"/client?{urlencode(query, errors='replace')}"
+
+
+def owner_of(owners: Owners, client: Client) -> Owner | None:
+    """Who owns a client, or a group; None where nobody does."""
+    named = owners.of_group(client.group or client.client_id) if client.kind == "group" else None
+    return named or owners.of(client.service)
 
 
 def identity_parts(record: HealthRecord) -> list[str]:

@@ -20,6 +20,7 @@ from http import HTTPStatus
 from urllib.parse import urlencode
 
 from clienthealth.configuration.installation import own_page
+from clienthealth.configuration.owners import Owners
 from clienthealth.model import wording
 from clienthealth.model.clients import Client
 from clienthealth.platform import html_page
@@ -31,11 +32,13 @@ from clienthealth.settings.links import RUNBOOKS
 from clienthealth_exporters.prometheus import exposition, runbook_pages, services, status_page
 from clienthealth_exporters.prometheus.filters import Facets, Filters
 from clienthealth_exporters.prometheus.health_topic import HealthTopic
+from clienthealth_exporters.prometheus.owners_in_force import OwnersInForce
 from clienthealth_exporters.prometheus.series import (
     DECODE_ERRORS,
     EVERYBODY,
     EXPORTER_UP,
     NEWEST_RECORD,
+    OWNERS_READ,
     SERIES_DROPPED,
     Family,
     Sample,
@@ -78,6 +81,7 @@ class Exporter:
     """Answers the requests.
 
     `trouble` says why the state cannot be trusted, None where it can; `idle`: seconds since the topic was looked at.
+    Raises SettingsError where the owners' files cannot be read.
     """
 
     def __init__(
@@ -97,8 +101,9 @@ class Exporter:
         self._dropped: Counter[str] = Counter()
         self._complete = False
         self._making = threading.Lock()
-        self._facets: tuple[list[State] | None, Facets] = (None, Facets({}))
-        self._made: tuple[list[State] | None, Packed, dict[str, int]] = (None, Packed.of(()), {})
+        self._owners = OwnersInForce(settings.owners.files)
+        self._facets: tuple[list[State] | None, Owners, Facets] = (None, Owners(), Facets({}))
+        self._made: tuple[list[State] | None, Owners, Packed, dict[str, int]] = (None, Owners(), Packed.of(()), {})
 
     def __call__(self, request: Request) -> Response:
         match request.path:
@@ -136,6 +141,7 @@ class Exporter:
             (DECODE_ERRORS, [((), self._states.decode_errors)]),
             (SERIES_DROPPED, dropped),
             (NEWEST_RECORD, newest),
+            (OWNERS_READ, [((), int(self._owners.readable))] if self._owners.files else []),
         )
         return Page(kept, "".join(self._rendered(own)))
 
@@ -149,14 +155,17 @@ class Exporter:
     def _clients(self) -> Packed:
         """The metrics of all clients, made anew only when something has changed, and then once for all who ask."""
         with self._making:
-            states = self._states.live()
-            made, packed, dropped = self._made
-            if made is not states:
+            states, owners = self._states.live(), self._owners.current()
+            made, made_for, packed, dropped = self._made
+            if made is not states or made_for is not owners:
                 dropped = {}
                 cap = self._settings.prometheus.max_series_per_metric
                 clients = exposition.page(self._states.shown(states, cap, dropped), cap, dropped)
-                packed = Packed.of(itertools.chain(clients, self._rendered(services.samples(states))))
-                self._made = (states, packed, dropped)
+                owned = services.owners_of(states, owners, self._settings.prometheus.cluster_name)
+                packed = Packed.of(
+                    itertools.chain(clients, self._rendered(services.samples(states)), self._rendered(owned))
+                )
+                self._made = (states, owners, packed, dropped)
             self._dropped.update(dropped)
         return packed
 
@@ -166,20 +175,24 @@ class Exporter:
 
     def _view(self) -> status_page.View:
         return status_page.View(
-            self._settings, self._clock(), self._trouble(), self._states.newest, self._states.left_out
+            self._settings,
+            self._clock(),
+            self._trouble(),
+            self._states.newest,
+            self._states.left_out,
+            self._owners.current(),
         )
 
     def _overview(self, request: Request) -> str:
-        states = self._states.live()
-        facets = self._facets_of(states)
-        return status_page.overview(self._view(), states, facets, Filters.of(request.query))
+        states, view = self._states.live(), self._view()
+        return status_page.overview(view, states, self._facets_of(states, view.owners), Filters.of(request.query))
 
-    def _facets_of(self, states: list[State]) -> Facets:
+    def _facets_of(self, states: list[State], owners: Owners) -> Facets:
         """What there is to filter by, counted once for all who ask."""
-        counted_states, facets = self._facets
-        if counted_states is not states:
-            facets = Facets.of(states, self._settings)
-            self._facets = (states, facets)
+        counted_states, counted_for, facets = self._facets
+        if counted_states is not states or counted_for is not owners:
+            facets = Facets.of(states, self._settings, owners)
+            self._facets = (states, owners, facets)
         return facets
 
     def _client(self, request: Request) -> Response:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 from urllib.parse import urlencode
 
+from clienthealth.configuration.owners import Owners
 from clienthealth.settings import Settings
-from clienthealth_exporters.prometheus.client_card import status_of
+from clienthealth_exporters.prometheus.client_card import owner_of, status_of
 from clienthealth_exporters.prometheus.states import State
 
 #: What can be filtered by, in the order of the form.
-FIELDS = ("cluster", "service", "mode", "cause", "status", "library", "version")
+FIELDS = ("cluster", "team", "service", "mode", "cause", "status", "library", "version")
 PAGE_SIZE = 60
 #: A field with more values is a text box that proposes some, instead of a list.
 MAX_LISTED = 40
@@ -50,14 +51,14 @@ class Filters:
         """The same on another page."""
         return replace(self, page=page)
 
-    def among(self, states: Iterable[State], settings: Settings) -> list[State]:
+    def among(self, states: Iterable[State], settings: Settings, owners: Owners) -> list[State]:
         """The clients that it asks for, in their order."""
         needle = self.text.lower()
         matching = (
             [state for state in states if needle in f"{state.key} {state.group}".lower()] if needle else [*states]
         )
         for name, value in self.chosen.items():
-            matching = [state for state in matching if value in _values(name, state, settings)]
+            matching = [state for state in matching if value in _values(name, state, settings, owners)]
         return matching
 
 
@@ -68,12 +69,12 @@ class Facets:
     counts: Mapping[str, Mapping[str, int]]
 
     @classmethod
-    def of(cls, states: Iterable[State], settings: Settings) -> Self:
+    def of(cls, states: Iterable[State], settings: Settings, owners: Owners) -> Self:
         """Of all clients."""
         counts: dict[str, Counter[str]] = {name: Counter() for name in FIELDS}
         for state in states:
             for name, counter in counts.items():
-                counter.update(_values(name, state, settings))
+                counter.update(_values(name, state, settings, owners))
         return cls(counts)
 
     def listed(self, name: str, chosen: str) -> list[str]:
@@ -86,13 +87,16 @@ class Facets:
         return sorted(value for value, _ in Counter(self.counts[name]).most_common(MAX_PROPOSED))
 
 
-def _values(name: str, state: State, settings: Settings) -> Iterator[str]:
+def _values(name: str, state: State, settings: Settings, owners: Owners) -> Iterator[str]:
     """What a client has in a field. A group is of the cluster that its instance names."""
     client = state.client
     match name:
         case "cluster":
             fixed = settings.monitor.cluster or settings.prometheus.cluster_name
             values: tuple[str | None, ...] = (client.instance if client.kind == "group" else fixed,)
+        case "team":
+            owner = owner_of(owners, client) if owners.rows else None
+            values = (owner.team if owner else None,)
         case "mode":
             values = tuple(mode for mode, status in state.statuses if status in ("suspected", "confirmed"))
         case "cause":

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from clienthealth.configuration.owners import OWNER_LABELS
 from clienthealth.indicators.lag_state import STATE_ORDER
 from clienthealth.model.health_record import HealthRecord, amount
 
@@ -376,6 +377,21 @@ SERVICE_FAILURES = _service(
     "mode",
     "status",
 )
+OWNER_INFO = Family(
+    "kafka_client_owner_info",
+    "Who owns the service, 1; absent where nobody does ([owners] files).",
+    "service",
+    OWNER_LABELS,
+)
+GROUP_OWNER_INFO = Family(
+    "kafka_consumergroup_owner_info",
+    "Who owns the consumer group, 1: as [owners] names it, else who owns the service of a member that reports.",
+    "group",
+    OWNER_LABELS,
+)
+SLO_TARGET = _service(
+    "slo_target_ratio", "Share of healthy client-minutes that the service should reach, where its owner has set one."
+)
 #: Of a service the worst of its clients: family of the service → that of the client, and its extra labels.
 SERVICE_WORST: Mapping[Family, tuple[Family, tuple[str, ...] | None]] = {
     _service(f"{name.removeprefix('kafka_client_')}_max", f"Of the service's clients the largest: {what}."): (
@@ -391,7 +407,7 @@ SERVICE_WORST: Mapping[Family, tuple[Family, tuple[str, ...] | None]] = {
     )
 }
 #: What is served of services: sums over their clients, which no cap and no profile leaves out.
-SERVICE_FAMILIES = (SERVICE_CLIENTS, SERVICE_FAILURES, *SERVICE_WORST)
+SERVICE_FAMILIES = (SERVICE_CLIENTS, SERVICE_FAILURES, *SERVICE_WORST, OWNER_INFO, SLO_TARGET, GROUP_OWNER_INFO)
 
 #: The metric that every client and group has: who is left out altogether is counted as a series of it.
 EVERYBODY = FAMILIES[0].name
@@ -422,6 +438,13 @@ DECODE_ERRORS = Family(
     (),
     kind="counter",
 )
+OWNERS_READ = Family(
+    "kafka_client_health_exporter_owners_read",
+    "1 while the files of [owners] are as the exporter has read them, 0 while what they say now cannot be read; absent "
+    "without such files.",
+    "exporter",
+    (),
+)
 #: What is served of the exporter itself.
-EXPORTER_FAMILIES = (SERIES_DROPPED, EXPORTER_UP, NEWEST_RECORD, DECODE_ERRORS)
+EXPORTER_FAMILIES = (SERIES_DROPPED, EXPORTER_UP, NEWEST_RECORD, DECODE_ERRORS, OWNERS_READ)
 ALL_FAMILIES = (*FAMILIES, *SERVICE_FAMILIES, *EXPORTER_FAMILIES)

@@ -9,8 +9,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from clienthealth.configuration.owners import Owner, Owners
 from clienthealth.model.health_record import HealthRecord
-from clienthealth_exporters.prometheus.series import SERVICE_CLIENTS, SERVICE_FAILURES, SERVICE_WORST, Family, Sample
+from clienthealth_exporters.prometheus.series import (
+    GROUP_OWNER_INFO,
+    OWNER_INFO,
+    SERVICE_CLIENTS,
+    SERVICE_FAILURES,
+    SERVICE_WORST,
+    SLO_TARGET,
+    Family,
+    Sample,
+)
 
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
@@ -63,3 +73,30 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
 
 def _reported(column: Iterable[float | None]) -> list[float]:
     return [value for value in column if value is not None]
+
+
+def owners_of(states: Iterable[State], owners: Owners, cluster: str) -> Iterator[tuple[Family, list[Sample]]]:
+    """Who owns the services and the groups, as far as anybody does. `cluster`: that of groups that consumers report."""
+    if not owners.rows:
+        return
+    services: dict[str, Owner] = {}
+    groups: dict[tuple[str, str], Owner] = {}
+    members: dict[str, Owner] = {}
+    read: list[tuple[str, str]] = []
+    for state in states:
+        client = state.client
+        owner = owners.of(client.service)
+        if owner and client.kind != "group":
+            services[client.service] = owner
+            members.setdefault(state.group, owner)
+        if state.group:
+            read.append((client.instance if client.kind == "group" else cluster, state.group))
+            if owner:
+                groups.setdefault(read[-1], owner)
+    for key in read:
+        if named := owners.of_group(key[1]) or members.get(key[1]):
+            groups[key] = named
+    yield OWNER_INFO, [((service, *owner.labels), 1) for service, owner in sorted(services.items())]
+    targets = [((service,), owner.slo_target) for service, owner in sorted(services.items())]
+    yield SLO_TARGET, [(labels, target) for labels, target in targets if target is not None]
+    yield GROUP_OWNER_INFO, [((*key, *owner.labels), 1) for key, owner in sorted(groups.items())]

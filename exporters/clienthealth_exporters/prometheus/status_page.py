@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from clienthealth.configuration.owners import Owner, Owners
 from clienthealth.modes import modes
 from clienthealth_exporters.prometheus import fleet_page
 from clienthealth_exporters.prometheus.client_card import View, page, status_of
@@ -49,8 +50,9 @@ class Cause:
 
 @dataclass(frozen=True)
 class Service:
-    """A service that has ill clients: how many, and of how many."""
+    """A service that has ill clients: how many, and of how many. `owner`: None where nobody is named."""
 
+    owner: Owner | None
     name: str
     confirmed: int
     suspected: int
@@ -61,14 +63,15 @@ class Service:
 def overview(view: View, states: list[State], facets: Facets, filters: Filters) -> str:
     """A page of the clients that are wanted, the worst first."""
     every = _by_status(states)
-    matching = _by_status(filters.among(states, view.settings)) if filters else every
+    matching = _by_status(filters.among(states, view.settings, view.owners)) if filters else every
     ordered = [state for those in matching.values() for state in those]
     pages = max(1, -(-len(ordered) // PAGE_SIZE))
     filters = filters.on(min(filters.page, pages))
     shown = _by_status(ordered[(filters.page - 1) * PAGE_SIZE : filters.page * PAGE_SIZE])
     ill = [state for status in _ILL for state in matching[status]]
     summed_up = len(ill) >= SUMMED_UP_FROM and filters.page == 1
-    services = _services(ill, ordered) if summed_up else []
+    services = _services(ill, ordered, view.owners) if summed_up else []
+    owned = bool(view.owners.rows)
     return page(
         "overview.html.j2",
         view=view,
@@ -80,7 +83,8 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
         max_listed=MAX_LISTED,
         sought=_sought(filters),
         causes=list(_causes(ill))[:MAX_CAUSES] if summed_up else [],
-        services=services[:MAX_SERVICES],
+        teams=_teams(services[:MAX_SERVICES]) if owned else [("", services[:MAX_SERVICES])],
+        owned=owned,
         more_services=max(0, len(services) - MAX_SERVICES),
         ill=[state for status in _ILL for state in shown[status]],
         full_cards=FULL_CARDS,
@@ -134,14 +138,23 @@ def _causes(ill: Iterable[State]) -> Iterator[Cause]:
         yield Cause(mode, title, cause, counts["confirmed"], counts["suspected"], services, more)
 
 
-def _services(ill: Iterable[State], every: Iterable[State]) -> list[Service]:
+def _teams(services: Iterable[Service]) -> list[tuple[str, list[Service]]]:
+    """The services by team, that of the worst first; those of nobody have the team ''."""
+    teams: dict[str, list[Service]] = {}
+    for one in services:
+        teams.setdefault(one.owner.team if one.owner else "", []).append(one)
+    return list(teams.items())
+
+
+def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> list[Service]:
     """Whose clients they are, the service with most of them first."""
     counts: dict[str, Counter[str]] = {}
     for state in ill:
         counts.setdefault(state.client.service, Counter())[status_of(state)] += 1
     total = Counter(state.client.service for state in every)
     services = [
-        Service(name, one["confirmed"], one["suspected"], one["lagging"], total[name]) for name, one in counts.items()
+        Service(owners.of(name), name, one["confirmed"], one["suspected"], one["lagging"], total[name])
+        for name, one in counts.items()
     ]
     return sorted(services, key=lambda one: (-one.confirmed, -one.suspected, -one.lagging, one.name))
 

@@ -21,6 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0; an unknown key or a wrong value raises SettingsError, whose code is 2."""
     from clienthealth.configuration import load
+    from clienthealth.configuration.owners import read_owners
     from clienthealth.configuration.text import in_force
 
     if args.spark_submit:
@@ -29,5 +30,7 @@ def run(args: argparse.Namespace) -> int:
         options = submit_options(load(args.config), cluster=args.spark_submit == "cluster")
         print("\n".join(f"{name} {value}" for name, value in options.items()))
         return 0
-    print(in_force(load(args.config), changed_only=args.changed) or "# Every setting has its default.")
+    settings = load(args.config)
+    read_owners(settings.owners.files)
+    print(in_force(settings, changed_only=args.changed) or "# Every setting has its default.")
     return 0

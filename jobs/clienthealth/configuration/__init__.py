@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from clienthealth.errors import SettingsError
 from clienthealth.platform.locations import absolute
 from clienthealth.settings import Settings
-from clienthealth.settings.fields import PLACE, complaint, keys
+from clienthealth.settings.fields import FILE, PLACE, complaint, keys
 
 _T = TypeVar("_T")
 PREFIX = "KAFKA_HEALTH_"
@@ -56,13 +56,17 @@ def placed(settings: Settings, folder: str = "") -> Settings:
     """The settings with absolute locations: what is relative lies in this folder or URL (the current folder)."""
 
     def there(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(there(v) for v in value)
         return {name: there(v) for name, v in value.items()} if isinstance(value, dict) else absolute(value, folder)
 
     sections = {}
     for name, kind in _SECTIONS.items():
         section = getattr(settings, name)
         places = {
-            key.name: there(getattr(section, key.name)) for key in keys(kind).values() if key.bounds.form is PLACE
+            key.name: there(getattr(section, key.name))
+            for key in keys(kind).values()
+            if key.bounds.form in (PLACE, FILE)
         }
         sections[name] = dataclasses.replace(section, **places)
     return dataclasses.replace(settings, **sections)

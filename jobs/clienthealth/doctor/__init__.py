@@ -29,9 +29,9 @@ Check = Callable[[Settings], Iterator[Finding]]
 
 def checks() -> tuple[Check, ...]:
     """All checks, in the order of dependence: this machine, Kafka, the monitor, what shows the results."""
-    from clienthealth.doctor import brokers, codecs, limits, machine, servers, stores
+    from clienthealth.doctor import brokers, codecs, limits, machine, owned, servers, stores
 
     return (
         *(machine.java_works, machine.jars_present, stores.places_work),
-        *(codecs.codecs_present, brokers.kafka_works, limits.limits, servers.servers),
+        *(codecs.codecs_present, brokers.kafka_works, limits.limits, owned.owners_known, servers.servers),
     )

@@ -10,6 +10,7 @@ from clienthealth.errors import SettingsError
 from clienthealth.settings.fields import (
     ALIAS,
     EXPRESSION,
+    FILE,
     HOST,
     MAIL,
     PAGE,
@@ -224,7 +225,8 @@ class PrometheusSettings(Checked):
     )
     ticket_only: dict[str, str] = setting(
         {"env": "dev.*|test.*|stag.*|qa|uat|int|sandbox|(non|pre)-?prod.*"},
-        "where a label of the installation matches as a whole, what would page opens a ticket",
+        "where a label of the installation, or of an owner (team, tier, pager), matches as a whole, a ticket is opened "
+        "in place of a page",
         form=EXPRESSION,
     )
     expect_clusters: tuple[str, ...] = setting(
@@ -292,6 +294,16 @@ class LinkSettings(Checked):
 
 
 @dataclass(frozen=True)
+class OwnerSettings(Checked):
+    files: tuple[str, ...] = setting(
+        (),
+        "who owns which service, group and objective: *.toml ([[owner]]), Backstage's *.yaml, CODEOWNERS; read again "
+        "when they change",
+        form=FILE,
+    )
+
+
+@dataclass(frozen=True)
 class ReviewSettings(Checked):
     out: str = setting("reports", "folder or URL of the weekly reviews, with actions.toml beside them", form=PLACE)
     histories: dict[str, str] = setting(
@@ -350,6 +362,7 @@ class Settings:
     jvm: JvmSettings = field(default_factory=JvmSettings)
     groups: GroupSettings = field(default_factory=GroupSettings)
     links: LinkSettings = field(default_factory=LinkSettings)
+    owners: OwnerSettings = field(default_factory=OwnerSettings)
     review: ReviewSettings = field(default_factory=ReviewSettings)
     modes: Mapping[str, Mapping[str, float]] = field(
         default_factory=dict, metadata={"reason": "thresholds of failure modes that differ from the defaults"}

@@ -247,6 +247,8 @@ def _compiles(expression: str) -> bool:
 
 #: Relative to the current folder; `configuration` makes it absolute.
 PLACE = Form("a folder or URL")
+#: So is this.
+FILE = Form("a file")
 URL = Form("http(s)://host[:port]", _URL, _parses)
 PAGE = Form(
     "http(s)://host[:port], labels in braces", _URL.replace(_HOST, rf"(?:{_HOST}|[0-9A-Za-z._{{}}-]+)"), _parses

@@ -28,5 +28,9 @@ would write whole numbers as floats.
 {{/* health.toml */}}
 {{- define "health.config" -}}
 {{- $links := merge (dict "status_page" (include "health.statusPage" .)) .Values.config.links }}
-{{- include "health.toml" (dict "path" list "table" (merge (dict "links" $links) .Values.config)) | trim }}
+{{- $owners := .Values.config.owners | default dict }}
+{{- if .Values.owners }}
+{{- $owners = dict "files" (prepend ($owners.files | default list) "/etc/kafka-client-health/owners.toml") }}
+{{- end }}
+{{- include "health.toml" (dict "path" list "table" (merge (dict "links" $links "owners" $owners) .Values.config)) | trim }}
 {{- end }}

@@ -1,0 +1,209 @@
+"""Who owns a service: its team, tier, pager and objective, from the files that `[owners] files` names.
+
+TOML of our own (`[[owner]]`), Backstage's `catalog-info.yaml`, or CODEOWNERS. The first row that fits a service counts,
+file by file; of CODEOWNERS the last line, as there.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
+
+import msgspec
+
+from clienthealth.errors import DependencyError, SettingsError
+
+#: The labels that alerts get from an owner.
+OWNER_LABELS = ("team", "tier", "pager")
+#: Services and groups whose owner is remembered; names that change with every start do not fill the memory.
+_REMEMBERED = 50_000
+#: It stands in a label, a route, a page: a line of text.
+_Word = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who is told of a service. `slo_target`: the share of healthy client-minutes, None where it is that of all."""
+
+    team: str
+    tier: str = ""
+    pager: str = ""
+    slo_target: float | None = None
+
+    @property
+    def labels(self) -> tuple[str, str, str]:
+        """The values of OWNER_LABELS."""
+        return self.team, self.tier, self.pager
+
+
+@dataclass(frozen=True)
+class Row:
+    """Services and consumer groups, as globs, with their owner, None where nobody is. `place`: where it stands."""
+
+    owner: Owner | None
+    services: tuple[str, ...]
+    groups: tuple[str, ...]
+    place: str
+
+
+class _OwnerTable(msgspec.Struct, forbid_unknown_fields=True):
+    team: _Name
+    services: tuple[_Name, ...] = ()
+    groups: tuple[_Name, ...] = ()
+    tier: _Word | int = ""
+    pager: _Word = ""
+    slo_target: Annotated[float, msgspec.Meta(ge=0, le=0.999_999)] | None = None
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    owner: list[_OwnerTable] = []
+
+
+class Owners:
+    """The rows of all files."""
+
+    def __init__(self, rows: Sequence[Row] = ()) -> None:
+        self.rows = rows
+        self._known: dict[tuple[str, str], Owner | None] = {}
+
+    def of(self, service: str) -> Owner | None:
+        """The owner of a service, None where nobody is."""
+        return self._of("services", service)
+
+    def of_group(self, group: str) -> Owner | None:
+        """The owner of a consumer group that a row names, None where none does."""
+        return self._of("groups", group)
+
+    def teams(self) -> list[Owner]:
+        """Every owner that is named, in the order of the rows."""
+        return list(dict.fromkeys(row.owner for row in self.rows if row.owner))
+
+    def _of(self, kind: str, name: str) -> Owner | None:
+        if (kind, name) not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            fits = (row.owner for row in self.rows if any(fnmatchcase(name, glob) for glob in getattr(row, kind)))
+            self._known[kind, name] = next(fits, None)
+        return self._known[kind, name]
+
+
+def read_owners(files: Sequence[str]) -> Owners:
+    """The owners of these files. Raises SettingsError, in a sentence with the line, and DependencyError."""
+    return Owners([row for file in files for row in _rows(file)])
+
+
+def _rows(file: str) -> list[Row]:
+    name = Path(file).name
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"{file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise SettingsError(f"{file}: not UTF-8") from None
+    if name.endswith(".toml"):
+        return list(_toml(file, text))
+    if name.endswith((".yaml", ".yml")):
+        return list(_backstage(file, text))
+    if name == "CODEOWNERS":
+        return list(_codeowners(file, text))[::-1]
+    raise SettingsError(f"{file}: owners are read from *.toml, from Backstage's *.yaml and from CODEOWNERS")
+
+
+def _toml(file: str, text: str) -> Iterator[Row]:
+    lines = text.splitlines()
+    headings = [number for number, line in enumerate(lines, 1) if re.match(r"\s*\[\[\s*owner\s*\]\]", line)]
+    try:
+        tables = msgspec.convert(tomllib.loads(text), _File).owner
+    except msgspec.ValidationError as error:
+        why, _, path = str(error).partition(" - at ")
+        raise SettingsError(f"{file}{_line(lines, headings, path)}: {_plain(why, path)}") from None
+    except (ValueError, RecursionError) as error:
+        at = re.search(r"\(at (?:(line \d+)|end of document)", str(error))
+        where = "" if at is None else f", {at[1] or f'line {len(lines)}'}"
+        raise SettingsError(f"{file}{where}: not valid TOML") from None
+    for number, table in zip(headings, tables, strict=False):
+        owner = Owner(table.team, str(table.tier), table.pager, table.slo_target)
+        yield Row(owner, table.services, table.groups, f"{file}, line {number}")
+
+
+def _line(lines: Sequence[str], headings: Sequence[int], path: str) -> str:
+    """The line of what msgspec names, as `$.owner[2].tier`: of the key, else of its table."""
+    match = re.match(r"`\$\.owner\[(\d+)\](?:\.(\w+))?", path)
+    if not match or int(match[1]) >= len(headings):
+        return ""
+    first = headings[int(match[1])]
+    last = headings[int(match[1]) + 1] if int(match[1]) + 1 < len(headings) else len(lines) + 1
+    keys = (number for number in range(first, last) if match[2] and re.match(rf"\s*{match[2]}\s*=", lines[number - 1]))
+    return f", line {next(keys, first)}"
+
+
+def _plain(why: str, path: str) -> str:
+    """What msgspec says, in the words of the file."""
+    key = re.search(r"\.(\w+)(\[\.\.\.\]|\[\d+\])?`$", path)
+    unknown = re.search(r"unknown field `(.*)`", why)
+    if unknown:
+        of = f"[[owner]] has no key '{unknown[1]}'; known are {', '.join(_OwnerTable.__struct_fields__)}"
+        return of if "owner[" in path else f"there is no '{unknown[1]}' here, but [[owner]]"
+    missing = re.search(r"required field `(.*)`", why)
+    if missing:
+        return f"[[owner]] lacks {missing[1]}"
+    return f"{key[1] if key else 'owner'}: {why[0].lower()}{why[1:].replace('`', '')}"
+
+
+def _backstage(file: str, text: str) -> Iterator[Row]:
+    """Components, by name; the owner is `spec.owner` without kind and namespace, the pager that of its annotations."""
+    try:
+        import yaml
+    except ImportError:
+        raise DependencyError(f"{file}: needs PyYAML: pip install 'kafka-client-health[exporters]'") from None
+    loader = yaml.SafeLoader(text)
+    try:
+        while loader.check_node() and (node := loader.get_node()):
+            place = f"{file}, line {node.start_mark.line + 1}"
+            entity = loader.construct_document(node)
+            if isinstance(entity, dict) and entity.get("kind") == "Component":
+                yield _component(entity, place)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        raise SettingsError(f"{file}{where}: not valid YAML") from None
+    finally:
+        loader.dispose()
+
+
+def _component(entity: dict[str, Any], place: str) -> Row:
+    """https://backstage.io/docs/features/software-catalog/descriptor-format"""
+    metadata, spec = _mapping(entity.get("metadata")), _mapping(entity.get("spec"))
+    name, owner = metadata.get("name"), spec.get("owner")
+    if not isinstance(name, str) or not isinstance(owner, str) or not owner:
+        raise SettingsError(f"{place}: a Component must have metadata.name and spec.owner")
+    annotations, labels = _mapping(metadata.get("annotations")), _mapping(metadata.get("labels"))
+    pagers = (annotations.get(key) for key in ("pagerduty.com/service-id", "opsgenie.com/team"))
+    pager = next((str(pager) for pager in pagers if pager), "")
+    team = re.split("[:/]", owner)[-1]
+    return Row(Owner(team, str(labels.get("tier") or ""), pager), (name,), (), place)
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _codeowners(file: str, text: str) -> Iterator[Row]:
+    """The last part of a path names the service, as `/services/orders-*/ @acme/payments`."""
+    for number, line in enumerate(text.splitlines(), 1):
+        path, *owners = line.partition("#")[0].split()[:2] or [""]
+        if not path:
+            continue
+        if owners and "@" not in owners[0]:
+            raise SettingsError(
+                f"{file}, line {number}: '{owners[0]}' is no owner: @team, @organisation/team or a mail"
+            )
+        service = PurePosixPath(re.sub(r"(/\*{1,2})?/*$", "", path) or "*").name
+        owner = Owner(owners[0].removeprefix("@").rpartition("/")[2]) if owners else None
+        yield Row(owner, (service,), (), f"{file}, line {number}")

@@ -1,0 +1,243 @@
+"""Owners of services: their files, what is wrong with them, and where the exporter, the doctor and routes have them."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from clienthealth.configuration.owners import Owner, Owners, Row, read_owners
+from clienthealth.doctor.owned import _Client, compared
+from clienthealth.errors import SettingsError
+from clienthealth.platform.web import Request
+from clienthealth.settings import OwnerSettings, PrometheusSettings, Settings
+from clienthealth_exporters.alerts.build import FILES, routes_of, rules, write
+from clienthealth_exporters.prometheus.exporter import Exporter
+from clienthealth_exporters.prometheus.owners_in_force import LOOK_SECONDS, OwnersInForce
+from clienthealth_exporters.prometheus.states import States
+from tests.support.health_records import NOW_MS, deadlock, group, healthy, record, wire
+
+TOML = """
+# Who is called.
+[[owner]]
+team = "payments"
+services = ["orders-*", "billing"]
+groups = ["orders-*"]
+tier = 1
+pager = "payments-oncall"
+slo_target = 0.999
+
+[[owner]]
+team = "platform"
+services = ["*"]
+"""
+PAYMENTS, PLATFORM = Owner("payments", "1", "payments-oncall", 0.999), Owner("platform")
+
+
+def read(folder: Path, text: str, name: str = "owners.toml") -> Owners:
+    (folder / name).write_text(text, "utf-8")
+    return read_owners([str(folder / name)])
+
+
+def test_the_first_row_that_fits_counts(tmp_path: Path) -> None:
+    owners = read(tmp_path, TOML)
+    assert [owners.of(name) for name in ("orders-api", "billing", "carts", "")] == [
+        PAYMENTS,
+        PAYMENTS,
+        PLATFORM,
+        PLATFORM,
+    ]
+    assert (owners.of_group("orders-7"), owners.of_group("carts")) == (PAYMENTS, None)
+    assert Owners().of("orders-api") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('[[owner]]\nteam = "a"\nservces = ["x"]', "line 1: [[owner]] has no key 'servces'; known are team, services"),
+        ('# x\n[[owner]]\nservices = ["x"]', "line 2: [[owner]] lacks team"),
+        ('[[owner]]\nteam = "a"\n\n[[owner]]\nteam = "b"\nservices = "x"', "line 6: services: expected `array`"),
+        ('[[owner]]\nteam = "a"\nslo_target = 2', "line 3: slo_target: expected `float` <= 0.999999"),
+        ('[[owner]]\nteam = "a"\nservices = ["x", 3]', "line 3: services: expected `str`, got `int`"),
+        ('[[owner]]\nteam = ""', "line 2: team: expected `str` of length >= 1"),
+        ("[[owner]\nteam", "line 1: not valid TOML"),
+        ("[owners]\n", "there is no 'owners' here, but [[owner]]"),
+    ],
+)
+def test_what_is_wrong_is_a_sentence_with_the_line(text: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as wrong:
+        read(tmp_path, text)
+    assert str(wrong.value).startswith(f"{tmp_path}/owners.toml") and sentence.replace("`", "") in str(wrong.value)
+
+
+def test_components_of_backstage(tmp_path: Path) -> None:
+    text = """
+apiVersion: backstage.io/v1alpha1
+kind: Component
+metadata:
+  name: orders-api
+  labels: {tier: "1"}
+  annotations: {pagerduty.com/service-id: PABC123}
+spec: {type: service, owner: "group:default/payments"}
+---
+kind: API
+metadata: {name: orders}
+---
+kind: Component
+metadata: {name: carts}
+spec: {owner: platform}
+"""
+    owners = read(tmp_path, text, "catalog-info.yaml")
+    assert owners.of("orders-api") == Owner("payments", "1", "PABC123")
+    assert (owners.of("carts"), owners.of("orders")) == (PLATFORM, None)
+    with pytest.raises(
+        SettingsError, match=r"catalog-info\.yaml, line 2: a Component must have metadata.name and spec"
+    ):
+        read(tmp_path, "\nkind: Component\nmetadata: {name: x}\n", "catalog-info.yaml")
+    with pytest.raises(SettingsError, match=r"line 2: not valid YAML"):
+        read(tmp_path, "a: 1\n b: {", "catalog-info.yaml")
+
+
+def test_codeowners_name_services_by_the_last_part_of_a_path(tmp_path: Path) -> None:
+    text = (
+        "* @acme/platform\n/services/orders-*/ @acme/payments @bob  # both\n/apps/carts/** carts@example.org\n/x/free\n"
+    )
+    owners = read(tmp_path, text, "CODEOWNERS")
+    teams = [owner and owner.team for owner in map(owners.of, ("orders-api", "carts", "free", "x"))]
+    assert teams == ["payments", "carts@example.org", None, "platform"]
+    with pytest.raises(SettingsError, match="CODEOWNERS, line 2: 'payments' is no owner"):
+        read(tmp_path, "\n/services/orders payments\n", "CODEOWNERS")
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read: No such file"):
+        read_owners([str(tmp_path / "owners.toml")])
+    with pytest.raises(SettingsError, match=r"owners are read from \*\.toml"):
+        read(tmp_path, "", "owners.csv")
+
+
+def served(tmp_path: Path, *records: dict[str, object]) -> Exporter:
+    (tmp_path / "owners.toml").write_text(TOML.partition('[[owner]]\nteam = "platform')[0], "utf-8")
+    settings = Settings(owners=OwnerSettings((str(tmp_path / "owners.toml"),)))
+    states = States(settings, clock=lambda: NOW_MS / 1000)
+    for one in records:
+        states.put(*wire(one))
+    return Exporter(settings, states, lambda: None, clock=lambda: NOW_MS / 1000)
+
+
+def test_metrics_say_who_owns_services_and_groups(tmp_path: Path) -> None:
+    member = record(service="billing", client_id="c", kind="consumer", group="invoices")
+    text = (
+        served(
+            tmp_path,
+            deadlock(service="orders-api"),
+            healthy(1, service="carts"),
+            member,
+            group("orders-7"),
+            group("invoices"),
+            group("other"),
+        )
+        .metrics()
+        .text
+    )
+    lines = {line for line in text.splitlines() if "owner" in line.partition("{")[0] or "slo" in line.partition("{")[0]}
+    labels = 'team="payments",tier="1",pager="payments-oncall"'
+    assert {line for line in lines if not line.startswith("#")} == {
+        f'kafka_client_owner_info{{service="billing",{labels}}} 1',
+        f'kafka_client_owner_info{{service="orders-api",{labels}}} 1',
+        'kafka_client_service_slo_target_ratio{service="billing"} 0.999',
+        'kafka_client_service_slo_target_ratio{service="orders-api"} 0.999',
+        f'kafka_consumergroup_owner_info{{cluster_name="prod-eu",group="orders-7",{labels}}} 1',
+        f'kafka_consumergroup_owner_info{{cluster_name="prod-eu",group="invoices",{labels}}} 1',
+        f'kafka_consumergroup_owner_info{{cluster_name="default",group="invoices",{labels}}} 1',
+        "kafka_client_health_exporter_owners_read 1",
+    }
+
+
+def test_the_status_page_is_grouped_by_team_and_can_be_asked_for_one(tmp_path: Path) -> None:
+    ill = [deadlock(service=name, instance=f"h:{n}") for n, name in enumerate(("orders-api", "billing", "carts"))]
+    exporter = served(tmp_path, *ill)
+    page = str(exporter(Request("/", {})).body)
+    whose = page.partition("<h2>Whose</h2>")[2].partition("</table>")[0]
+    assert re.findall(r'rowspan="(\d)">(?:<a[^>]*>)?(?:<[^>]*>)?[^<]*?(payments|nobody)', whose) == [
+        ("2", "payments"),
+        ("1", "nobody"),
+    ]
+    assert "payments-oncall" in page and "tier" in whose
+    only = str(exporter(Request("/", {"team": "payments"})).body)
+    assert "orders-api" in only and ">carts" not in only.partition('<main id="fresh">')[2]
+
+
+def test_a_file_that_changes_is_read_again_and_one_that_is_broken_is_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, now = tmp_path / "owners.toml", [0.0]
+    path.write_text(TOML, "utf-8")
+    force = OwnersInForce([str(path)], clock=lambda: now[0])
+    before = force.current()
+
+    def later(text: str) -> Owners:
+        path.write_text(text, "utf-8")
+        os.utime(path, ns=(0, int(now[0]) * 10**9))
+        now[0] += LOOK_SECONDS
+        return force.current()
+
+    assert later("[[owner]]\nservices = 1\n") is before and not force.readable
+    assert "line 1: [[owner]] lacks team" in caplog.text or "line 2" in caplog.text
+    assert later('[[owner]]\nteam = "b"\nservices = ["billing"]\n').of("billing") == Owner("b") and force.readable
+    assert force.current() is force.current()
+
+
+def test_the_doctor_names_who_has_no_owner_and_who_owns_nothing() -> None:
+    rows = [
+        Row(PAYMENTS, ("orders-*",), (), "f, line 1"),
+        Row(PLATFORM, ("gone",), (), "f, line 9"),
+        Row(PLATFORM, (), ("g*",), "f, line 12"),
+    ]
+    clients = [_Client("orders-api"), _Client("carts"), _Client("consumer-groups", "g1", "group")]
+    assert [(one.state, one.text) for one in compared(Owners(rows), clients)] == [
+        ("warning", "1 of 2 services that report have no owner, so that their alerts take the default route: carts."),
+        ("warning", "These owners name nothing that reports: f, line 9."),
+    ]
+    assert [one.state for one in compared(Owners(rows[:1]), clients[:1])] == ["ok"]
+
+
+def test_alertmanager_has_routes_for_each_owner(tmp_path: Path) -> None:
+    (tmp_path / "owners.toml").write_text(TOML, "utf-8")
+    write(tmp_path / "out", Settings(owners=OwnerSettings((str(tmp_path / "owners.toml"),))), dry_run=False)
+    config = yaml.safe_load((tmp_path / "out/alertmanager.yml").read_text("utf-8"))
+    routes = {route["receiver"]: route["routes"] for route in config["route"]["routes"] if "routes" in route}
+    assert routes["pager"] == [{"receiver": "payments-oncall", "matchers": ['pager="payments-oncall"']}]
+    assert [(route["receiver"], route["matchers"]) for route in routes["tickets"]] == [
+        ("payments-tickets", ['team="payments"']),
+        ("platform-tickets", ['team="platform"']),
+    ]
+    names = [receiver["name"] for receiver in config["receivers"]]
+    assert sorted(names) == [
+        "heartbeat",
+        "nobody",
+        "pager",
+        "payments-oncall",
+        "payments-tickets",
+        "platform-tickets",
+        "tickets",
+    ]
+
+
+def test_hostile_names_of_owners_stay_within_their_matcher() -> None:
+    text = (FILES / "alertmanager.yml").read_text("utf-8")
+    owner = Owner("a'b\"c: #", pager="../../x y")
+    config = yaml.safe_load(routes_of(Owners([Row(owner, (), (), "")]), text))
+    pagers = next(route["routes"] for route in config["route"]["routes"] if route["receiver"] == "pager")
+    teams = next(route["routes"] for route in config["route"]["routes"][::-1] if route["receiver"] == "tickets")
+    assert pagers == [{"receiver": "..-..-x-y", "matchers": ['pager="../../x y"']}]
+    assert teams == [{"receiver": "a-b-c--tickets", "matchers": ['team="a\'b\\"c: #"']}]
+
+
+def test_a_tier_may_open_tickets_only() -> None:
+    settings = Settings(prometheus=PrometheusSettings(ticket_only={"tier": "[3-9]"}))
+    text = rules(settings, dry_run=False)["alerts/rules/failure-modes.yml"]
+    assert "{{ if or (match `^(?:[3-9])$` $labels.tier) }}warning{{ else }}critical{{ end }}" in text
