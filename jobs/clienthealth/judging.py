@@ -55,6 +55,16 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
     )
 
 
+def silenced(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
+    """What it says of a client that it reports no more, by the modes whose fault can silence it."""
+    verdicts = (
+        mode.silence(window, mode.thresholds)
+        for mode in live_modes(window.client.kind, overrides)
+        if mode.silence is not None
+    )
+    return [verdict for verdict in verdicts if verdict is not None]
+
+
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
     """Verdicts of one mode on overlapping windows as one: the worst holds, since the earliest onset of that fault.
 

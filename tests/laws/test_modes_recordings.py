@@ -36,6 +36,8 @@ UNSEEN = {
 INDIRECT = {
     "slow-handler-3.7": "the Java consumer logs nothing before max.poll.interval.ms (300 s)",
     "slow-handler-4.1": "the same",
+    "librdkafka-hangs": "the records end before max.poll.interval.ms (300 s) has passed",
+    "librdkafka-hangs-beside": "the same",
     "slow-handler-librdkafka": "librdkafka logs nothing before max.poll.interval.ms (60 s)",
     "callback-held-22s-3.1": "the callback comes back after 22 s",
     "flush-refused-4.1": "nothing is stuck: the client refuses what its callback wants",
@@ -60,7 +62,7 @@ def verdicts(folder: Path) -> dict[str, Verdict]:
     worst: dict[str, Verdict] = {}
     for client in clients(folder):
         judged = judge_windows(client.windows, {})
-        judged += judge_windows([client.departure], {}, absence=True)
+        judged += judge_windows([client.departure], {}, absence=True) + client.silence
         for verdict in judged:
             if verdict.mode not in worst or verdict.status in ("suspected", "confirmed"):
                 worst[verdict.mode] = verdict

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from clienthealth.judging import judge_windows
 from clienthealth.model.readings import ClientWindow
+from clienthealth.model.verdicts import UNHEALTHY
 from clienthealth.modes import modes
 from tests.scenarios import scenarios
 from tests.support.recorded import RECORDINGS, clients, folders, verdicts
@@ -41,7 +42,8 @@ def recorded(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
             assert not client.bucket.faults.all
             by_mode = {verdict.mode: verdict.status for verdict in verdicts(folder, every_ms)[client.client]}
             name = f"{folder.relative_to(RECORDINGS)} {client.client.client_id}{how}"
-            yield name, by_mode | statuses([], client.departure)
+            silent = {v.mode: v.status for v in client.silence if by_mode.get(v.mode) not in UNHEALTHY}
+            yield name, by_mode | silent | statuses([], client.departure)
 
 
 def made() -> Iterator[tuple[str, dict[str, str]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -12,11 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clienthealth.decode import decode_any, decode_logs, decode_metrics
-from clienthealth.diagnose import bucket_of, judged, pack, raw_record
+from clienthealth.diagnose import bucket_of, judged, pack, raw_record, silence
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import ClientWindow, Reading
+from clienthealth.model.telemetry import RawRecord
 from clienthealth.model.verdicts import Verdict
+from clienthealth.recordings import RawRecord as Read
 from clienthealth.recordings import read
+from clienthealth.recordings.times import time_of
 from clienthealth.settings import Settings
 from clienthealth.step import departures, process_log, readings
 from clienthealth.step.bucket import NO_LOG, Bucket, client_of
@@ -72,6 +75,11 @@ class Recorded:
         """The window of its end: the end of the recording counts as that."""
         return departures.departure(self.bucket, self.number)
 
+    @cached_property
+    def silence(self) -> list[Verdict]:
+        """What it says that it reported no more before the recording ended."""
+        return silence(self.bucket, self.number, self.departure)
+
 
 def folders(root: Path = RECORDINGS) -> list[Path]:
     """Every recording below tests/recordings, by path."""
@@ -115,6 +123,11 @@ def _thinned(who: Floats, ts: Floats, every_ms: int) -> NDArray[np.bool_]:
     return keep
 
 
+def sent(record: Read) -> RawRecord:
+    """A record of a recording as it would have been sent. py-spy tells no time: that of its record counts then."""
+    return raw_record(replace(record, ts_ms=record.ts_ms or time_of(record.value) or 0))
+
+
 class _Packed(Packer):
     """A packer that gives its chunks again and again."""
 
@@ -130,6 +143,6 @@ class _Packed(Packer):
 def _packed(folder: Path) -> Packer:
     packer, now_ms = Packer(1), int(time.time() * 1000)
     for record in read([folder]):
-        raw = raw_record(record)
+        raw = sent(record)
         pack(DECODERS[record.stream](raw, SETTINGS, now_ms), raw.source, packer)
     return _Packed(packer.chunks())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
 from clienthealth.attachments.layouts import Layouts
 from clienthealth.attachments.prefixes import Prefixes
@@ -81,6 +82,29 @@ def times_before(lines: Mapping[int, bytes], layouts: Layouts) -> Callable[[int]
         return 0
 
     return before
+
+
+#: Six digits of a clock, or parted; a date may stand before them.
+_IN_NAME = re.compile(
+    r"(?<!\d)(?:(?P<day>20\d\d-?\d\d-?\d\d)[T_.-]?)?(?P<h>[01]\d|2[0-3])(?P<sep>[-_:.h]?)(?P<m>[0-5]\d)(?P=sep)"
+    r"(?P<s>[0-5]\d)(?!\d)",
+    re.ASCII,
+)
+
+
+def time_in_name(file: str, day_ms: int) -> int | None:
+    """The time (epoch ms) in the name of a file, as of a dump that says none itself; None where there is none.
+
+    `day_ms`: any time of the day that counts where the name has only a clock.
+    """
+    for match in reversed([*_IN_NAME.finditer(file.rpartition("/")[2])]):
+        day = match["day"] or datetime.fromtimestamp(day_ms / 1000, UTC).date().isoformat()
+        try:
+            clock = datetime.fromisoformat(f"{day.replace('-', '')}T{match['h']}{match['m']}{match['s']}+00:00")
+        except ValueError:
+            continue
+        return int(clock.timestamp() * 1000)
+    return None
 
 
 def fit(sample: Sequence[bytes], prefixes: Prefixes, layouts: Layouts) -> float:

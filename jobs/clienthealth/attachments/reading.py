@@ -14,7 +14,16 @@ from clienthealth.attachments.archives import UnreadableError
 from clienthealth.attachments.entries import METRICS, Entry, Splitter
 from clienthealth.attachments.input import CUT, Input
 from clienthealth.attachments.layouts import Layouts
-from clienthealth.attachments.of_lines import chained, fit, is_reading, named, parsed, rounds, times_before
+from clienthealth.attachments.of_lines import (
+    chained,
+    fit,
+    is_reading,
+    named,
+    parsed,
+    rounds,
+    time_in_name,
+    times_before,
+)
 from clienthealth.attachments.opening import Stream, cannot_read
 from clienthealth.attachments.pastes import restored
 from clienthealth.attachments.prefixes import Prefixes
@@ -302,7 +311,7 @@ class Reader:
         for dump in dumps:
             first = min(dump.taken, default=0)
             # One that says no time is not older than the one above it: how much younger, nobody knows.
-            last_ms = ts_ms = dump.ts_ms or time_before(first) or last_ms
+            last_ms = ts_ms = dump.ts_ms or time_before(first) or last_ms or self._time_in_name()
             if ts_ms:
                 self._span(ts_ms)
             if dump.complete is False:
@@ -310,6 +319,12 @@ class Reader:
             self.input.read += len(dump.taken)
             self.input.used += max(0, len(dump.taken) - 1)  # The record itself is counted when it is judged.
             yield self._record("logs", first, b"", ts_ms, writer, line=LogLine(ts_ms=ts_ms, dumps=[dump]))
+
+    def _time_in_name(self) -> int | None:
+        ts_ms = time_in_name(self._stream.file, self._file_ms)
+        if ts_ms is not None:
+            self.input.dated, self.input.named = False, True
+        return ts_ms
 
     # Large texts, and what is a log in small ones.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,10 +18,10 @@ from clienthealth.attachments.input import Input
 from clienthealth.decode import Decoded, decode_any, decode_line, decode_logs, decode_metrics
 from clienthealth.diagnose.clear import honest
 from clienthealth.diagnose.tally import Tally
-from clienthealth.judging import explained, judge_windows, merged
+from clienthealth.judging import explained, judge_windows, merged, silenced
 from clienthealth.logs.events import events_and_dumps
 from clienthealth.model.clients import Client
-from clienthealth.model.readings import Source
+from clienthealth.model.readings import ClientWindow, Source
 from clienthealth.model.telemetry import DumpedThread, RawRecord
 from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import catalogue, modes
@@ -30,7 +30,7 @@ from clienthealth.settings import Settings
 from clienthealth.step import also_seen, departures, judgement, process_log, readings
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Faults
-from clienthealth.step.state import FIRST, BucketState
+from clienthealth.step.state import FIRST, LAST, BucketState
 from clienthealth.windows.packed import TS, WHO, Who, process_of, who_of
 from clienthealth.windows.packer import Packer
 
@@ -173,7 +173,27 @@ def add_ends(
         window = departures.departure(bucket, number)
         ends = [_at_most_suspected(v) for v in judge_windows([window], bucket.settings.modes, absence=True)]
         client, verdicts = by_key.get(_key(window.client), (window.client, []))
-        by_key[_key(client)] = (client, verdicts + ends)
+        by_key[_key(client)] = (client, _with_silence(verdicts, silence(bucket, number, window)) + ends)
+
+
+def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
+    """What it says that a client was silent before all that there is ends. `window`: of its end."""
+    state = bucket.state
+    end_ms = max([*state.clients[:, LAST].tolist(), *(entry.ts_ms for entry in state.log_entries)])
+    if end_ms - state.clients[number, LAST] <= departures.quiet(state, bucket.settings)[number]:
+        return []
+    return silenced(departures.silence(bucket, number, window), bucket.settings.modes)
+
+
+def _with_silence(verdicts: Sequence[Verdict], silent: Sequence[Verdict]) -> list[Verdict]:
+    """Verdicts on what a client reported, with what it says that it reported no more; one failure, one verdict."""
+    if not silent:
+        return list(verdicts)
+    by_mode = {verdict.mode: verdict for verdict in verdicts}
+    for verdict in silent:
+        before = by_mode.get(verdict.mode)
+        by_mode[verdict.mode] = verdict if before is None or not before.unhealthy else merged([before, verdict])
+    return explained(list(by_mode.values()))
 
 
 def _key(client: Client) -> str:

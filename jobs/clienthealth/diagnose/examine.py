@@ -21,6 +21,8 @@ from clienthealth.settings import Settings
 #: A thread dump of thousands of threads is one record: files may hold larger ones than topics.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
+#: A dump that is named by its time is taken no further from all else that is known of its process.
+NEAR_MS = 1_800_000
 #: A process (service and instance), and what was attached of it.
 Attached = tuple[tuple[str, str], Input]
 
@@ -85,6 +87,10 @@ def of_their_day(of: Attached, records: Sequence[RawRecord], dated: Sequence[Att
         middle = (min(start for start, _ in spans) + max(end for _, end in spans)) / 2
         shift = round((middle - (attached.start_ms + attached.end_ms) / 2) / DAY_MS) * DAY_MS
         attached.start_ms, attached.end_ms, attached.dated = attached.start_ms + shift, attached.end_ms + shift, True
+        first, last = min(start for start, _ in spans) - NEAR_MS, max(end for _, end in spans) + NEAR_MS
+        if attached.named and not first <= attached.start_ms <= last:
+            # A clock in another zone: its times say only what came first.
+            attached.timed, attached.start_ms, attached.end_ms = False, None, None
     for record in records:
         line = record.line
         if line is not None and line.ts_ms is not None:

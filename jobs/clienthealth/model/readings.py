@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from clienthealth.model.clients import Client
 
@@ -87,11 +88,28 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class ThreadDump:
-    """The threads of a dump that touch a Kafka client or were seen to poll one (and `DestroyJavaVM`, if there)."""
+    """The threads of a dump that touch a Kafka client or were seen to poll one (and `DestroyJavaVM`, if there).
+
+    `others`: those in foreign code, where a client of the process calls poll() in a way that no frame shows.
+    """
 
     ts_ms: int
     threads: tuple[Thread, ...]
     source: Source | None = None
+    others: tuple[Thread, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """What shows that a process goes on: a line of its log, a thread dump, or a reading of another of its clients.
+
+    `text`: what it is, as a sentence can end with it.
+    """
+
+    kind: Literal["log", "thread-dump", "metric"]
+    ts_ms: int
+    text: str
+    source: Source | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +122,7 @@ class ClientWindow:
     read, in the window or before. `departed_ms` is set for a client that stopped
     reporting: the time of its last reading; such a window covers the last readings of its session and the log lines
     after them. `spoke_ms`: when its process was heard of after that by its log, as one that goes on; None where it was
-    not.
+    not. `alive`: of each kind the newest sign of its process's life, later than the client may be silent.
     """
 
     client: Client
@@ -117,4 +135,5 @@ class ClientWindow:
     departed_ms: int | None = None
     earlier_dumps: tuple[ThreadDump, ...] = ()
     spoke_ms: int | None = None
+    alive: tuple[Sign, ...] = ()
     told: bool = False

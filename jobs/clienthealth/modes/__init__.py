@@ -156,12 +156,15 @@ class LiveMode(FailureMode[T]):
     gate       what its judge says of metrics, over many windows
     recovered  window, thresholds → does the newest window of a client show that the fault is over? None where it is
                enough that nothing speaks of it any more
+    silence    window of its end with all that its process said since, thresholds → what it says that a client reports
+               no more; None where that says nothing of the mode
     """
 
     absence: ClassVar[bool] = False
 
     gate: Gate[T]
     recovered: Callable[[ClientWindow, T], bool] | None = None
+    silence: Callable[[ClientWindow, T], Verdict | None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

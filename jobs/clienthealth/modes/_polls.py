@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clienthealth.model.readings import ClientWindow, Reading
+from clienthealth.model.readings import ClientWindow, Reading, Sign
 from clienthealth.windows.columns import Floats
 from clienthealth.windows.view import Windows
 
@@ -28,3 +28,20 @@ def has_polled(window: ClientWindow, since_ms: int) -> bool:
         return True
     consumed = [total for reading in after if (total := reading.get("records-consumed-total")) is not None]
     return bool(consumed) and consumed[-1] > consumed[0]
+
+
+def reports_in_poll(library: str | None) -> bool:
+    """Does a library hand out its statistics (and, in Python, its log) in poll(), so that both stop with it?"""
+    return "rdkafka" in (library or "").lower()
+
+
+def lived(window: ClientWindow) -> Sign | None:
+    """The newest sign that the process of a client goes on which reports no more; None where nothing shows it."""
+    return max(window.alive, key=lambda sign: sign.ts_ms, default=None)
+
+
+ENDED = (
+    "its statistics, which come in poll(), have ended, and nothing shows whether its process lives: it may have ended, "
+    "or not call poll()"
+)
+CLOSED = "it was closed, or its application does not call poll()"

@@ -81,6 +81,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     records, changes = departures.judge(bucket, gone, now_ms)
     published.records += records
     published.changes += changes
+    departures.keep(state)
     expired = state.incidents.expired(recovery.gone(state, settings), recovery.ended_ms(state))
     published.records += [(change.client.key, None) for change in expired]
     published.changes += expired

@@ -7,27 +7,30 @@ least, by the clock of all. It is judged by its last reading and by what was log
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clienthealth.incidents import OpenIncident, Transition
-from clienthealth.judging import judge_windows
+from clienthealth.judging import judge_windows, silenced
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, encoded, seen_json, verdicts_json, worst
 from clienthealth.model.metrics import CLIENT_METRICS
-from clienthealth.model.readings import ClientWindow, Reading
+from clienthealth.model.readings import ClientWindow, Reading, Sign, Source
 from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from clienthealth.step import ownership, process_log
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.judgement import Record, with_incidents
-from clienthealth.step.readings import Ints
+from clienthealth.step.readings import Ints, intervals
 from clienthealth.step.state import EVERY, FIRST, HEARD, LAST, LEFT, UNDELIVERED, BucketState
-from clienthealth.windows.packed import TS, WHO
+from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, TS, WHO, LogEntry
 
 INTERVALS = 3
+#: After every time (ms).
+FAR_MS = 1 << 62
 #: No batch is that long in coming while anything arrives.
 SHARED_MS = 60_000
 
@@ -36,6 +39,13 @@ def gaps(state: BucketState, settings: Settings) -> NDArray[np.float64]:
     """How long each client may be silent, in ms."""
     every: NDArray[np.float64] = np.ceil(INTERVALS * state.clients[:, EVERY] / 1000) * 1000
     return np.maximum(every, 1000.0 * settings.absence.min_gap_seconds)
+
+
+def quiet(state: BucketState, settings: Settings) -> NDArray[np.float64]:
+    """After which silence, in ms, it is asked what shows that a client's process lives: by how often it did report."""
+    return np.minimum(
+        gaps(state, settings), np.maximum(INTERVALS * intervals(state), 1000.0 * settings.absence.min_gap_seconds)
+    )
 
 
 #: Nothing arrives from anybody: a client is said to be gone after so many of its intervals and so long (ms).
@@ -160,16 +170,20 @@ def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Tran
     changes: list[Transition] = []
     who = state.whos[number]
     offset = int(state.clients[number, HEARD]) - departed_ms
+    silent = silenced(silence(bucket, number, seen), settings.modes)
+    lived_ms = max([sign.ts_ms for sign in seen.alive] + [seen.spoke_ms or 0])
     suffers = [mode for mode in state.incidents.of(key) if mode not in absent]
-    if suffers and seen.spoke_ms is not None:
+    suffers += [verdict.mode for verdict in silent if verdict.unhealthy]
+    if suffers and lived_ms:
         # It reports no metrics any more, but its process lives: what that says goes on to be of this client.
+        changes += state.incidents.judged(seen.client, silent, lived_ms, offset)
         state.former = [other for other in state.former if other.identity != who.identity] + [who]
-        state.incidents.heard(key, seen.spoke_ms, offset)
+        state.incidents.heard(key, lived_ms, offset)
     else:
         for mode in suffers:
             changes += state.incidents.ended(key, mode, departed_ms)
     changes += state.incidents.judged(seen.client, verdicts, departed_ms, offset)
-    shown = with_incidents(verdicts, state.incidents, key)
+    shown = with_incidents([*verdicts, *silent], state.incidents, key)
     record = _record(seen.client, shown, seen.start_ms, departed_ms, settings, bucket.also_seen(who))
     return (key, record), changes
 
@@ -228,7 +242,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
     if who.kind == "producer":
         readings = _completed(readings, row[LEFT:].tolist())
     gap = gaps(state, bucket.settings)[number]
-    logs, spoke_ms = ownership.last_words(
+    logs, spoke = ownership.last_words(
         process_log.lifecycle_lines(state, who, bucket.alone(who)),
         bucket.log_entries.get(who.process, ()),
         bucket.starts.get(who.process, ()),
@@ -243,8 +257,69 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
         logs=logs,
         config=bucket.config(number),
         departed_ms=int(row[LAST]),
-        spoke_ms=spoke_ms,
+        spoke_ms=max((entry.ts_ms for entry in spoke), default=None),
+        alive=_alive(bucket, number, spoke),
     )
+
+
+def _alive(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tuple[Sign, ...]:
+    """What shows that the process of a client goes on that should have reported long since. `spoke`: its log."""
+    state = bucket.state
+    who, signs = state.whos[number], dict[str, Sign]()
+    after_ms = float(state.clients[number, LAST] + quiet(state, bucket.settings)[number])
+    for entry in spoke:
+        if entry.ts_ms <= after_ms:
+            continue
+        if entry.event is not None:
+            signs["log"] = Sign("log", entry.ts_ms, "a line of its process's log", entry.event.source)
+        elif entry.dump is not None:
+            signs["thread-dump"] = Sign("thread-dump", entry.ts_ms, "a thread dump of its process", entry.dump.source)
+    for other, beside in enumerate(state.whos):
+        if other == number or (beside.process, beside.instance) != (who.process, who.instance):
+            continue
+        last = int(state.clients[other, LAST])
+        if last > max(after_ms, signs["metric"].ts_ms if "metric" in signs else 0):
+            text = f"a reading of '{beside.client_id}' in the same process"
+            signs["metric"] = Sign("metric", last, text, _newest(bucket, other))
+    return tuple(sorted(signs.values(), key=lambda sign: sign.ts_ms))
+
+
+def keep(state: BucketState) -> None:
+    """Whatever a process says, and its other clients that report, keep the incidents open of those that do not."""
+    lives = ownership.lives(state, {who.process for who in state.former})
+    for who in state.former:
+        key, place = client_of(who).key, (who.process, who.instance)
+        for number, beside in enumerate(state.whos):
+            if (beside.process, beside.instance) == place and beside.identity != who.identity:
+                last, heard = (int(state.clients[number, column]) for column in (LAST, HEARD))
+                state.incidents.heard(key, last, heard - last)
+        for entry in state.log_entries:
+            name = entry.event.client_id if entry.event is not None else None
+            if entry.process == who.process and (
+                ownership.owner(entry.instance, entry.ts_ms, who, lives.get(who.process, ()), name) == "mine"
+            ):
+                state.incidents.heard(key, entry.ts_ms, max(0, state.time_ms - entry.ts_ms))
+
+
+def _newest(bucket: Bucket, number: int) -> Source | None:
+    """The record of a client's newest reading."""
+    rows = bucket.state.rows
+    end = int(np.searchsorted(rows[:, WHO], number, "right"))
+    if not end or int(rows[end - 1, WHO]) != number:
+        return None
+    topic, partition, offset = (int(rows[end - 1, column]) for column in (TOPIC, PARTITION, OFFSET))
+    return Source(bucket.state.names[topic], partition, offset)
+
+
+def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
+    """`seen`, a client's end, with all that its process logged and dumped since, whatever that speaks of."""
+    who, log = bucket.state.whos[number], None
+    if bucket.log_entries.get(who.process):
+        log = process_log.process_logs(bucket.state).get(who.process)
+    if log is None or seen.departed_ms is None:
+        return seen
+    events, dumps, earlier = log.within(seen.departed_ms, FAR_MS).about(who)
+    return replace(seen, logs=events, dumps=dumps, earlier_dumps=earlier)
 
 
 def _completed(readings: Sequence[Reading], left: list[float]) -> tuple[Reading, ...]:

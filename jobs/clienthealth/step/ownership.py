@@ -139,8 +139,8 @@ def last_words(
     starts: Sequence[Start],
     lives: Sequence[Life],
     silent: Silence,
-) -> tuple[tuple[LogEvent, ...], int | None]:
-    """What a client that is silent said of its beginning and end, and when its process spoke last as one that goes on.
+) -> tuple[tuple[LogEvent, ...], Sequence[LogEntry]]:
+    """What a client that is silent said of its beginning and end, and what its process said as one that goes on.
 
     said     lines about the beginning and end of clients of its name, with the instances that they name
     entries  the log of its process
@@ -151,14 +151,14 @@ def last_words(
     ends = [event.ts_ms for event in logs if event.signature in _LOST]
     since = max([silent.last_ms, *ends]) + OVERDUE * silent.every_ms
     spoke = [
-        entry.ts_ms
+        entry
         for entry in entries
         if entry.ts_ms > since
         # A client that has ended can leave a process behind that goes on: only words of its own refute its end.
         and (not ends or (entry.event is not None and entry.event.client_id == silent.who.client_id))
         and _goes_on(entry, starts, lives, silent)
     ]
-    return logs, max(spoke, default=None)
+    return logs, spoke
 
 
 def _goes_on(entry: LogEntry, starts: Sequence[Start], lives: Sequence[Life], silent: Silence) -> bool:

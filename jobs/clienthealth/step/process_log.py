@@ -16,6 +16,7 @@ from clienthealth.model.clients import Kind
 from clienthealth.model.metrics import CONFIG_OPTIONS
 from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.modes import catalogue, modes
+from clienthealth.modes._polls import reports_in_poll
 from clienthealth.settings import MonitorSettings
 from clienthealth.step import ownership
 from clienthealth.step.state import BucketState
@@ -68,7 +69,8 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
             new.append(entry)
     state.log_entries = sorted([*state.log_entries, *new], key=lambda entry: entry.ts_ms)
     if any(entry.dump is not None for entry in new):
-        _keep_pollers(state.log_entries, {id(entry) for entry in new})
+        silenced = {who.process for who in state.whos if reports_in_poll(who.library)}
+        _keep_pollers(state.log_entries, {id(entry) for entry in new}, silenced)
     for entry in new:
         state.told.add(entry.process)
         _remember(state, entry)
@@ -82,10 +84,11 @@ def _sample(entry: LogEntry) -> tuple[object, ...]:
     return (*entry.process, entry.dump.ts_ms, entry.dump.source)
 
 
-def _keep_pollers(entries: Iterable[LogEntry], new: Set[int]) -> None:
+def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], silenced: Set[Process]) -> None:
     """Leave in new dumps, of the threads that touch no client, those that an earlier dump found inside poll().
 
-    Which these are, the earlier dumps tell: what touches no client is there because it once polled.
+    Which these are, the earlier dumps tell: what touches no client is there because it once polled. `silenced`:
+    processes whose clients fall silent where nobody polls, and whose poll() a dump does not show.
     """
     pollers: dict[tuple[Process, str | None], set[str]] = defaultdict(set)
     for entry in entries:
@@ -93,7 +96,9 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int]) -> None:
             known, threads = pollers[entry.process, entry.instance], entry.dump.threads
             if id(entry) in new:
                 threads = tuple(thread for thread in threads if thread.of_kafka or thread.name in known)
-                entry.dump = replace(entry.dump, threads=threads)
+                others = (*entry.dump.threads, *entry.dump.others) if entry.process in silenced else ()
+                others = tuple(thread for thread in others if thread not in threads)
+                entry.dump = replace(entry.dump, threads=threads, others=others)
             known.update(thread.name for thread in threads if thread.polls or not thread.of_kafka)
 
 

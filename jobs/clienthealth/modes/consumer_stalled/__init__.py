@@ -10,19 +10,25 @@ thread of a known framework, or one that an earlier dump found inside `poll()`, 
 a handler that hangs; where it is there no more, or has died in the log, the poll loop has ended. A client up to 2.2
 leaves its group in silence, and says only that its commits are refused.
 
+librdkafka hands out its statistics in poll(), and in Python its log too: both stop with it. Where they have ended and
+the process demonstrably goes on (its log, a dump, another of its clients), with records waiting at the last reading or
+a thread that has not moved since, the consumer is suspected; its own word that the poll interval has passed confirms.
+Where nothing shows that the process lives it is `unknown`.
+
 A consumer that has not polled for long, yet may take longer, is no healthy one either: it is `unknown`. One whose
 `close()` hangs was told to stop: that is `consumer-shutdown-loop`.
 
 Known gaps. The client's own lag stands still with its polls: a frozen lag is no healthy lag, so it is asked only
 whether there ever was something to handle. A thread of an application that no framework runs, and that no dump found
-inside poll(), does not show that it polls. librdkafka gives its statistics inside poll(): such a client falls silent.
+inside poll(), does not show that it polls. A librdkafka consumer that is closed with records waiting, in a process that
+goes on, looks like one whose handler hangs: it is suspected, no more.
 """
 
 from __future__ import annotations
 
 from clienthealth.modes import Cause, LiveMode
 from clienthealth.modes.consumer_stalled.lines import ID, LINES
-from clienthealth.modes.consumer_stalled.rules import GATE, Thresholds, judge, recovered
+from clienthealth.modes.consumer_stalled.rules import GATE, Thresholds, judge, recovered, silence
 
 MODE = LiveMode(
     id=ID,
@@ -38,7 +44,7 @@ MODE = LiveMode(
     ),
     caution="Make sure first (see the next command), and change nothing until then.",
     kinds=frozenset({"consumer"}),
-    evidence=("metric", "log", "thread-dump"),
+    evidence=("metric", "log", "thread-dump", "absence"),
     thresholds=Thresholds(),
     confused_with=(
         "An idle topic: the consumer polls, there is nothing to get.",
@@ -76,4 +82,5 @@ MODE = LiveMode(
     reads=LINES,
     gate=GATE,
     recovered=recovered,
+    silence=silence,
 )

@@ -22,8 +22,9 @@ from clienthealth.modes._evidence import (
     number_or_none,
     quoted,
 )
+from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._io_thread import waits as _waits
-from clienthealth.modes._polls import has_polled, seconds_away
+from clienthealth.modes._polls import CLOSED, ENDED, has_polled, lived, reports_in_poll, seconds_away
 from clienthealth.modes.consumer_stalled.lines import COMMIT_REFUSED, ID, POLL_EXPIRED, THREAD_DIED
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats
@@ -129,16 +130,26 @@ def _lag(w: Windows) -> Floats:
 
 def _lags(w: Windows) -> Column:
     """The lag by reading: over all partitions, or of the worst where only that is reported."""
+    return w.once_for_rows(
+        "consumer: lag", lambda: Column(np.fmax(_summed(w, "records-lag"), w.col("records-lag-max")))
+    )
 
-    def made() -> Column:
-        lags = w.parts.col("records-lag")
-        counts = np.concatenate([[0], np.cumsum(~np.isnan(lags))])
-        begin, end = w.parts.begin[:-1], w.parts.begin[1:]
-        sums = np.concatenate([[0.0], np.cumsum(np.nan_to_num(lags))])
-        of_rows = np.where(counts[end] > counts[begin], sums[end] - sums[begin], np.nan)
-        return Column(np.fmax(of_rows, w.col("records-lag-max")))
 
-    return w.once_for_rows("consumer: lag", made)
+def _summed(w: Windows, name: str) -> Floats:
+    """A metric of partitions by reading, summed over all of them; NaN where none tells it."""
+    values = w.parts.col(name)
+    counts = np.concatenate([[0], np.cumsum(~np.isnan(values))])
+    begin, end = w.parts.begin[:-1], w.parts.begin[1:]
+    sums = np.concatenate([[0.0], np.cumsum(np.nan_to_num(values))])
+    of_rows: Floats = np.where(counts[end] > counts[begin], sums[end] - sums[begin], np.nan)
+    return of_rows
+
+
+def takes(w: Windows) -> Bools:
+    """librdkafka, which hands out its readings in poll(): does the application take records, or are there none?"""
+    positions = w.once_for_rows("consumer: positions", lambda: Column(_summed(w, "position")))
+    taken: Bools = w.reported(positions) & (w.rose(positions) | (w.last(_lags(w)) == 0))
+    return taken
 
 
 def too_long(w: Windows, limits: Thresholds) -> Bools:
@@ -197,7 +208,8 @@ BLIND_POLLS = "the consumer does not tell when it polls (Java clients do from 2.
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """No time of the polls."""
     return first_reason(
-        len(w), (BLIND_POLLS, ~w.reported("last-poll-seconds-ago") & ~w.reported("time-between-poll-max"))
+        len(w),
+        (BLIND_POLLS, ~w.reported("last-poll-seconds-ago") & ~w.reported("time-between-poll-max") & ~takes(w)),
     )
 
 
@@ -349,6 +361,74 @@ def _ended(
     facts.append(Fact("metric", polled_ms, last.ts_ms, text, source=last.source))
     named = {"thread": thread} if died and (thread := died[0].captures.get("died")) else {}
     return {"cause": "poll-loop-ended", **named}, facts
+
+
+def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
+    """librdkafka hands out statistics in poll(): they end where nobody calls it, though the process goes on."""
+    if window.departed_ms is None or not reports_in_poll(window.client.library):
+        return None
+    sign = lived(window)
+    w = Windows.of(window)
+    expired = _logged(window, w, thresholds)
+    if sign is None:
+        return conclude(ID, expired, {"cause": "handler-hangs"}, ENDED)
+    away = (sign.ts_ms - window.departed_ms) / 1000
+    text = f"its statistics, which come in poll(), ended {duration(away)} before {sign.text}"
+    ended = Fact("absence", window.departed_ms, sign.ts_ms, text, source=sign.source)
+    stuck, threads = _standing(window, thresholds)
+    lag, queued = number_or_none(w.last(_lags(w))[0]), _fetched(window)
+    goes_on = _where_they_were(window)
+    if not (expired or threads) and (goes_on or not (lag or queued)):
+        why = f"{text}: {UNREPORTED if goes_on else CLOSED}"
+        return conclude(ID, [], doubts=[Fact("absence", window.departed_ms, sign.ts_ms, why, source=sign.source)])
+    detail = {
+        "cause": "handler-hangs",
+        **stuck,
+        "partitions": number_or_none(w.last("assigned-partitions")[0]),
+        "lag": lag,
+        "seconds_since_poll": round(away, 1),
+    }
+    return conclude(ID, [ended, *threads, *expired], detail, independent=False)
+
+
+UNREPORTED = "its threads are where they were while it polled, so it may be what collects its statistics that stopped"
+
+
+def _where_they_were(window: ClientWindow) -> bool:
+    """Do all dumps since the client fell silent show the application's threads where they were before?"""
+    before = {(thread.name, thread.frames) for dump in window.earlier_dumps for thread in dump.others}
+    since = [thread for dump in window.dumps for thread in dump.others if in_foreign_code(thread)]
+    return bool(since) and all((thread.name, thread.frames) in before for thread in since)
+
+
+def _fetched(window: ClientWindow) -> float:
+    """Records that the client had fetched, and the application not taken, when it reported last."""
+    topics = window.readings[-1].topics if window.readings else ()
+    return sum(topic.metrics.get("queue-records") or 0.0 for topic in topics)
+
+
+def _standing(window: ClientWindow, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
+    """Threads of the application that stand at one place in dumps since the client fell silent, and did not before."""
+    before = {(thread.name, thread.frames) for dump in window.earlier_dumps for thread in dump.others}
+    first: dict[str, tuple[ThreadDump, Thread]] = {}
+    detail: dict[str, str] = {}
+    facts: list[Fact] = []
+    for dump in window.dumps:
+        for thread in dump.others:
+            since, same = first.get(thread.name, (dump, thread))
+            if same.frames != thread.frames:
+                since, same = dump, thread
+            first[thread.name] = since, same
+            apart = (dump.ts_ms - since.ts_ms) / 1000
+            if apart < limits.same_frames_seconds or (thread.name, thread.frames) in before:
+                continue
+            if not in_foreign_code(thread) or detail.get("thread", thread.name) != thread.name:
+                continue
+            where = innermost(thread)
+            text = f"'{thread.name}' is in {where}, at the same place as {duration(apart)} before"
+            facts.append(Fact("thread-dump", since.ts_ms, dump.ts_ms, text, source=dump.source))
+            detail = {"thread": thread.name, "frame": where}
+    return detail, facts
 
 
 def _cause(window: ClientWindow, w: Windows, stuck: Mapping[str, str], limits: Thresholds) -> str | None:

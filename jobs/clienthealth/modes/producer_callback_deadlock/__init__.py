@@ -15,7 +15,8 @@ own send() waits for metadata or memory on the I/O thread, at most `max.block.ms
 `callback-blocked`: the callback holds the thread in something else. `io-thread-blocked`: other code that is not the
 client's holds it: an interceptor, a logger, a reporter of metrics. `flush-refused`: since 4.1 the client throws
 instead of waiting, so nothing is stuck and nothing is flushed. `poll-not-called`: librdkafka's delivery reports, which
-the application never serves, fill its queue. `detail.bounded`: the thread has come back, or will, by itself;
+the application never serves, fill its queue; its statistics come in poll() too, and end meanwhile.
+`detail.bounded`: the thread has come back, or will, by itself;
 `blocked_seconds` how long it was held.
 
 Known gaps. Clients before 1.0 have no `select-total`: their rates fall to 0 only after 30 to 60 s. kafka-python
@@ -28,7 +29,7 @@ from clienthealth.modes import Cause, LiveMode
 from clienthealth.modes.delivery_stalled.lines import ID as DELIVERY_STALLED
 from clienthealth.modes.producer_callback_deadlock.health import doubt, worth_a_dump
 from clienthealth.modes.producer_callback_deadlock.lines import EXHAUSTED, FLUSH_REFUSED, ID, LINES
-from clienthealth.modes.producer_callback_deadlock.rules import GATE, Thresholds, judge, recovered
+from clienthealth.modes.producer_callback_deadlock.rules import GATE, Thresholds, judge, recovered, silence
 from clienthealth.modes.send_blocked_on_metadata.lines import METADATA_WAITED
 
 MODE = LiveMode(
@@ -48,7 +49,7 @@ MODE = LiveMode(
         "flush() or blocking send() inside it."
     ),
     kinds=frozenset({"producer"}),
-    evidence=("metric", "thread-dump", "log"),
+    evidence=("metric", "thread-dump", "log", "absence"),
     thresholds=Thresholds(),
     confused_with=(
         "Back-pressure: the buffer is full and threads wait, but select-total goes on.",
@@ -88,6 +89,11 @@ MODE = LiveMode(
         Cause(
             "poll-not-called",
             "The application does not call poll() or flush(), so that delivery reports pile up.",
+            title="Producer whose delivery reports nobody serves",
+            advice={
+                "": "Call poll(0) after each produce(), or poll() in a thread of its own: delivery reports are served "
+                "there alone, and until then each record counts as queued, delivered or not."
+            },
         ),
     ),
     judge=judge,
@@ -95,6 +101,7 @@ MODE = LiveMode(
     reads=(EXHAUSTED, FLUSH_REFUSED, METADATA_WAITED),
     gate=GATE,
     recovered=recovered,
+    silence=silence,
     explains=frozenset({DELIVERY_STALLED}),
     doubt=doubt,
     worth_a_dump=worth_a_dump,

@@ -27,6 +27,7 @@ from clienthealth.modes._evidence import (
     values,
 )
 from clienthealth.modes._io_thread import at_work, in_callback, network_threads, on_io_thread
+from clienthealth.modes._polls import CLOSED, ENDED, lived, reports_in_poll
 from clienthealth.modes.producer_callback_deadlock.callback_dumps import in_dumps
 from clienthealth.modes.producer_callback_deadlock.lines import EXHAUSTED, FLUSH_REFUSED, ID
 from clienthealth.modes.send_blocked_on_metadata.lines import METADATA_WAITED
@@ -86,6 +87,12 @@ class Thresholds(Checked):
     )
     min_refused_lines: int = threshold(
         3, "calls of flush() that the client refused inside callbacks: it is no accident", at_least=1
+    )
+    silent_queue_ratio: float = threshold(
+        0.5,
+        "so full when librdkafka's statistics, which come in poll(), ended: a producer that is closed has less waiting",
+        at_least=0,
+        at_most=1,
     )
     min_reply_growth: int = threshold(
         1000, "delivery reports not served: so many more in one window is not a slow poll loop", at_least=1
@@ -241,6 +248,29 @@ GATE = Gate(blind, suspects)
 
 
 # -- the same in words -----------------------------------------------------------------------------------------------
+
+
+def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
+    """librdkafka hands out statistics in poll(): they end where nobody calls it, though the process goes on."""
+    if window.departed_ms is None or not reports_in_poll(window.client.library):
+        return None
+    sign = lived(window)
+    if sign is None:
+        return Verdict(ID, "unknown", reason=ENDED)
+    w = Windows.of(window)
+    queued, limit = (number_or_none(w.last(name)[0]) for name in ("queue-records", "queue-records-limit"))
+    away = duration((sign.ts_ms - window.departed_ms) / 1000)
+    text = f"its statistics, which come in poll(), ended {away} before {sign.text}"
+    ended = Fact("absence", window.departed_ms, sign.ts_ms, text, source=sign.source)
+    full = [
+        Fact("log", e.ts_ms, e.ts_ms, f"its queue is full: {quoted(_sentence(e.text))}", True, e.source)
+        for e in events(window, EXHAUSTED)
+        if e.ts_ms > window.departed_ms
+    ]
+    if not full and not (queued and limit and queued >= thresholds.silent_queue_ratio * limit):
+        closed = Fact("absence", window.departed_ms, sign.ts_ms, f"{text}: {CLOSED}", source=sign.source)
+        return conclude(ID, [], doubts=[closed])
+    return conclude(ID, [ended, *full[:1], *full[-1:]], {"cause": "poll-not-called", "queued_records": queued})
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:

@@ -25,6 +25,7 @@ from clienthealth.modes._evidence import (
     used_bytes,
     version,
 )
+from clienthealth.modes._polls import reports_in_poll
 from clienthealth.modes.producer_not_closed.lines import (
     ABORTED,
     CLOSED,
@@ -94,6 +95,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         return Verdict(ID, "unknown", reason="the client still reports")
     if window.spoke_ms is not None:
         return Verdict(ID, "unknown", reason=SPEAKS)
+    if window.alive and reports_in_poll(window.client.library) and not events(window, TERMINATING):
+        return Verdict(ID, "unknown", reason=BESIDE)
     readings = _before_the_end(window)
     pending = _pending(window, readings) if readings else None
     terminating = events(window, TERMINATING)
@@ -234,6 +237,7 @@ def _waited(window: ClientWindow) -> bool:
 
 
 SPEAKS = "it reports no more, but its process goes on logging: nothing tells that it has ended"
+BESIDE = "it reports no more, but others of its process do: its application may have stopped to call poll()"
 LEAVING = "its last push said that it was closing, and no line of its log tells whether close() waited; it had"
 CUT_OFF = (
     "it had a little to deliver when it pushed last, and that it pushes no more shows no end: clients of 3.x push "
