@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from clienthealth.platform.web import Request
 from clienthealth.settings import Settings
@@ -23,12 +24,15 @@ from clienthealth_exporters.alerts.build import alertmanager_config, write
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from deploy.demo.processes import free_port
+from tests.support.alert_rules import ROOT
 from tests.support.health_records import deadlock, group, healthy, record, verdict, wire
 from tests.support.waiting import eventually
 
 PROMETHEUS = shutil.which("prometheus")
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
 PATIENCE_SECONDS = 120.0
+#: For the ways between the programs, on a machine that does much else.
+SLACK_SECONDS = 15.0
 MONITOR_RUNS = 'kafka_client_health_query_up{query="monitor"} 1\n'
 
 pytestmark = pytest.mark.skipif(
@@ -84,15 +88,21 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 @contextmanager
-def prometheus(folder: Path, pages: str, alertmanager: str, every: str = "1s", again: str = "1s") -> Iterator[None]:
+def prometheus(
+    folder: Path, pages: str, alertmanager: str, every: str = "1s", again: str = "1s", paging: str = ""
+) -> Iterator[None]:
     """Prometheus with the rules in a folder, waits cut to a second; it scrapes `pages` as exporter and as monitor.
 
-    `every`: how often it scrapes and evaluates; `again`: how often it repeats an alert, which holds four times as long.
+    `every`: how often it scrapes and evaluates; `again`: how often it repeats an alert, which holds four times as long;
+    `paging`: how often it evaluates what pages, where not so often.
     """
     assert PROMETHEUS
     address = free_address()
     for path in (folder / "rules").glob("*.yml"):
-        path.write_text(re.sub(r'\b(for|keep_firing_for): "?\w+"?', r"\1: 1s", path.read_text("utf-8")), "utf-8")
+        text = re.sub(r'\b(for|keep_firing_for): "?\w+"?', r"\1: 1s", path.read_text("utf-8"))
+        path.write_text(
+            re.sub(r'^( *interval): "?\w+"?$', rf"\1: {paging or every}", text, flags=re.MULTILINE), "utf-8"
+        )
     (folder / "prometheus.yml").write_text(
         f"""
 global: {{scrape_interval: {every}, evaluation_interval: {every}}}
@@ -131,6 +141,35 @@ def test_every_alert_arrives_with_its_runbook_and_no_other(world: World) -> None
     assert description.startswith("order-producer of orders-api on web-7:31337: confirmed since 20")
     address = "http://127.0.0.1:9309/client?service=orders-api&instance=web-7%3A31337&client_id=order-producer"
     assert description.endswith(address) and deadlocked["receiver"] == "pager"
+
+
+def test_a_page_comes_in_the_time_that_the_page_says(tmp_path: Path) -> None:
+    """With the waits as they are delivered, from the moment in which the exporter knows: 5 + 10 + 3 s, and its ways."""
+    assert ALERTMANAGER
+    scraping = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))["scrape_configs"][0]
+    evaluating = yaml.safe_load((ROOT / "alerts/rules/failure-modes.yml").read_text("utf-8"))["groups"][0]
+    routes = yaml.safe_load((ROOT / "alerts/alertmanager.yml").read_text("utf-8"))["route"]["routes"]
+    paging = next(route for route in routes if route["receiver"] == "pager")
+    waits = {"scrape_interval": scraping, "interval": evaluating, "group_wait": paging}
+    seconds = {name: int(of[name].removesuffix("s")) for name, of in waits.items()}
+    assert 40 + 0.5 + sum(seconds.values()) <= 60, "of 95 % the verdict is there after 40 s"
+    running = World()
+    running.client_page = metrics(healthy(end_ms=now_ms()))
+    with ExitStack() as stack:
+        pages = stack.enter_context(serving(running))
+        running.alertmanager = f"http://{(alertmanager := free_address())}"
+        write(tmp_path, Settings(), dry_run=False)
+        (tmp_path / "alertmanager.yml").write_text(alertmanager_config(f"http://{pages}/hook"), "utf-8")
+        routing = [f"--config.file={tmp_path}/alertmanager.yml", f"--storage.path={tmp_path}/alertmanager"]
+        routing += [f"--web.listen-address={alertmanager}", "--cluster.listen-address="]
+        stack.enter_context(started([ALERTMANAGER, *routing], tmp_path / "alertmanager.log", alertmanager))
+        every, rules = scraping["scrape_interval"], evaluating["interval"]
+        stack.enter_context(prometheus(tmp_path, pages, alertmanager, every, again="1m", paging=rules))
+        begun = time.monotonic()
+        show(running)
+        page = ("KafkaClientProducerCallbackDeadlock", "critical")
+        eventually(lambda: page in running.firing(), "the page")
+    assert time.monotonic() - begun <= sum(seconds.values()) + SLACK_SECONDS
 
 
 def test_cured_clients_are_reported_as_cured(world: World) -> None:

@@ -30,6 +30,10 @@ FILES = Path(__file__).with_name("files")
 _GROUP = "kafka-client-health"
 #: The owner that alertmanager.yml shows.
 _EXAMPLE = {"pager": "payments-oncall", "team": "payments"}
+#: What pages is evaluated so often: alerts/README.md adds up how long it takes from the onset of a failure to its page.
+PAGING = "10s"
+#: What is summed up over hours and days, which reads millions of samples.
+COUNTING = "1m"
 _SOURCES = "exporters/clienthealth_exporters/alerts"
 
 
@@ -80,9 +84,9 @@ def rules(settings: Settings, dry_run: bool) -> dict[str, str]:
     }
     severe = severities(settings, dry_run)
     files = {
-        "alerts/rules/failure-modes.yml": rules_file("jobs/clienthealth/modes", failures, links, severe),
+        "alerts/rules/failure-modes.yml": rules_file("jobs/clienthealth/modes", failures, links, severe, PAGING),
         "alerts/rules/measurements.yml": rules_file(f"{_SOURCES}/measurements.py", measured, links, severe),
-        "alerts/rules/slo.yml": rules_file(f"{_SOURCES}/slo.py and fleet.py", budget, links, severe),
+        "alerts/rules/slo.yml": rules_file(f"{_SOURCES}/slo.py and fleet.py", budget, links, severe, COUNTING),
     }
     if dry_run:
         files = {path: f"# Dry run: every severity is info.\n{text}" for path, text in files.items()}

@@ -111,11 +111,22 @@ class Recording:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-def rules_file(source: str, groups: Mapping[str, Sequence[Alert | Recording]], links: Links, severe: Severe) -> str:
-    """A rules file. `severe`: what the severity of an alert becomes in it."""
+def rules_file(
+    source: str,
+    groups: Mapping[str, Sequence[Alert | Recording]],
+    links: Links,
+    severe: Severe,
+    interval: str = "",
+) -> str:
+    """A rules file. `severe`: what the severity of an alert becomes in it; `interval`: of evaluation, '' for any."""
     header = f"Generated from {source} by `kafka-health generate`: do not edit."
     nodes: list[Node] = [
-        {"name": name, "rules": [_rule(rule, links, severe) for rule in rules]} for name, rules in groups.items()
+        {
+            "name": name,
+            **({"interval": interval} if interval else {}),
+            "rules": [_rule(rule, links, severe) for rule in rules],
+        }
+        for name, rules in groups.items()
     ]
     return document(header, {"groups": nodes})
 
