@@ -132,6 +132,12 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
     assert lab.metric("lost_records_total") == lost + 15
     admin.delete_topics([topic])
     lab.wait(lambda: lab.metric("input_topic_present") == 0)
+    # Nothing arrives any more, and time passes all the same: two intervals of ten seconds and a minute at most.
+    silent_ms = int(1000 * time.time())
+    lab.wait(lambda: any(departed(record) for record in lab.records("health") if record.timestamp >= silent_ms), 120)
+    said = [r for r in lab.records("health") if r.timestamp >= silent_ms and departed(r)]
+    assert all(r.timestamp - silent_ms <= 80_000 for r in said)
+    assert {v["status"] for r in said for v in json.loads(r.value)["verdicts"]} == {"unknown"}
     create(lab.servers, topic)
     send(now - 30_000, 4)
     lab.wait(lambda: lab.metric("recreated_partitions_total") == 1)
@@ -176,6 +182,10 @@ def test_a_record_bomb_between_good_records_costs_nobody_else_anything(continued
     # What was read goes to the history every 20 s, the reject at once.
     counted = History(lab.folder / "history").quality.look()
     assert sum(row["rejected"] for row in counted if row["minute"] > continued.begin_ms - 600_000) == len(BAD) + 1
+
+
+def departed(record: Any) -> bool:
+    return record.value is not None and bool(json.loads(record.value).get("departed"))
 
 
 def headers(record: Any) -> dict[str, str]:

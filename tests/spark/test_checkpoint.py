@@ -18,6 +18,9 @@ M, L = {"metrics": {"0": 10, "1": 20}}, {"logs": {"0": 5}}
 M_NOW, L_NOW = {"metrics": {"0": 15, "1": 20}}, {"logs": {"0": 9}}
 
 
+NOW_MS = 1_795_208_640_123
+
+
 def planned(folder: Path, *batches: Sequence[Any], committed: int) -> None:
     for number, sources in enumerate(batches):
         for kind in ("offsets", "commits"):
@@ -83,6 +86,35 @@ def test_a_checkpoint_with_one_source_becomes_one_with_two(spark: SparkSession, 
     pending = checkpoint.pending()
     assert pending is not None
     assert pending.sizes == {(0, "metrics", 0): 5, (1, "logs", 0): 4}
+
+
+def test_a_checkpoint_without_ticks_gets_them_and_they_stay(spark: SparkSession, tmp_path: Path) -> None:
+    planned(tmp_path, (M, L), (M_NOW, L_NOW), committed=0)
+    checkpoint = Checkpoint(spark, str(tmp_path))
+    for _ in range(2):
+        checkpoint.with_ticks(NOW_MS)
+        assert [sources(tmp_path, batch) for batch in (0, 1)] == [[M, L, 0], [M_NOW, L_NOW, 0]]
+    (tmp_path / "sources/2").mkdir(parents=True)
+    (tmp_path / "sources/2/0").write_text("v1\n1795208640123")
+    pending = checkpoint.pending()
+    assert pending is not None
+    checkpoint.end_at(pending, {(1, "logs", 0): 6})
+    assert sources(tmp_path, 1) == [M, {"logs": {"0": 6}}, 0]
+    assert checkpoint.positions() == {("metrics", 0): 10, ("metrics", 1): 20, ("logs", 0): 5}
+
+
+def test_ticks_go_on_where_the_clock_was_set_back(spark: SparkSession, tmp_path: Path) -> None:
+    planned(tmp_path, (M, L), (M_NOW, L_NOW), committed=0)
+    checkpoint = Checkpoint(spark, str(tmp_path))
+    checkpoint.with_ticks(NOW_MS)
+    checkpoint.write("offsets/1", (tmp_path / "offsets/1").read_text()[:-1] + "3600")
+    begun = tmp_path / "sources/2/0"
+    begun.parent.mkdir(parents=True)
+    begun.write_text(f"v1\n{NOW_MS - 3_600_000}")
+    checkpoint.with_ticks(NOW_MS + 5)
+    assert begun.read_text() == f"v1\n{NOW_MS - 3_600_000}"
+    checkpoint.with_ticks(NOW_MS - 1000)
+    assert begun.read_text() == f"v1\n{NOW_MS - 3_601_000}"
 
 
 def test_a_file_that_is_cut_off_is_told_in_a_sentence(spark: SparkSession, tmp_path: Path) -> None:

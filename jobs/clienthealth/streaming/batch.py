@@ -49,6 +49,8 @@ modes array<struct<mode:string,status:string>>,
 buffer_used_ratio_max double, callback_seconds_avg double, callback_source string, queue_used_ratio_max double,
 queue_topic string, lag_records double, lag_seconds double, lag_topic string, lag_state string,
 clock_skew_seconds double"""
+#: Where nothing arrives only time passes: so often is enough for who has fallen silent.
+IDLE_SECONDS = 15.0
 _HEADERS = "array<struct<key:string,value:binary>>"
 
 
@@ -57,7 +59,8 @@ class Batch:
 
     `opened`: see `Opened`. `pending`: the batch that is repeated, if one was planned and not committed. `before` is
     called before anything of it is read. `paced`: after a batch of few records is waited for the next until
-    `trigger_seconds` are over, or until `stop`.
+    `trigger_seconds` are over, or until `stop`; after one of none for IDLE_SECONDS, unless `waiting` says that there is
+    something to read.
     """
 
     def __init__(
@@ -69,10 +72,12 @@ class Batch:
         opened: Opened,
         pending: Pending | None,
         before: Callable[[], None],
+        waiting: Callable[[], bool],
         paced: bool = True,
     ) -> None:
         self._settings, self._metrics, self._guard, self._stop = settings, metrics, guard, stop
         self._opened, self._pending, self._before, self._paced = opened, pending, before, paced
+        self._waiting = waiting
         self._together = Together()
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -86,6 +91,9 @@ class Batch:
         if self._paced and pause > 0 and records < self._settings.monitor.max_offsets_per_trigger // 2:
             self._metrics.pause = pause
             self._stop.wait(pause)
+        until = begun + IDLE_SECONDS
+        while not records and time.monotonic() < until and not self._stop.wait(1) and not self._waiting():
+            self._metrics.pause = time.monotonic() - begun
 
     def _work(self, batch: DataFrame, batch_id: int) -> int:
         """Write the results; how many records were read."""

@@ -55,6 +55,22 @@ class Checkpoint(Files):
             head, (ends,) = self._offsets(batch)
             self._write_offsets(batch, head, parts(ends))
 
+    def with_ticks(self, now_ms: int) -> None:
+        """Add the source of ticks to the two that a checkpoint has which was begun without.
+
+        Spark counts their seconds from when the source was begun, and fails where it has counted further than
+        `now_ms`, as after a clock was set back or on another machine: then they were begun earlier.
+        """
+        newest = self._newest("offsets")
+        if newest is None:
+            return
+        begun, at = self.read("sources/2/0"), (self.read(f"offsets/{newest}") or "").splitlines()[4:]
+        if begun and at and int(begun.split()[1]) + 1000 * int(at[0]) > now_ms:
+            self.write("sources/2/0", f"v1\n{now_ms - 1000 * int(at[0])}")
+        for batch in range(max(0, newest - 1), newest + 1):
+            if len(self._offsets(batch)[1]) == 2:
+                self.write(f"offsets/{batch}", f"{(self.read(f'offsets/{batch}') or '').rstrip()}\n0")
+
     def pending(self) -> Pending | None:
         """The batch that will be repeated, None where the newest was committed."""
         batch = self._newest("offsets")
@@ -123,11 +139,14 @@ class Checkpoint(Files):
             ) from error
 
     def _write_offsets(self, batch: int, head: Sequence[str], ends: Offsets) -> None:
-        self.write(f"offsets/{batch}", "\n".join([*head, *map(json.dumps, ends)]))
+        # What is no topic's has a number in place of offsets, which stays.
+        before = dict(enumerate((self.read(f"offsets/{batch}") or "").splitlines()[len(head) :]))
+        lines = [json.dumps(of) if of or before.get(at, "{")[0] == "{" else before[at] for at, of in enumerate(ends)]
+        self.write(f"offsets/{batch}", "\n".join([*head, *lines]))
 
     def _initial(self, source: int) -> Mapping[str, Mapping[str, int]]:
         text = self.read(f"sources/{source}/0")
-        return {} if text is None else json.loads(text[text.index("{") :])
+        return json.loads(text[text.index("{") :]) if text and "{" in text else {}
 
 
 def _parts(offsets: Offsets) -> dict[Part, int]:

@@ -37,7 +37,8 @@ class Listener(StreamingQueryListener):
         log.debug("batch %s took %s ms", progress["batchId"], progress["durationMs"])
         self._metrics.progressed(progress)
         for source in progress.get("sources", []):
-            for topic, partitions in (source.get("endOffset") or {}).items():
+            end = source.get("endOffset")
+            for topic, partitions in end.items() if isinstance(end, dict) else ():
                 self.positions |= {(topic, int(partition)): offset for partition, offset in partitions.items()}
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802

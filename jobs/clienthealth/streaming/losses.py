@@ -59,6 +59,15 @@ class Losses:
                 self._look(positions)
                 self._looked = time.monotonic()
 
+    def waiting(self, positions: Positions) -> bool:
+        """Is there anything that has not been read? Brokers that do not answer have nothing."""
+        try:
+            with self._lock:
+                ends = self._offsets(positions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
+        except Py4JJavaError:
+            return False
+        return any(end > positions[where] for where, end in ends.items())
+
     def close(self) -> None:
         """Close the client."""
         self._admin.close()
@@ -73,7 +82,8 @@ class Losses:
             log.warning("what Kafka has deleted cannot be seen: %s", str(error.java_exception))
 
     def _compare(self, positions: Positions) -> None:
-        for where, earliest in self._earliest(positions).items():
+        earliest_spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest()
+        for where, earliest in self._offsets(positions, earliest_spec).items():
             begun_at = self._seen.get(where, 0)
             # One that begins before what it began with is another topic of the same name.
             begin = max(positions[where], begun_at if begun_at <= earliest else 0)
@@ -82,11 +92,11 @@ class Losses:
                 self._metrics.lost.labels(where[0]).inc(earliest - begin)
                 self._seen[where] = earliest
 
-    def _earliest(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """The first offset of each partition that there still is."""
+    def _offsets(self, partitions: Iterable[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
+        """The first or the last offset of each partition that there still is."""
         requests, of_java = self._jvm.java.util.HashMap(), self._jvm.org.apache.kafka
         for topic, partition in partitions:
-            requests[of_java.common.TopicPartition(topic, partition)] = of_java.clients.admin.OffsetSpec.earliest()
+            requests[of_java.common.TopicPartition(topic, partition)] = which
         result = self._admin.listOffsets(requests)
         offsets = {}
         for where in list(requests):

@@ -64,6 +64,7 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
             spark.streams.addListener(listener)
             checkpoint = Checkpoint(spark, query.checkpoint_of(settings))
             checkpoint.split(settings.topics.metrics)
+            checkpoint.with_ticks(int(time.time() * 1000))
             spread, wanted = checkpoint.partitions(), settings.monitor.shuffle_partitions
             if spread not in (None, wanted):
                 log.warning(FIXED, spread, wanted)
@@ -71,7 +72,8 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
             guard = Guard(checkpoint)
             guard.begin(heap_ran_out)
             losses = Losses(spark, settings, metrics)
-            losses.look(checkpoint.positions())
+            listener.positions |= checkpoint.positions()
+            losses.look(listener.positions)
 
             def look(after: float) -> None:
                 losses.look(listener.positions, after)
@@ -82,7 +84,17 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
             def start() -> StreamingQuery:
                 # Of a query that was stopped in the midst of a batch, too.
                 pending = checkpoint.pending()
-                batch = Batch(settings, metrics, guard, stop, opened, pending, lambda: look(0), paced=not guard.limit)
+                batch = Batch(
+                    settings,
+                    metrics,
+                    guard,
+                    stop,
+                    opened,
+                    pending,
+                    lambda: look(0),
+                    lambda: losses.waiting(listener.positions),
+                    paced=not guard.limit,
+                )
                 return query.start(spark, settings, batch, opened.by_bucket, numbers, guard.limit)
 
             while not stop.is_set():

@@ -14,9 +14,10 @@ from clienthealth.modes import catalogue
 from clienthealth.self_monitoring.metrics import QUERY
 from clienthealth.settings import Settings
 from clienthealth.streaming.batch import Batch
-from clienthealth.streaming.decoding import DECODED, RAW, decoder
-from clienthealth.streaming.stepping import ROWS, STATE, stepper
-from clienthealth.streaming.topics import stream
+from clienthealth.streaming.decoding import COUNTS, DECODED, RAW, compressed, decoder
+from clienthealth.streaming.stepping import NO_COUNTS, ROWS, STATE, stepper
+from clienthealth.streaming.topics import stream, ticks
+from clienthealth.windows.packed import Chunk, encode
 
 
 def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
@@ -43,12 +44,22 @@ def rows(
 ) -> DataFrame:
     """The rows to publish, as a stream. `opened`: open incidents by bucket, see `stepper`; `numbers`: see `spread`."""
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
-    return decoded.groupBy("bucket").applyInPandasWithState(
-        stepper(settings, opened, numbers),  # type: ignore[arg-type]
-        ROWS,
-        STATE,
-        "update",
-        GroupStateTimeout.NoTimeout,
+    # Time passes in every bucket, also where nothing arrives.
+    buckets = [*(numbers or range(settings.monitor.buckets)), COUNTS]
+    nothing = F.when(F.col("bucket") == COUNTS, F.lit(bytearray(NO_COUNTS))).otherwise(
+        F.lit(bytearray(compressed(encode(Chunk()))))
+    )
+    passing = ticks(spark).select(F.explode(F.array(*map(F.lit, buckets))).alias("bucket")).withColumn("data", nothing)
+    return (
+        decoded.unionByName(passing)
+        .groupBy("bucket")
+        .applyInPandasWithState(
+            stepper(settings, opened, numbers),  # type: ignore[arg-type]
+            ROWS,
+            STATE,
+            "update",
+            GroupStateTimeout.NoTimeout,
+        )
     )
 
 

@@ -248,6 +248,8 @@ def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> li
     """Counts for the monitor's own metrics, and from time to time what was read for the history."""
     counts = [count for item in data for count in _unpack_counts(item)]
     kept = _unpack_kept(_bytes(state.get[0])) if state.exists else _Kept()
+    if not counts and not kept.rows:
+        return []
     rows = {(row.minute_ms, row.topic): row for row in kept.rows}
     for key in {(count.minute_ms, count.topic) for count in counts}:
         rows.setdefault(key, Quality(*key)).batches += 1
@@ -268,6 +270,8 @@ def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> li
 
 _pack = msgspec.msgpack.Encoder().encode
 _json = msgspec.json.Encoder().encode
+#: What comes to the bucket COUNTS where nothing was read.
+NO_COUNTS = _pack([])
 _unpack_rejects = msgspec.msgpack.Decoder(list[Reject]).decode
 _unpack_counts = msgspec.msgpack.Decoder(list[Count]).decode
 _unpack_quality = msgspec.msgpack.Decoder(list[Quality]).decode

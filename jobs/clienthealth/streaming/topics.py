@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from clienthealth.settings import Settings
 
@@ -40,6 +41,14 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
     )
 
 
+def ticks(spark: SparkSession) -> DataFrame:
+    """A row a second, of no topic: it makes a batch where nothing arrives. Old ones are left out."""
+    rows = spark.readStream.format("rate").option("rowsPerSecond", "1").option("numPartitions", "1").load()
+    return rows.filter(F.col("timestamp") > F.current_timestamp() - F.expr(f"INTERVAL {TICKS_SECONDS} SECONDS"))
+
+
+#: After a night without the monitor there are thousands.
+TICKS_SECONDS = 30
 NO_TOPIC = "(?!)"
 
 #: Records that the client unpacks at once, all in memory: of the largest that are let through, a quarter of the heap.
