@@ -132,7 +132,8 @@ def position(checkpoint: Path) -> Mapping[str, Mapping[int, int]]:
     for number in done:
         try:
             lines = (checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
-            sources = [json.loads(line) for line in lines[2:]]
+            # What only ticks has a number in place of topics.
+            sources = [read for line in lines[2:] if isinstance(read := json.loads(line), dict)]
         except (OSError, ValueError):
             continue
         ends = {topic: of for source in sources for topic, of in source.items()}
