@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 
 from clienthealth.logs.wordings import Catalogue, Meaning, Wording
-from clienthealth.modes import catalogue
+from clienthealth.modes import catalogue, modes
 
 CONFIG = """ProducerConfig values:
 \tacks = -1
@@ -372,6 +373,125 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
             {"address": "ipv4#10.42.1.12:9092"},
         ),
     ),
+    "python-callback-error": (("Error processing errback", {}),),
+    "python-thread-died": (
+        (
+            'Exception in thread Thread-3 (consume):\nTraceback (most recent call last):\n  File "worker.py", line 4',
+            {"died": "Thread-3 (consume)"},
+        ),
+    ),
+    "python-batch-expired": (
+        (
+            "KafkaTimeoutError: Batch for TopicPartition(topic='orders', partition=2) containing 7 record(s) expired: "
+            "30 seconds have passed since last append",
+            {"partition": "TopicPartition(topic='orders', partition=2)", "records": "7"},
+        ),
+    ),
+    "franz-go-records-timed-out": (("records have timed out before they were able to be produced", {}),),
+    "aiokafka-produce-retried": (
+        (
+            "Got error produce response on topic-partition TopicPartition(topic='orders', partition=0), retrying. "
+            "Error: <class 'aiokafka.errors.NotEnoughReplicasError'>",
+            {
+                "partition": "TopicPartition(topic='orders', partition=0)",
+                "error": "<class 'aiokafka.errors.NotEnoughReplicasError'>",
+            },
+        ),
+    ),
+    "go-replicas-missing": (
+        (
+            "producer/broker/2 state change to [retrying] on orders/0 because kafka server: Messages are rejected "
+            "since there are fewer in-sync replicas than required",
+            {"error": "fewer in-sync replicas"},
+        ),
+        (
+            "NOT_ENOUGH_REPLICAS: Messages are rejected since there are fewer in-sync replicas than required.",
+            {"error": "fewer in-sync replicas"},
+        ),
+        (
+            "[20] Not Enough Replicas After Append: the message was written to the log, but with fewer in-sync "
+            "replicas than required.",
+            {"error": "fewer in-sync replicas"},
+        ),
+    ),
+    "librdkafka-replicas-missing": (
+        (
+            'delivery failed: KafkaError{code=NOT_ENOUGH_REPLICAS,val=19,str="Broker: Not enough in-sync replicas"}',
+            {"error": "Not enough in-sync replicas"},
+        ),
+    ),
+    "python-buffer-exhausted": (
+        ("KafkaTimeoutError: Failed to allocate memory within the configured max blocking time", {}),
+    ),
+    "franz-go-buffer-full": (("the maximum amount of records are buffered, cannot buffer more", {}),),
+    "librdkafka-poll-interval-error": (
+        (
+            'KafkaError{code=_MAX_POLL_EXCEEDED,val=-147,str="Local: Maximum application poll interval '
+            '(max.poll.interval.ms) exceeded"}',
+            {},
+        ),
+    ),
+    "sarama-topic-unknown": (
+        (
+            "kafka: Failed to produce message to topic ordres: kafka server: Request was for a topic or partition that "
+            "does not exist on this broker.",
+            {},
+        ),
+    ),
+    "kafka-go-topic-unknown": (
+        (
+            "[3] Unknown Topic Or Partition: the request is for a topic or partition that does not exist on this "
+            "broker",
+            {},
+        ),
+    ),
+    "topic-not-hosted": (
+        ("UNKNOWN_TOPIC_OR_PARTITION: This server does not host this topic-partition.", {}),
+        ("KafkaJSProtocolError: This server does not host this topic-partition", {}),
+    ),
+    "python-connect-failed": (
+        (
+            "Connect attempt to <BrokerConnection node_id=1 host=kafka-1:9092 <connecting> [IPv4 ('10.0.0.7', 9092)]> "
+            "returned error 111. Disconnecting.",
+            {"address": "kafka-1:9092"},
+        ),
+        (
+            "Connection attempt to <BrokerConnection client_id=a, node_id=2 host=kafka-2:9092 <connecting> "
+            "[IPv4 ('10.0.0.8', 9092)]> timed out",
+            {"address": "kafka-2:9092"},
+        ),
+    ),
+    "sarama-connect-failed": (
+        (
+            "Failed to connect to broker kafka-1:9092: dial tcp 10.0.0.7:9092: connect: connection refused",
+            {"address": "kafka-1:9092"},
+        ),
+    ),
+    "franz-go-connect-failed": (
+        (
+            "[WARN] unable to open connection to broker; addr: kafka-1:9092, broker: 1, err: dial tcp: i/o timeout",
+            {"address": "kafka-1:9092"},
+        ),
+        ('level=warn msg="unable to open connection to broker" addr=kafka-1:9092', {"address": "kafka-1:9092"}),
+        ("unable to open connection to broker", {}),
+    ),
+    "kafka-go-connect-failed": (
+        (
+            "failed to dial: failed to open connection to kafka-1:9092: dial tcp 10.0.0.7:9092: connect: connection "
+            "refused",
+            {"address": "kafka-1:9092"},
+        ),
+    ),
+    "kafkajs-connect-failed": (
+        ("[Connection] Connection error: connect ECONNREFUSED 10.0.0.7:9092", {}),
+        ("[Connection] Connection timeout", {}),
+    ),
+    "aiokafka-bootstrap-failed": (
+        (
+            "Unable connect to \"kafka-1:9092\": [Errno 111] Connect call failed ('10.0.0.7', 9092)",
+            {"address": "kafka-1:9092"},
+        ),
+    ),
     "librdkafka-all-brokers-down": (("Local: All broker connections are down", {}),),
     "librdkafka-brokers-down": (("[thrd:main]: 2/2 brokers are down", {"down": "2", "brokers": "2"}),),
     "offset-manager-lookup-failed": (
@@ -553,7 +673,40 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
 
 #: The client libraries, and what else speaks of a client's process.
 SPEAKERS = {"java", "scala", "librdkafka", "kafka-python", "aiokafka", "jvm", "linux", "kubernetes", "systemd"}
-SPEAKERS |= {"spring-kafka", "confluent-kafka", "sarama", "franz-go", "kafka-go", "kafkajs", "go"}
+SPEAKERS |= {"python", "spring-kafka", "confluent-kafka", "sarama", "franz-go", "kafka-go", "kafkajs", "go"}
+#: Libraries that speak for themselves. Others speak in their words: confluent-kafka and rdkafka-ruby in librdkafka's,
+#: Spring Kafka, Connect, Flink and Logstash in the Java client's.
+LIBRARIES = ("java", "librdkafka", "kafka-python", "aiokafka", "sarama", "franz-go", "kafka-go", "kafkajs")
+#: What those write that run a client of others around its own words.
+AROUND = {
+    "Flink": (
+        "org.apache.flink.streaming.connectors.kafka.FlinkKafkaException: Failed to send data to Kafka: Topic orders "
+        "not present in metadata after 60000 ms.",
+        "topic-not-in-metadata",
+    ),
+    "Kafka Connect": (
+        "WorkerSourceTask{id=orders-0} failed to send record to orders: org.apache.kafka.common.errors."
+        "TimeoutException: Expiring 3 record(s) for orders-0:120003 ms has passed since batch creation",
+        "records-expired",
+    ),
+    "Logstash": (
+        "[logstash.outputs.kafka][main] KafkaProducer.send() failed {:exception=>org.apache.kafka.common.errors."
+        "TimeoutException: Topic orders not present in metadata after 60000 ms.}",
+        "topic-not-in-metadata",
+    ),
+    "Spring Kafka": (
+        "Exception thrown when sending a message with key='1' and payload='x' to topic orders:\n"
+        "org.apache.kafka.common.errors.TimeoutException: Topic orders not present in metadata after 60000 ms.",
+        "topic-not-in-metadata",
+    ),
+    "rdkafka-ruby": (
+        "rdkafka: [thrd:main]: Application maximum poll interval (300000ms) exceeded by 412ms (adjust "
+        "max.poll.interval.ms for long-running message processing): leaving group",
+        "librdkafka-poll-interval-exceeded",
+    ),
+    "confluent-kafka-go": ("Local: Queue full", "queue-full"),
+}
+UNWORDED = Path(__file__).resolve().parents[1] / "golden" / "unworded.txt"
 INNOCENT = (
     "producer send fail and resend.",
     "sent 100 records to topic orders in 12 ms",
@@ -604,6 +757,29 @@ def test_it_is_said_by_a_library_somewhere_in_its_source(wording: Wording) -> No
     assert wording.said_by
     assert wording.said_by.keys() <= SPEAKERS
     assert all(wording.said_by.values())
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_what_runs_a_client_passes_its_words_on(name: str) -> None:
+    text, wording = AROUND[name]
+    assert wording in [found.id for found, _ in catalogue().matches(text, None)]
+
+
+def test_which_library_has_no_wording_for_a_meaning_is_a_list_that_was_reviewed() -> None:
+    """A wording that is added or lost moves the list, which says why where that is known."""
+    missing = {}
+    for mode in modes().values():
+        for meaning in mode.lines:
+            said_by = {library for wording in meaning.wordings for library in wording.said_by}
+            if said_by & {*LIBRARIES}:
+                missing[meaning.says] = [library for library in LIBRARIES if library not in said_by]
+    lines = [line for line in UNWORDED.read_text(encoding="utf-8").splitlines() if line and line[0] not in "# "]
+    listed = {says: libraries.split(", ") if libraries else [] for says, _, libraries in map(_parted, lines)}
+    assert listed == missing
+
+
+def _parted(line: str) -> tuple[str, str, str]:
+    return line.partition(" | ")
 
 
 @every_wording

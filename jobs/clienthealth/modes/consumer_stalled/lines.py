@@ -11,13 +11,16 @@ POLL_EXPIRED = Meaning(
     (
         Wording(
             "poll-timeout-expired",
-            {"java": "AbstractCoordinator, HeartbeatThread.run"},
+            {
+                "java": "AbstractCoordinator, HeartbeatThread.run",
+                "kafka-python": "2.1 and newer, coordinator/base.py, the heartbeat's loop",
+            },
             "onsumer poll timeout has expired",
             r"[Cc]onsumer poll timeout has expired",
         ),
         Wording(
             "python-poll-timeout-expired",
-            {"kafka-python": "coordinator/base.py, HeartbeatThread"},
+            {"kafka-python": "1.4 to 2.0, coordinator/base.py, HeartbeatThread.run"},
             "Heartbeat poll expired, leaving group",
             r"Heartbeat poll expired, leaving group",
         ),
@@ -27,6 +30,12 @@ POLL_EXPIRED = Meaning(
             "Application maximum poll interval",
             r"Application maximum poll interval \((?P<limitMs>\d+)ms\) exceeded by (?P<overMs>\d+)ms",
         ),
+        Wording(
+            "librdkafka-poll-interval-error",
+            {"librdkafka": "1.0 and newer, rdkafka.c, RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED"},
+            "Local: Maximum application poll interval",
+            r"Local: Maximum application poll interval \(max\.poll\.interval\.ms\) exceeded",
+        ),
     ),
     kind="consumer",
 )
@@ -35,7 +44,11 @@ COMMIT_REFUSED = Meaning(
     (
         Wording(
             "commit-refused",
-            {"java": "CommitFailedException", "kafka-python": "errors.py, CommitFailedError"},
+            {
+                "java": "CommitFailedException",
+                "kafka-python": "errors.py, CommitFailedError",
+                "aiokafka": "consumer/group_coordinator.py; errors.py, CommitFailedError",
+            },
             "ommit cannot be completed since the ",
             r"[Cc]ommit cannot be completed since the (?:consumer (?:is not|isn't) part of an active group"
             r"|group has already rebalanced)",
@@ -51,6 +64,12 @@ THREAD_DIED = Meaning(
             {"java": "of the JVM: ThreadGroup.uncaughtException"},
             "Exception in thread ",
             r'^Exception in thread "(?P<died>[^"\n]{1,200})" ',
+        ),
+        Wording(
+            "python-thread-died",
+            {"python": "3.8 and newer, threading.excepthook"},
+            "Exception in thread ",
+            r"^Exception in thread (?P<died>[^\"\n]{1,200}):\nTraceback ",
         ),
     ),
     process=True,

@@ -23,7 +23,7 @@ from clienthealth.modes.delivery_stalled.lines import ID, LINES
 from clienthealth.modes.delivery_stalled.rules import GATE, Thresholds, judge, recovered
 from clienthealth.modes.send_blocked_on_metadata.lines import (
     CONNECTION_FAILED,
-    CONNECTION_FAILED_OF_LIBRDKAFKA,
+    CONNECTION_FAILED_SOMEWHERE,
 )
 
 MODE = LiveMode(
@@ -80,7 +80,7 @@ MODE = LiveMode(
     ),
     judge=judge,
     lines=LINES,
-    reads=(*LINES, CONNECTION_FAILED, CONNECTION_FAILED_OF_LIBRDKAFKA, AUTHENTICATION, TLS),
+    reads=(*LINES, CONNECTION_FAILED, CONNECTION_FAILED_SOMEWHERE, AUTHENTICATION, TLS),
     gate=GATE,
     recovered=recovered,
 )

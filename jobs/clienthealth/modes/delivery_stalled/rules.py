@@ -22,7 +22,7 @@ from clienthealth.modes.delivery_stalled.lines import (
 )
 from clienthealth.modes.send_blocked_on_metadata.lines import (
     CONNECTION_FAILED,
-    CONNECTION_FAILED_OF_LIBRDKAFKA,
+    CONNECTION_FAILED_SOMEWHERE,
 )
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
@@ -30,8 +30,8 @@ from clienthealth.windows.view import Windows
 
 #: Connections lost per second that are refused at once, rather than given up after request.timeout.ms.
 REFUSED_PER_SECOND = 0.2
-#: NOT_ENOUGH_REPLICAS, NotEnoughReplicasError: without underscores and capitals.
-REPLICAS = "notenoughreplicas"
+#: NOT_ENOUGH_REPLICAS, NotEnoughReplicasError, and in words: letters alone, without capitals.
+REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
 @dataclass(frozen=True)
@@ -327,18 +327,18 @@ def _number(event: LogEvent, name: str) -> float:
 
 
 def _refused(window: ClientWindow) -> list[LogEvent]:
-    return [e for e in events(window, REFUSED) if REPLICAS in _plain(e.captures.get("error", ""))]
+    return [e for e in events(window, REFUSED) if any(text in _plain(e.captures.get("error", "")) for text in REPLICAS)]
 
 
 def _plain(error: str) -> str:
-    return error.replace("_", "").lower()
+    return "".join(filter(str.isalpha, error)).lower()
 
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
     """Connections that failed to brokers that metadata named: bootstrap addresses have negative ids."""
     lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]
-    return failed or events(window, CONNECTION_FAILED_OF_LIBRDKAFKA)
+    return failed or events(window, CONNECTION_FAILED_SOMEWHERE)
 
 
 def _detail(window: ClientWindow, w: Windows) -> dict[str, object]:

@@ -24,6 +24,18 @@ EXHAUSTED = Meaning(
             r"You have exhausted the (?P<bytes>\d+) bytes of memory you configured for the client",
         ),
         Wording(
+            "python-buffer-exhausted",
+            {"kafka-python": "1.0 to 2.0, producer/buffer.py, SimpleBufferPool.allocate"},
+            "Failed to allocate memory within the configured",
+            r"Failed to allocate memory within the configured max blocking time(?! \d)",
+        ),
+        Wording(
+            "franz-go-buffer-full",
+            {"franz-go": "1.0 and newer, kgo/errors.go, ErrMaxBuffered"},
+            "maximum amount of records are buffered",
+            r"the maximum amount of records are buffered, cannot buffer more",
+        ),
+        Wording(
             "queue-full",
             {"librdkafka": "RD_KAFKA_RESP_ERR__QUEUE_FULL in rdkafka.c"},
             "Local: Queue full",
@@ -53,6 +65,13 @@ CALLBACK_FAILED = Meaning(
             "Error executing user-provided callback on message",
             r"Error executing user-provided callback on message for topic-partition",
         ),
+        Wording(
+            "python-callback-error",
+            {"kafka-python": "1.0 and newer, future.py, Future"},
+            "Error processing ",
+            r"^Error processing (?:callback|errback)\b",
+            "kafka.future",
+        ),
     ),
     kind="producer",
 )
@@ -61,7 +80,7 @@ CLOSED_INSIDE = Meaning(
     (
         Wording(
             "close-inside-callback",
-            {"java": "KafkaProducer.close"},
+            {"java": "KafkaProducer.close", "kafka-python": "producer/kafka.py, close"},
             "in order to prevent useless blocking due to self-join",
             r"Overriding close timeout .{1,40} in order to prevent useless blocking due to self-join",
         ),

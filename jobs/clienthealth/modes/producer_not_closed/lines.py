@@ -68,7 +68,10 @@ ABORTED = Meaning(
     (
         Wording(
             "records-aborted",
-            {"java": "RecordAccumulator.abortIncompleteBatches"},
+            {
+                "java": "RecordAccumulator.abortIncompleteBatches",
+                "kafka-python": "producer/record_accumulator.py, abort_incomplete_batches",
+            },
             "Producer is closed forcefully",
             r"Producer is closed forcefully",
         ),

@@ -59,6 +59,27 @@ TOPIC_REFUSED = Meaning(
             "nknown topic",
             r"Local: Unknown topic|Broker: Unknown topic or partition",
         ),
+        Wording(
+            "sarama-topic-unknown",
+            {"sarama": "1.19 to 1.60, errors.go, ErrUnknownTopicOrPartition"},
+            "that does not exist on this broker",
+            r"kafka server: Request was for a topic or partition that does not exist on this broker",
+        ),
+        Wording(
+            "kafka-go-topic-unknown",
+            {"kafka-go": "0.4, error.go, UnknownTopicOrPartition"},
+            "[3] Unknown Topic Or Partition",
+            r"\[3\] Unknown Topic Or Partition",
+        ),
+        Wording(
+            "topic-not-hosted",
+            {
+                "franz-go": "1.0 and newer, kerr/kerr.go, UnknownTopicOrPartition",
+                "kafkajs": "1.0 to 2.2, protocol/error.js, UNKNOWN_TOPIC_OR_PARTITION",
+            },
+            "This server does not host this topic-partition",
+            r"(?:UNKNOWN_TOPIC_OR_PARTITION: |(?<!Exception: ))This server does not host this topic-partition",
+        ),
     ),
 )
 UNREACHABLE = Meaning(
@@ -83,8 +104,14 @@ UNREACHABLE = Meaning(
             r"Couldn't resolve server (?P<address>\S{1,300}) from bootstrap\.servers as DNS resolution",
         ),
         Wording(
+            "aiokafka-bootstrap-failed",
+            {"aiokafka": "0.5 and newer, client.py, AIOKafkaClient.bootstrap"},
+            "Unable connect to ",
+            r'Unable connect to "(?P<address>[^"\n]{1,300})": ',
+        ),
+        Wording(
             "python-bootstrap-failed",
-            {"kafka-python": "client_async.py"},
+            {"kafka-python": "net/manager.py, bootstrap (3.x); client_async.py (2.x)"},
             "Bootstrap ",
             r"Bootstrap (?:connection|attempt) to (?P<address>\S{1,300}) failed",
         ),
@@ -101,7 +128,7 @@ CONNECTION_FAILED = Meaning(
         ),
     ),
 )
-CONNECTION_FAILED_OF_LIBRDKAFKA = Meaning(
+CONNECTION_FAILED_SOMEWHERE = Meaning(
     "a broker, of the bootstrap list or of metadata, cannot be reached",
     (
         Wording(
@@ -109,6 +136,37 @@ CONNECTION_FAILED_OF_LIBRDKAFKA = Meaning(
             {"librdkafka": "rdkafka_broker.c, rd_kafka_broker_connect_done"},
             "Connect to ipv",
             r"Connect to (?P<address>ipv[46]#\S+) failed",
+        ),
+        Wording(
+            "python-connect-failed",
+            {"kafka-python": "1.0 to 2.x, conn.py, BrokerConnection.connect"},
+            "BrokerConnection ",
+            r"Connect(?:ion)? attempt to <BrokerConnection [^\n]{0,100}?host=(?P<address>\S{1,300}) [^\n]{0,200}?"
+            r"(?:returned error \d|timed out)",
+        ),
+        Wording(
+            "sarama-connect-failed",
+            {"sarama": "1.19 to 1.60, broker.go, Broker.Open"},
+            "Failed to connect to broker ",
+            r"Failed to connect to broker (?P<address>[^\s:]{1,250}:\d{1,5}): [^\n]",
+        ),
+        Wording(
+            "franz-go-connect-failed",
+            {"franz-go": "1.0 and newer, kgo/broker.go, connect"},
+            "unable to open connection to broker",
+            r"unable to open connection to broker\b(?:[^\n]{0,80}?\baddr\W{1,4}(?P<address>[^\s,;\"]{1,250}))?",
+        ),
+        Wording(
+            "kafka-go-connect-failed",
+            {"kafka-go": "0.4, dialer.go, Dialer.dialContext"},
+            "failed to open connection to ",
+            r"failed to open connection to (?P<address>[^\s:]{1,250}:\d{1,5}): ",
+        ),
+        Wording(
+            "kafkajs-connect-failed",
+            {"kafkajs": "1.0 to 2.2, network/connection.js, connect"},
+            "[Connection] Connection ",
+            r"\[Connection\] Connection (?:error: |timeout)",
         ),
     ),
 )
@@ -118,7 +176,7 @@ LINES = (
     TOPIC_REFUSED,
     UNREACHABLE,
     CONNECTION_FAILED,
-    CONNECTION_FAILED_OF_LIBRDKAFKA,
+    CONNECTION_FAILED_SOMEWHERE,
     BROKERS_DOWN,
     AUTHENTICATION,
     TLS,
