@@ -41,6 +41,20 @@ def consumer(**more: Any) -> dict[str, Any]:
     return record(kind="consumer", client_id="worker-1", indicators={"lag": lag}, **more)
 
 
+def test_what_the_producers_of_a_service_send_together() -> None:
+    """Of who has gone, or does not tell, nobody knows: that is no zero."""
+
+    def sends(number: int, rate: float | None, **more: Any) -> dict[str, Any]:
+        indicators = {} if rate is None else {"record_send_rate": rate}
+        return record(client_id=f"p-{number}", indicators=indicators, **more)
+
+    lines = served(
+        *(sends(1, 12.5, service="a"), sends(2, 0.0, service="a"), sends(3, None, service="a")),
+        *(sends(4, 7.0, service="a", departed=True), sends(5, 0.0, service="idle"), sends(6, None, service="mute")),
+    )
+    assert of("kafka_client_service_producer_record_send_rate", lines) == ['{service="a"} 12.5', '{service="idle"} 0']
+
+
 def test_sums_of_a_service() -> None:
     lines = served(
         deadlock(service="a"),

@@ -44,6 +44,7 @@ RECORDED: Mapping[str, Mapping[tuple[str, str, str | None], float]] = {
     "not-enough-replicas-2.8": {
         ("feed-uploader", "producer_record_error_rate", None): 1056 / 20.212,
         ("feed-uploader", "producer_record_retry_rate", None): 21440 / 20.212,
+        ("feed-uploader", "producer_record_send_rate", None): (49564 - 27932) / 20.212,
         ("feed-uploader", "producer_batch_size_bytes", None): 16376.572702331961,
     },
     # From ….310280 to ….331458: the fifth rebalance, of 25 ms as those before it; no commit.

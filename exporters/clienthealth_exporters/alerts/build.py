@@ -23,6 +23,7 @@ from clienthealth_exporters.alerts.owners import owner_recordings
 from clienthealth_exporters.alerts.rule import Alert, Links, Recording, rules_file, severities
 from clienthealth_exporters.alerts.runbook_heads import with_head
 from clienthealth_exporters.alerts.slo import burn_alerts, counts, recordings
+from clienthealth_exporters.alerts.throughput import sent_alerts, sent_recordings
 from clienthealth_exporters.alerts.yaml_text import scalar
 
 #: What is written by hand: the folder `alerts` of the repository, of which the wheel has what is needed here.
@@ -58,6 +59,7 @@ def catalogue(settings: Settings) -> list[Alert]:
         *lag_alerts(links),
         *burn_alerts(links),
         *silent_alerts(links),
+        *sent_alerts(links),
     ]
 
 
@@ -82,8 +84,12 @@ def rules(settings: Settings, dry_run: bool) -> dict[str, str]:
         f"{_GROUP}-slo": [*recordings(settings.review.slo_target), *burn_alerts(links)],
         f"{_GROUP}-silence": [*silences(), *silent_alerts(links)],
     }
+    sent: dict[str, Sequence[Alert | Recording]] = {
+        f"{_GROUP}-throughput": [*sent_recordings(), *sent_alerts(links)],
+    }
     severe = severities(settings, dry_run)
     files = {
+        "alerts/rules/throughput.yml": rules_file(f"{_SOURCES}/throughput.py", sent, links, severe, COUNTING),
         "alerts/rules/failure-modes.yml": rules_file("jobs/clienthealth/modes", failures, links, severe, PAGING),
         "alerts/rules/measurements.yml": rules_file(f"{_SOURCES}/measurements.py", measured, links, severe),
         "alerts/rules/slo.yml": rules_file(f"{_SOURCES}/slo.py and fleet.py", budget, links, severe, COUNTING),

@@ -281,6 +281,7 @@ FAMILIES: tuple[Family, ...] = (
         Source("slowest_broker", _slowest_broker),
         "broker",
     ),
+    _client("producer_record_send_rate", "Records per second that the producer sends.", _indicator("record_send_rate")),
     _client(
         "producer_record_error_rate",
         "Records per second that the producer gave up; absent while there are none.",
@@ -377,6 +378,9 @@ SERVICE_FAILURES = _service(
     "mode",
     "status",
 )
+SERVICE_SENT = _service(
+    "producer_record_send_rate", "Records per second that the service's producers send, as far as they are known to."
+)
 OWNER_INFO = Family(
     "kafka_client_owner_info",
     "Who owns the service, 1; absent where nobody does ([owners] files).",
@@ -407,7 +411,15 @@ SERVICE_WORST: Mapping[Family, tuple[Family, tuple[str, ...] | None]] = {
     )
 }
 #: What is served of services: sums over their clients, which no cap and no profile leaves out.
-SERVICE_FAMILIES = (SERVICE_CLIENTS, SERVICE_FAILURES, *SERVICE_WORST, OWNER_INFO, SLO_TARGET, GROUP_OWNER_INFO)
+SERVICE_FAMILIES = (
+    SERVICE_CLIENTS,
+    SERVICE_FAILURES,
+    *SERVICE_WORST,
+    SERVICE_SENT,
+    OWNER_INFO,
+    SLO_TARGET,
+    GROUP_OWNER_INFO,
+)
 
 #: The metric that every client and group has: who is left out altogether is counted as a series of it.
 EVERYBODY = FAMILIES[0].name

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from clienthealth.configuration.owners import Owner, Owners
-from clienthealth.model.health_record import HealthRecord
+from clienthealth.model.health_record import HealthRecord, amount
 from clienthealth_exporters.prometheus.series import (
     GROUP_OWNER_INFO,
     OWNER_INFO,
     SERVICE_CLIENTS,
     SERVICE_FAILURES,
+    SERVICE_SENT,
     SERVICE_WORST,
     SLO_TARGET,
     Family,
@@ -50,6 +51,11 @@ def _largest(family: Family, extra: tuple[str, ...] | None, record: HealthRecord
     return max((value for labels, value in family.source.read(record) if extra in (None, labels)), default=None)
 
 
+def sent(record: HealthRecord) -> float | None:
+    """How many records per second a producer sends; None where nobody knows, or nothing is heard of it."""
+    return None if record.departed or record.stale else amount(record.value("record_send_rate"))
+
+
 def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
     """The metrics of all services. Groups are no clients and count in none."""
     clients = [state for state in states if state.client.kind != "group"]
@@ -69,6 +75,11 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
     columns = {service: [_reported(column) for column in zip(*rows[service], strict=True)] for service in services}
     for position, family in enumerate(SERVICE_WORST):
         yield family, [((one,), max(values)) for one in services if (values := columns[one][position])]
+    rates: defaultdict[str, float] = defaultdict(float)
+    for state in clients:
+        if state.sent is not None:
+            rates[state.client.service] += state.sent
+    yield SERVICE_SENT, [((service,), rate) for service, rate in sorted(rates.items())]
 
 
 def _reported(column: Iterable[float | None]) -> list[float]:

@@ -24,7 +24,7 @@ from clienthealth_exporters.prometheus.history import History, lag_of
 from clienthealth_exporters.prometheus.limits import LIMITS
 from clienthealth_exporters.prometheus.recall import Names, Recall, Who
 from clienthealth_exporters.prometheus.series import EVERYBODY
-from clienthealth_exporters.prometheus.services import largest, standing
+from clienthealth_exporters.prometheus.services import largest, sent, standing
 from clienthealth_exporters.prometheus.shard import namer, owner
 
 log = logging.getLogger(__name__)
@@ -50,9 +50,10 @@ class State:
     """A client's newest record. `written`: when the monitor wrote it; `seen`: when the client was last heard of.
 
     Both in epoch seconds, as is `silent_from`, when nobody knows any more how the client is. The record itself is kept
-    as bytes: few clients are ever looked at in full. `standing`, `statuses` (all but the ok ones, by mode) and
-    `largest` are what its service is summed up from; `lag` is in records. `shown`: it has series of its own; their
-    `lines` are made when first asked for. `failures`: mode, status and cause of those that are suspected or confirmed.
+    as bytes: few clients are ever looked at in full. `standing`, `statuses` (all but the ok ones, by mode), `largest`
+    and `sent` (records per second) are what its service is summed up from; `lag` is in records. `shown`: it has series
+    of its own; their `lines` are made when first asked for. `failures`: mode, status and cause of those that are
+    suspected or confirmed.
     """
 
     key: str
@@ -70,6 +71,7 @@ class State:
     failures: tuple[tuple[str, Status, str], ...]
     largest: tuple[float | None, ...]
     lag: float | None
+    sent: float | None
     shown: bool
     silent_from: float
     lines: Lines | None = None
@@ -332,6 +334,7 @@ class States:
             ),
             largest=most,
             lag=lag_of(record),
+            sent=sent(record),
             shown=urgent > _URGENCY["unknown"] or self._named(record.client) or _beyond(record, most),
             silent_from=inf if record.departed or record.stale else written + patience,
         )

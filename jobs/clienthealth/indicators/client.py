@@ -35,8 +35,8 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
     """The measurements of each window, as JSON has them.
 
     Producers: buffer_used_ratio {last, max} (absent where unknown), buffer {…}, callback_seconds {…, source},
-    io_thread_busy_ratio, queue_time_seconds and request_latency_seconds {avg, max}, record_error_rate and
-    record_retry_rate (per second), batch_size_bytes, slowest_broker {id, latency_seconds}. Consumers:
+    io_thread_busy_ratio, queue_time_seconds and request_latency_seconds {avg, max}, record_send_rate, record_error_rate
+    and record_retry_rate (per second), batch_size_bytes, slowest_broker {id, latency_seconds}. Consumers:
     last_poll_age_seconds, poll_idle_ratio, rebalance_rate (per second), rebalance_seconds, commit_latency_seconds
     {avg, max}. Both: reply_queue, throttle_seconds. All: queues and lag, which may be empty. In this order.
     """
@@ -49,6 +49,7 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
         columns["io_thread_busy_ratio"] = _numbers(io_thread_busy_ratio(w))
         columns["queue_time_seconds"] = _mappings(len(w), _milliseconds(w, "record-queue-time")), None
         columns["request_latency_seconds"] = _mappings(len(w), _milliseconds(w, "request-latency")), None
+        columns["record_send_rate"] = _numbers(per_second(w, "record-send-total"))
         columns["record_error_rate"] = _numbers(per_second(w, "record-error-total"))
         columns["record_retry_rate"] = _numbers(per_second(w, "record-retry-total"))
         columns["batch_size_bytes"] = _numbers(batch_size_bytes(w))
