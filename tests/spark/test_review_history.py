@@ -50,6 +50,28 @@ def count(spark: SparkSession, root: str, table: str) -> int:
     return history.read(spark, root, table).count()
 
 
+def test_a_minute_is_written_with_all_its_columns(spark: SparkSession, root: str) -> None:
+    """As the step gives it; a column that was added to the table and not here ended every batch with minutes."""
+    text = (
+        '{"minute":1790000040000,"service":"orders-api","host":"web-1","instance":"web-1:100","client_id":"order-producer",'
+        '"kind":"producer","group":null,"library":"java","version":"3.9.1","samples":6,"status":"suspected",'
+        '"modes":[{"mode":"delivery-stalled","status":"suspected"}],"buffer_used_ratio_max":0.5,'
+        '"also_seen":[{"what":"disconnected","lines":3}]}'
+    )
+    rows = spark.createDataFrame([(text.encode(),)], "value binary")
+    history.append(history.minutes(rows), root, "minutes", history.Origin("query", 1))
+    (row,) = history.read(spark, root, "minutes").collect()
+    assert row.asDict(recursive=True) == {
+        **dict.fromkeys(history.MINUTES.names),
+        **{"schema_version": 1, "day": date(2026, 9, 21), "minute": datetime(2026, 9, 21, 14, 14)},
+        **{"service": "orders-api", "host": "web-1", "instance": "web-1:100", "client_id": "order-producer"},
+        **{"kind": "producer", "library": "java", "version": "3.9.1", "samples": 6, "status": "suspected"},
+        "modes": [{"mode": "delivery-stalled", "status": "suspected"}],
+        "buffer_used_ratio_max": 0.5,
+        "also_seen": [{"what": "disconnected", "lines": 3}],
+    }
+
+
 def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It lies behind what others committed since: more than is looked at at first."""
     monkeypatch.setattr(history, "COMMITS", 1)

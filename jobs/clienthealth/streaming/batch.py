@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from clienthealth.model.readings import Source
@@ -42,13 +42,6 @@ from clienthealth.streaming.topics import write
 if TYPE_CHECKING:
     from clienthealth.self_monitoring.metrics import SelfMetrics
 
-#: A row of kind MINUTE.
-_MINUTE = """minute bigint, service string, host string, instance string, client_id string, kind string,
-`group` string, library string, version string, samples int, status string,
-modes array<struct<mode:string,status:string>>,
-buffer_used_ratio_max double, callback_seconds_avg double, callback_source string, queue_used_ratio_max double,
-queue_topic string, lag_records double, lag_seconds double, lag_topic string, lag_state string,
-clock_skew_seconds double"""
 #: Where nothing arrives only time passes: so often is enough for who has fallen silent.
 IDLE_SECONDS = 15.0
 _HEADERS = "array<struct<key:string,value:binary>>"
@@ -120,7 +113,8 @@ class Batch:
             if here[HEALTH] or here[REJECT]:
                 writes.append(lambda: write(self._published(rows), self._settings))
             if here[MINUTE]:
-                writes.append(lambda: history.append(_minutes(rows), root, "minutes", origin))
+                minutes = history.minutes(rows.filter(F.col("kind") == MINUTE))
+                writes.append(lambda: history.append(minutes, root, "minutes", origin))
             if here[CHANGE]:
                 changes = history.verdicts(rows.filter(F.col("kind") == CHANGE), int(now * 1000))
                 writes.append(lambda: history.append(changes, root, "verdicts", origin))
@@ -152,21 +146,6 @@ class Batch:
         return rows.filter(F.col("kind").isin(HEALTH, REJECT)).select(
             topic.alias("topic"), "key", "value", F.from_json("headers", _HEADERS).alias("headers")
         )
-
-
-def _minutes(rows: DataFrame) -> DataFrame:
-    parsed = rows.filter(F.col("kind") == MINUTE).select(F.from_json(F.col("value").cast("string"), _MINUTE).alias("m"))
-    minute: Column = F.timestamp_millis("m.minute")
-    return (
-        parsed.select(
-            F.lit(history.SCHEMA_VERSION).alias("schema_version"),
-            F.to_date(minute).alias("day"),
-            minute.alias("time"),
-            "m.*",
-        )
-        .drop("minute")
-        .withColumnRenamed("time", "minute")
-    )
 
 
 def query_id(spark: SparkSession) -> str:

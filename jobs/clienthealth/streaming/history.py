@@ -255,6 +255,15 @@ def _taken_in(spark: SparkSession, where: str, origin: Origin, planned_ms: int) 
         limit *= 8
 
 
+def minutes(finished: DataFrame) -> DataFrame:
+    """Rows of MINUTES. `finished`: a column `value` of JSON with these columns, but for the version and the day."""
+    written = [StructField(f.name, _WRITTEN.get(f.name, f.dataType)) for f in MINUTES if f.name not in _ADDED]
+    rows = finished.select(F.from_json(F.col("value").cast("string"), StructType(written)).alias("m"))
+    minute = F.timestamp_millis("m.minute")
+    columns = {"schema_version": F.lit(SCHEMA_VERSION), "day": F.to_date(minute), "minute": minute}
+    return rows.select(*(columns.get(name, F.col(f"m.`{name}`")).alias(name) for name in MINUTES.names))
+
+
 def verdicts(changes: DataFrame, observed_ms: Column | int) -> DataFrame:
     """Rows of VERDICTS. `changes`: a column `value` of what `change_row` makes; `observed_ms`: when that was judged."""
     written = StructType([StructField(f.name, _WRITTEN.get(f.name, f.dataType)) for f in VERDICTS])
@@ -271,8 +280,10 @@ def verdicts(changes: DataFrame, observed_ms: Column | int) -> DataFrame:
     return rows.select(*(columns.get(name, F.col(f"c.`{name}`")).alias(name) for name in VERDICTS.names))
 
 
-#: Times as `change_row` writes them.
-_WRITTEN = {name: LongType() for name in ("ts", "since")}
+#: Times as the step writes them.
+_WRITTEN = {name: LongType() for name in ("ts", "since", "minute")}
+#: Columns of MINUTES that it does not write.
+_ADDED = ("schema_version", "day")
 
 
 def append_quality(spark: SparkSession, root: str, minutes: Sequence[Counted], origin: Origin) -> None:
