@@ -52,7 +52,7 @@ def page(mode: Mode, links: LinkSettings) -> Page:
 def _meaning(mode: Mode, links: LinkSettings) -> Panel:
     confused = "\n".join(f"- {look_alike}" for look_alike in mode.confused_with)
     text = (
-        f"**{mode.summary}** {mode.impact}\n\n**What to do:** {mode.action} "
+        f"**{mode.summary}** {mode.impact}\n\n**What to do:** {mode.advice} "
         f"[Runbook]({runbooks(links, '${status_page}')}/{mode.id})\n\n**What only looks like it:**\n{confused}"
     )
     return words(1, mode.title, "What this failure is, what it costs and what to do.", text, height=8)

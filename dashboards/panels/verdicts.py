@@ -127,7 +127,7 @@ def history(id_: int, mode: Mode | None = None) -> Panel:
         id_,
         "Verdict over time",
         f"Clients that are not ok, {_BANDS} at most: yellow is suspected, dark red confirmed, grey not judged; a gap "
-        f"is ok, or gone. Bad is yellow and dark red: {mode.action} Alert: severity critical once confirmed.",
+        f"is ok, or gone. Bad is yellow and dark red: {mode.advice} Alert: severity critical once confirmed.",
         Query(status, WHO),
         status_words(),
         nothing="Nobody was unhealthy",

@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 
 import clienthealth.modes
+from clienthealth.diagnose.report import report
 from clienthealth.judging import judge_windows
 from clienthealth.logs.also_seen import TROUBLES
 from clienthealth.logs.self_descriptions import SELF_DESCRIPTIONS
-from clienthealth.modes import Mode, catalogue, modes
+from clienthealth.model.clients import Client
+from clienthealth.model.verdicts import Verdict
+from clienthealth.modes import Cause, Mode, catalogue, modes
 from clienthealth.platform import checkout
 from tests.laws.test_modes_recordings import truth, verdicts, was_stopped
 from tests.scenarios import scenarios
@@ -122,6 +125,50 @@ def test_every_cause_has_its_sentence_and_its_row_in_the_runbook_and_no_sentence
     for mode_id, causes in shown.items():
         runbook = (checkout.root() / "alerts" / "runbooks" / f"{mode_id}.md").read_text(encoding="utf-8")
         assert [cause for cause in causes if f"| `{cause}` |" not in runbook] == [], mode_id
+
+
+#: Words of one world, that nobody needs who runs on another.
+WORLDS = {
+    "java": (
+        r"jcmd|jstack|\bJVM\b|\bjava\b|KafkaProducer|KafkaConsumer|BufferPool|waitOnMetadata|awaitUpdate|ZooKeeper|ZKConsumer|"
+        r"try-with-resources|shutdown hook|max\.block\.ms|select-total|waiting-threads|RUNNABLE|Jolokia|onCompletion"
+    ),
+    "python": r"py-spy|faulthandler|atexit|max_block_ms|event loop|await ",
+    "c": r"\bgdb\b|rd_kafka",
+    "go": r"goroutine|pprof|kill -QUIT|\bdefer\b",
+}
+#: What may be said to whom: librdkafka runs in programs of many languages.
+OF_LIBRARY = {
+    "java": {"java"},
+    "kafka-python": {"python"},
+    "aiokafka": {"python"},
+    "librdkafka": {"c", "python", "go"},
+    "confluent-kafka": {"c", "python", "go"},
+    "sarama": {"go"},
+    "franz-go": {"go"},
+    "kafka-go": {"go"},
+}
+#: What only the Java client does is told in its words.
+JAVAS_OWN = {("producer-callback-deadlock", "send-in-callback")}
+
+
+@every_mode
+@pytest.mark.parametrize("library", OF_LIBRARY)
+def test_a_verdict_holds_no_word_of_another_librarys_world(mode: Mode, library: str) -> None:
+    foreign = "|".join(words for world, words in WORLDS.items() if world not in OF_LIBRARY[library])
+    found = set()
+    for cause in mode.causes or (Cause("", ""),):
+        if library != "java" and (mode.id, cause.id) in JAVAS_OWN:
+            continue
+        for status in ("suspected", "confirmed", "unknown"):
+            for kind in mode.kinds - ({"legacy-consumer"} if library != "java" else set()):
+                client = Client("s", "h", "h:1", "a", kind, library)
+                detail = {"cause": cause.id} if cause.id else {}
+                for known in ({}, dict.fromkeys(re.findall(r"{(\w+)}", cause.sentence), "x")):
+                    verdict = Verdict(mode.id, status, 0, {**detail, **known}, reason="r")
+                    text = report([(client, [verdict])])
+                    found |= {match[0] for match in re.finditer(foreign, text)}
+    assert found == set()
 
 
 def test_no_id_is_written_outside_its_mode() -> None:

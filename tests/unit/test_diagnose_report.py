@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from clienthealth.attachments.input import Input
-from clienthealth.diagnose.advice import cause, remedy
 from clienthealth.diagnose.html_report import html_report
 from clienthealth.diagnose.outcome import EXIT_CODES, exit_code, json_lines
 from clienthealth.diagnose.report import colour_of, report, width_of
@@ -79,15 +78,15 @@ CONFIRMED  order-producer  (orders, producer, java 3.9.1)
   Cause       A callback calls get() on the only I/O thread, which alone could
               deliver the result.
   Known       buffer used ratio 93%
-  Wrong if    Back-pressure: the buffer is full and threads wait, but
-              select-total goes on.
-              A broker outage or a broker that hangs: select-total goes on, or
-              stands still for request.timeout.ms at most.
+  Wrong if    Back-pressure: the buffer is full and threads wait, but the I/O
+              thread goes on to select.
+              A broker outage or a broker that hangs: it goes on, or stands
+              still for one request timeout at most.
               A slow callback: a dump finds the thread inside it, yet it comes
-              back to the selector between batches.
-  What to do  Take a thread dump, restart the process, and change the callback
-              so that it never waits: no get(), flush() or blocking send()
-              inside it; hand a retry to another thread.
+              back between batches.
+  What to do  Restart the process, and change the callback so that it never
+              waits: no get(), flush() or blocking send() inside it; hand a
+              retry to another thread.
   Runbook     kafka-health explain producer-callback-deadlock
   Healthy     send-blocked-on-metadata"""
 
@@ -102,7 +101,8 @@ notes.txt: text; 0 of 7 lines used
 
 CANNOT JUDGE
               nothing here speaks of a Kafka client
-  Next        jcmd PID Thread.print, twice, ten seconds apart, into one file"""
+  Next        all threads of the process (jcmd PID Thread.print of Java, py-spy
+              dump --pid PID of Python), twice, ten seconds apart, into one file"""
 
 
 def test_the_report_says_what_was_read_what_is_wrong_why_and_what_to_do() -> None:
@@ -139,9 +139,13 @@ def test_no_line_is_wider_than_asked_and_the_worst_comes_first(width: int) -> No
 
 def test_drastic_remedies_are_for_what_is_confirmed() -> None:
     for mode in modes().values():
-        suspected = remedy(Verdict(mode.id, "suspected")).lower()
+        suspected = mode.told(Verdict(mode.id, "suspected"), None).remedy.lower()
         assert not any(word in suspected for word in ("kill", "restart")), mode.id
-        assert remedy(Verdict(mode.id, "confirmed")) == mode.action
+        assert mode.told(Verdict(mode.id, "confirmed"), None).remedy == mode.action
+
+
+def cause(verdict: Verdict) -> str:
+    return modes()[verdict.mode].told(verdict, None).cause
 
 
 def test_the_cause_is_a_sentence_with_what_is_known() -> None:
@@ -320,3 +324,27 @@ def test_lines_that_were_used_are_not_called_nothing() -> None:
     text = " ".join(report([], [Input("app.log", "log", 100, 7)]).split())
     assert "7 lines of Kafka clients" in text and "nothing here speaks" not in text
     assert "nothing here speaks" in report([], [Input("app.log", "log", 100, 0)])
+
+
+def test_a_forced_close_is_not_called_none_and_the_advice_is_of_the_library() -> None:
+    def told(library: str | None, cause: str) -> str:
+        client = Client("orders", "h", "h:1", "a", "producer", library)
+        return " ".join(report([(client, [Verdict("producer-not-closed", "suspected", 0, {"cause": cause})])]).split())
+
+    forced = told("java", "forced-close")
+    assert "without closing" not in forced and "ended without close()" not in forced
+    assert "ran out of its time limit" in forced and "give the close more time" in forced
+    assert "try-with-resources" in told("java", "exit-without-close")
+    assert "flush() at every way out" in told("librdkafka", "exit-without-close")
+    assert "await stop()" in told("aiokafka", "exit-without-close")
+
+
+def test_dumps_are_asked_for_before_a_restart_where_none_is_attached_also_of_what_is_proved() -> None:
+    proved = Verdict("producer-callback-deadlock", "confirmed", 0, {}, (Evidence("metric", 1_000, "stood"),))
+    client = Client("orders", "h", "h:1", "a", "producer", "kafka-python")
+    without = " ".join(report([(client, [proved])]).split())
+    assert "Take thread dumps first" in without and "Next py-spy dump --pid PID" in without
+    attached: dict[Source, list[DumpedThread]] = {Source(f"h:1/{n}", 0, 0): [] for n in range(4)}
+    beside = " ".join(report([(client, [proved])], (), attached).split())
+    assert "thread dump" not in beside.partition("What to do")[2]
+    assert "What to do Restart the process" in beside and "Next" not in beside

@@ -49,7 +49,7 @@ def _alert(mode: Mode, status: str, links: Links) -> Alert:
         severity="critical" if status == "confirmed" else "warning",
         expr=_named_or_lasting(mode) if status == "confirmed" else _with_status(mode, status),
         summary=mode.summary if status == "confirmed" else f"Suspected, not proven: {_lower(mode.summary)}",
-        description=(f"{who}: {status}{since}{certainty}. {harm} What to do: {mode.action} Evidence: {links.client()}"),
+        description=(f"{who}: {status}{since}{certainty}. {harm} What to do: {mode.advice} Evidence: {links.client()}"),
         runbook=mode.id,
         dashboard=dashboard_uid(f"mode-{mode.id}"),
         why=(

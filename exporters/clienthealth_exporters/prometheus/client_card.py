@@ -160,7 +160,8 @@ def what_is_wrong(record: HealthRecord) -> str:
     for verdict in record.verdicts:
         if verdict.unhealthy:
             mode, cause = modes().get(verdict.mode), verdict.detail.get("cause")
-            told.append(f"{mode.title if mode else verdict.mode}{f' ({cause})' if cause else ''}")
+            title = mode.told(verdict, record.client.library).title if mode else verdict.mode
+            told.append(f"{title}{f' ({cause})' if cause else ''}")
     return "; ".join(told) or record.text("group", "status") or ""
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clienthealth.configuration.owners import Owner, Owners
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
 from clienthealth_exporters.prometheus import fleet_page
 from clienthealth_exporters.prometheus.client_card import View, page, status_of
@@ -134,7 +135,8 @@ def _causes(ill: Iterable[State]) -> Iterator[Cause]:
     ):
         services = [service for service, _ in where[mode, cause].most_common(NAMED_SERVICES)]
         more = len(where[mode, cause]) - len(services)
-        title = modes()[mode].title if mode in modes() else mode
+        of_cause = Verdict(mode, "confirmed", detail={"cause": cause})
+        title = modes()[mode].told(of_cause, None).title if mode in modes() else mode
         yield Cause(mode, title, cause, counts["confirmed"], counts["suspected"], services, more)
 
 

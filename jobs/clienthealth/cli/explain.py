@@ -40,7 +40,7 @@ def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
     return {
         **entry(mode),
         "impact": mode.impact,
-        "action": mode.action,
+        "action": mode.advice,
         "confused_with": list(mode.confused_with),
         "thresholds": [
             {

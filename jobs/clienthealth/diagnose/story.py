@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from clienthealth.attachments.input import CUT, Input
-from clienthealth.diagnose.advice import JAVA_DUMPS, cause, next_command, remedy, title
+from clienthealth.diagnose.advice import ANY_DUMPS, next_command
 from clienthealth.diagnose.frames import Frames, frames_of, threads_of
 from clienthealth.logs.also_seen import BY_ID
 from clienthealth.model.clients import Client
@@ -19,7 +19,7 @@ from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Verdict
 from clienthealth.model.wording import duration
-from clienthealth.modes import modes
+from clienthealth.modes import Told, modes
 
 Word = Literal["confirmed", "suspected", "unknown", "ok"]
 #: Facts and look-alikes that are shown of a verdict.
@@ -155,7 +155,8 @@ def _story(
     headline = _HEADLINES[status]
     if status == "unknown" and healthy:
         headline = f"Nothing found; {len(healthy)} of {len(healthy) + len(unknown)} judged"
-    sure = bool(ill) and ill[0].status == "confirmed"
+    # What is proved without one has its guilty code still to be named, before a restart takes it away.
+    unseen = not dumps and any(modes()[v.mode].told(v, client.library).first for v in ill)
     software = " ".join(filter(None, (client.library, client.version)))
     about = ", ".join(filter(None, (client.service, client.kind or "client", client.group, software)))
     return Story(
@@ -166,7 +167,7 @@ def _story(
         findings=tuple(_finding(client, verdict, untimed, dumps) for verdict in ill),
         healthy=healthy,
         unknown=unknown,
-        next="" if sure or status == "ok" else next_command(client, len(dumps)),
+        next=next_command(client, len(dumps)) if status in ("suspected", "unknown") or unseen else "",
     )
 
 
@@ -174,19 +175,22 @@ def _finding(
     client: Client, verdict: Verdict, untimed: frozenset[str], dumps: Mapping[Source, Sequence[DumpedThread]]
 ) -> Finding:
     mode = modes()[verdict.mode]
+    told = mode.told(verdict, client.library)
     return Finding(
         mode=mode.id,
         status=verdict.status,
-        title=title(verdict),
+        title=told.title,
         since=UNTIMED if _all_untimed(verdict, untimed) else moment(verdict.since_ms),
-        summary=mode.summary,
+        summary=told.summary,
         facts=tuple(_fact(fact, untimed, dumps) for fact in _decisive(verdict.evidence)[:MOST_FACTS]),
-        cause=cause(verdict),
+        cause=told.cause,
         detail=tuple(
-            (_words(n), _value(n, v)) for n, v in verdict.detail.items() if n not in _IN_CAUSE or _unsaid(n, verdict)
+            (_words(n), _value(n, v))
+            for n, v in verdict.detail.items()
+            if n not in _IN_CAUSE or _unsaid(n, verdict, told)
         ),
         alike=mode.confused_with[:MOST_ALIKE],
-        remedy=remedy(verdict, client),
+        remedy=told.remedy if dumps else f"{told.first} {told.remedy}".lstrip(),
     )
 
 
@@ -211,9 +215,9 @@ def _lasted(text: str) -> float:
     return float(match[1]) if match else 0.0
 
 
-def _unsaid(name: str, verdict: Verdict) -> bool:
+def _unsaid(name: str, verdict: Verdict, told: Told) -> bool:
     """A cause without a sentence is shown as it is."""
-    return name != "note" and not cause(verdict) and verdict.detail[name] != "unknown"
+    return name != "note" and not told.cause and verdict.detail[name] != "unknown"
 
 
 def _all_untimed(verdict: Verdict, untimed: frozenset[str]) -> bool:
@@ -306,4 +310,4 @@ def nothing_judged(inputs: Sequence[Input]) -> tuple[str, str]:
     used = sum(attached.used for attached in inputs)
     why = f"{used:,} lines of Kafka clients, and no failure mode of theirs can be judged by them" if used else NOTHING
     why = f"{why}; {', '.join(unread[:3])} could not be read" if unread else why
-    return why, JAVA_DUMPS
+    return why, ANY_DUMPS

@@ -84,6 +84,17 @@ class Gate(Generic[T]):
         return text or None
 
 
+@dataclass(frozen=True)
+class Told:
+    """What a verdict means for the person who reads it. `cause`: why ('': nobody knows); `first`: before the remedy."""
+
+    title: str
+    summary: str
+    cause: str
+    first: str
+    remedy: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class FailureMode(Generic[T]):
     """All that merely restates a failure mode: its catalogue entry, alert, dashboard row and help are made from this.
@@ -92,6 +103,7 @@ class FailureMode(Generic[T]):
     title          a few words, for headings
     summary        one sentence that ends with a period: what is wrong with the client (the alert's summary)
     impact         one sentence: what it costs
+    first          one sentence: what to do before the action, which would undo it; '' where there is nothing
     action         one sentence: what to do now
     caution        what to do instead as long as it is only suspected, where the action cannot be undone
     kinds          the kinds of client that it can befall; others are not judged
@@ -126,6 +138,7 @@ class FailureMode(Generic[T]):
     judge: Callable[[ClientWindow, T], Verdict]
     causes: tuple[Cause, ...] = ()
     caution: str = ""
+    first: str = ""
     lines: tuple[Meaning, ...] = ()
     reads: tuple[Meaning, ...] = ()
     explains: frozenset[str] = frozenset()
@@ -138,6 +151,31 @@ class FailureMode(Generic[T]):
     def symptoms(self) -> frozenset[str]:
         """Ids of the wordings that speak of the mode and not of its end: they keep its incident open."""
         return frozenset().union(*(meaning.ids for meaning in self.lines if not meaning.relief))
+
+    @property
+    def advice(self) -> str:
+        """What to do, where nothing is known of the cause or the library."""
+        return f"{self.first} {self.action}".lstrip()
+
+    def told(self, verdict: Verdict, library: str | None) -> Told:
+        """What a verdict means where this library runs.
+
+        What cannot be undone (ending the process) is advised only where the verdict is confirmed; what is to be done
+        before that, only where no dump has shown it.
+        """
+        cause = self.cause(verdict) or Cause("", "")
+        if self.caution and verdict.status != "confirmed":
+            remedy = self.caution
+        else:
+            remedy = cause.advice_for(library or "") or self.action
+        dumped = any(fact.kind == "thread-dump" for fact in verdict.evidence)
+        return Told(
+            title=cause.title or self.title,
+            summary=cause.summary or self.summary,
+            cause=cause.why(verdict.detail),
+            first="" if dumped else self.first,
+            remedy=remedy,
+        )
 
     def cause(self, verdict: Verdict) -> Cause | None:
         """Why what the verdict says happens; None where nobody knows."""

@@ -15,6 +15,7 @@ class Cause:
     sentence  why it happens; what stands in braces is taken from the detail
     vague     the same where the detail does not say all of it
     title     instead of the mode's, where that would not be true of this cause
+    summary   likewise
     advice    instead of the mode's action, by a part of the library's name ('' for all others)
     """
 
@@ -22,6 +23,7 @@ class Cause:
     sentence: str
     vague: str = ""
     title: str = ""
+    summary: str = ""
     advice: Mapping[str, str] = field(default_factory=dict)
 
     def why(self, detail: Mapping[str, Any]) -> str:

@@ -46,7 +46,8 @@ def conclude(
     """The verdict that facts allow; without any, ok, or unknown where `otherwise` says why nothing can be seen.
 
     `independent`: facts of two kinds support each other; false where they see the same moment of the same thing.
-    `doubts`: what points to the fault and proves nothing: unknown, with them as its evidence.
+    `doubts`: what points to the fault and proves nothing: unknown, with them as its evidence; beside facts they show
+    the code that is to blame, and make nothing surer.
     """
     if not facts and doubts:
         evidence = tuple(Evidence(fact.kind, fact.ts_ms, fact.text, fact.source) for fact in doubts)
@@ -60,7 +61,8 @@ def conclude(
         since_ms=min(fact.since_ms for fact in facts),
         detail={key: value for key, value in (detail or {}).items() if value is not None},
         evidence=tuple(
-            Evidence(fact.kind, fact.ts_ms, fact.text, fact.source) for fact in sorted(facts, key=lambda f: f.ts_ms)
+            Evidence(fact.kind, fact.ts_ms, fact.text, fact.source)
+            for fact in sorted((*facts, *doubts), key=lambda f: f.ts_ms)
         ),
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
 from clienthealth.review import incident_rows
 from clienthealth.review.links import Links
@@ -35,6 +36,8 @@ def themes(touching: DataFrame, links: Links) -> list[Theme]:
     result = []
     for row in incident_rows.themes(touching).collect():
         mode = by_id.get(row["mode"])
+        of_theme = Verdict(row["mode"], "confirmed", detail={"cause": row["cause"] or ""})
+        told = mode.told(of_theme, None) if mode else None
         over = row["stop"] is not None and not row["open"]
         values = {
             **{name: row[name] for name in COUNTED},
@@ -49,8 +52,8 @@ def themes(touching: DataFrame, links: Links) -> list[Theme]:
             Theme(
                 **values,
                 listed=tuple(listed[_theme_of(row)]),
-                title=mode.title if mode else row["mode"],
-                action=mode.action if mode else "",
+                title=told.title if told else row["mode"],
+                action=told.remedy if told else "",
                 runbook=links.runbook(row["mode"]),
             )
         )

@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from clienthealth.diagnose.advice import title
 from clienthealth.diagnose.report import colour_of
 from clienthealth.diagnose.story import moment
 from clienthealth.incidents import Transition
 from clienthealth.model.health_record import HealthRecord
 from clienthealth.model.verdicts import STATUS_ORDER, Verdict
+from clienthealth.modes import modes
 from clienthealth.watch.session import Session
 from clienthealth.watch.watching import Watched
 
@@ -84,6 +84,7 @@ def _told(change: Transition) -> Iterator[str]:
     if change.change in ("closed", "withdrawn"):
         yield f"{moment(change.ts_ms)[11:19]}  over: {name}: {verdict.mode}"
     elif change.change in ("opened", "escalated"):
-        yield f"{moment(change.ts_ms)[11:19]}  {verdict.status}: {name}: {verdict.mode}: {title(verdict)}"
+        title = modes()[verdict.mode].told(verdict, None).title
+        yield f"{moment(change.ts_ms)[11:19]}  {verdict.status}: {name}: {verdict.mode}: {title}"
         for fact in verdict.evidence[-FACTS:]:
             yield f"            {moment(fact.ts_ms)[11:19]} {fact.kind}: {fact.text}"

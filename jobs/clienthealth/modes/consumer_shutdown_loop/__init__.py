@@ -38,23 +38,19 @@ MODE = LiveMode(
         "megabytes a second."
     ),
     action=(
-        "Kill the process (kill -9; a normal stop cannot work) and see that its partitions move; then commit offsets "
-        "before the thread is interrupted, or replace the 0.8 consumer. A close() that hangs: give close() a timeout, "
-        "and what its rebalance listener calls, too."
+        "Kill the process (kill -9; a normal stop cannot work) and see that its partitions move; then mend what keeps "
+        "it from ending: a thread that is interrupted while it commits, a close() without a timeout."
     ),
-    caution=(
-        "Make sure first (see the next command); then commit offsets before the thread is interrupted, or "
-        "replace the 0.8 consumer."
-    ),
+    caution="Make sure first, and change nothing until then.",
     kinds=frozenset({"legacy-consumer", "consumer"}),
     evidence=("log", "thread-dump", "metric"),
     thresholds=Thresholds(),
     confused_with=(
         "A healthy start: the same line appears once before the coordinator is found.",
         "A coordinator that restarts: one line a second, then it recovers.",
-        "A coordinator that crashed: the same spinning until ZooKeeper drops it; other threads miss that broker too.",
+        "A coordinator that crashed: the same spinning until it is dropped; other threads miss that broker too.",
         "A look-up that waits for a dead host: the thread sits in a connect or sleeps, and uses no CPU.",
-        "A clean shutdown: 'ZKConsumerConnector shutdown completed' follows within a second.",
+        "A clean shutdown: 'shutdown completed' follows within a second.",
         "A close() whose brokers are out of reach: it gives up after 30 s by default.",
     ),
     causes=(
@@ -65,14 +61,28 @@ MODE = LiveMode(
             vague=(
                 "The thread that commits offsets is interrupted and looks for its broker for ever, without a pause."
             ),
+            advice={
+                "": "Kill the process (kill -9; a normal stop cannot work) and see that its partitions move; then "
+                "commit offsets before the thread is interrupted, or replace the old consumer."
+            },
         ),
         Cause(
             "threads-left-behind",
-            "The shutdown failed half-way and left a thread behind that keeps the JVM alive.",
+            "The shutdown failed half-way and left a thread behind that keeps the process alive.",
+            title="Consumer's shutdown left a thread behind",
+            advice={
+                "": "Kill the process (kill -9) and see that its partitions move; then let nobody interrupt the thread "
+                "that shuts the consumer down, or replace the old consumer."
+            },
         ),
         Cause(
             "close-hangs",
             "The consumer's close() does not return.",
+            title="Consumer's close() does not return",
+            advice={
+                "": "End the process, so that its partitions move; then give the close a timeout, and what its "
+                "rebalance listener calls, too."
+            },
         ),
     ),
     judge=judge,

@@ -39,10 +39,11 @@ MODE = LiveMode(
         "group, and the records that it was handling go to another member, which can hang on them too."
     ),
     action=(
-        "Take two thread dumps and look at what the consuming thread waits for; restart the process once that is "
-        "known, and give the call in the handler a timeout."
+        "Look at what the consuming thread waits for; restart the process once that is known, and give the call in "
+        "the handler a timeout."
     ),
-    caution="Make sure first (see the next command), and change nothing until then.",
+    first="Take two thread dumps first, ten seconds apart.",
+    caution="Make sure first, and change nothing until then.",
     kinds=frozenset({"consumer"}),
     evidence=("metric", "log", "thread-dump", "absence"),
     thresholds=Thresholds(),
@@ -61,10 +62,17 @@ MODE = LiveMode(
         Cause(
             "poll-interval-exceeded",
             "A handler takes longer than max.poll.interval.ms, so the consumer is thrown out.",
+            title="Consumer's handler takes too long, and it is thrown out",
+            advice={"": "Make the handler faster, give it fewer records at a time, or allow more time between polls."},
         ),
         Cause(
             "rejoins",
             "The consumer is thrown out, joins again, reads the same records and hangs again.",
+            title="Consumer is thrown out of its group again and again",
+            advice={
+                "": "Find the record or the call that its handler does not get over: give the call a timeout, and move "
+                "a record that cannot be handled to a dead-letter topic. A restart only begins anew."
+            },
         ),
         Cause(
             "poll-loop-ended",

@@ -34,7 +34,7 @@ MODE = LiveMode(
     summary="One topic that is not consumed holds up all other topics of the same consumer.",
     impact="Topics whose own handlers are idle get no data, their lag grows, and lag metrics of the client stay at 0.",
     action=(
-        "Look at the handler of the culprit topic; then give each topic its own connector or consumer, or move slow "
+        "Look at the handler of the culprit topic; then give each topic its own consumer, or move slow "
         "work out of the consuming thread to a pool."
     ),
     kinds=frozenset({"legacy-consumer", "consumer"}),
@@ -42,8 +42,8 @@ MODE = LiveMode(
     thresholds=Thresholds(),
     confused_with=(
         "Idle topics: their consumers wait in the same place, but fetches go on.",
-        "A busy fetcher caught RUNNABLE or for a moment WAITING in put: it moves on.",
-        "One connector per topic, which is the remedy: only the paused topic's own fetcher is parked.",
+        "A busy fetcher caught for a moment at a full queue: it moves on.",
+        "One consumer per topic, which is the remedy: only the paused topic's own fetcher waits.",
         "A consumer of one topic that is merely slow: nobody else waits for it.",
         "A broker outage: fetches stand still, but no queue is full.",
     ),

@@ -44,7 +44,7 @@ MODE = LiveMode(
     confused_with=(
         "Back-pressure and quotas: the buffer is full, but records go on being acknowledged.",
         "A broker that is restarted, or an outage that ends: suspected at most, and nothing expires.",
-        "A callback deadlock: the selector stands still, here it goes on; a thread dump is innocent.",
+        "A callback deadlock: the I/O thread stands still, here it goes on; a thread dump is innocent.",
         "send() blocked on metadata: nothing gets into the buffer at all.",
         "A long linger.ms: batches wait, but no connection is lost and nothing is tried again.",
         "A producer with acks=0: nothing is acknowledged by design, and records go out.",
@@ -54,6 +54,10 @@ MODE = LiveMode(
             "unreachable-node",
             "The broker at {address} cannot be reached from here although the bootstrap address answers.",
             vague="A broker cannot be reached from here although the bootstrap address answers.",
+            advice={
+                "": "Try the address from where the client runs; correct what the broker advertises "
+                "(advertised.listeners) or open the way to it. Records that have not expired are then delivered."
+            },
         ),
         Cause(
             "authentication",
@@ -68,14 +72,25 @@ MODE = LiveMode(
         Cause(
             "not-enough-replicas",
             "Too few replicas are in sync for the acknowledgements that are asked for.",
+            title="Too few replicas in sync, so nothing is delivered",
+            advice={
+                "": "Bring the missing brokers of the partition back (kafka-topics --describe "
+                "--under-min-isr-partitions names them); records that have not expired are then delivered."
+            },
         ),
         Cause(
             "refused",
             "The brokers answer, and refuse what is sent: the client's log would say why.",
+            title="Brokers refuse what the producer sends",
+            advice={"": "Read the error in the client's log (at WARN) and mend what it names; waiting does not help."},
         ),
         Cause(
             "timeouts",
             "The brokers do not answer in time, so records expire in the buffer.",
+            advice={
+                "": "Look at the brokers that lead the partitions (request queues, disks) and at the network between; "
+                "records that have not expired are delivered by themselves once they answer."
+            },
         ),
     ),
     judge=judge,

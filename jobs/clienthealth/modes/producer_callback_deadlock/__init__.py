@@ -41,21 +41,22 @@ MODE = LiveMode(
         "ends, and it does not recover even though the brokers are fine."
     ),
     action=(
-        "Take a thread dump, restart the process, and change the callback so that it never waits: no get(), flush() "
-        "or blocking send() inside it; hand a retry to another thread."
+        "Restart the process, and change the callback so that it never waits: no get(), flush() or blocking send() "
+        "inside it; hand a retry to another thread."
     ),
+    first="Take thread dumps first, ten seconds apart: they alone name the code.",
     caution=(
-        "Make sure first (see the next command); then look at the callback: it must never wait, so no get(), "
-        "flush() or blocking send() inside it."
+        "Make sure first; then look at the callback: it must never wait, so no get(), flush() or blocking send() "
+        "inside it."
     ),
     kinds=frozenset({"producer"}),
     evidence=("metric", "thread-dump", "log", "absence"),
     thresholds=Thresholds(),
     confused_with=(
-        "Back-pressure: the buffer is full and threads wait, but select-total goes on.",
-        "A broker outage or a broker that hangs: select-total goes on, or stands still for request.timeout.ms at most.",
-        "A slow callback: a dump finds the thread inside it, yet it comes back to the selector between batches.",
-        "An idle producer: select-total stands still for many seconds, but the buffer is empty.",
+        "Back-pressure: the buffer is full and threads wait, but the I/O thread goes on to select.",
+        "A broker outage or a broker that hangs: it goes on, or stands still for one request timeout at most.",
+        "A slow callback: a dump finds the thread inside it, yet it comes back between batches.",
+        "An idle producer: its I/O thread stands still for many seconds, but the buffer is empty.",
         "A long garbage collection: all threads stand still, and the readings stop with them.",
     ),
     causes=(
@@ -70,6 +71,12 @@ MODE = LiveMode(
         Cause(
             "send-in-callback",
             "A callback's own send() waits on the I/O thread, for max.block.ms per record at most: then it goes on.",
+            title="Producer held up by a send() in its own callback",
+            summary="A callback's own send() holds the producer's I/O thread, so nothing is sent meanwhile.",
+            advice={
+                "": "Let the callback hand records to another thread that sends them; a restart is not needed, it goes "
+                "on by itself."
+            },
         ),
         Cause(
             "callback-blocked",
@@ -80,16 +87,26 @@ MODE = LiveMode(
             "io-thread-blocked",
             "Code that is not the client's (an interceptor, a logger, a metrics reporter) holds the producer's "
             "I/O thread.",
+            title="Producer's I/O thread held by code that is not the client's",
+            summary="The producer's I/O thread is stuck in code that is not the client's, so nothing is sent any more.",
+            advice={
+                "": "Restart the process, and let what the dump names (an interceptor, a logger, a metrics reporter) "
+                "never wait on the I/O thread: no lock that others hold for long, no call over the network."
+            },
         ),
         Cause(
             "flush-refused",
             "A callback calls flush(), which the client refuses there: nothing is stuck, but nothing is flushed "
             "either.",
+            title="Producer's callback calls flush(), which is refused",
+            summary="A callback of the producer calls flush(), and the client refuses it each time.",
+            advice={"": "Take flush() out of the callback: call it on another thread, or not at all."},
         ),
         Cause(
             "poll-not-called",
             "The application does not call poll() or flush(), so that delivery reports pile up.",
             title="Producer whose delivery reports nobody serves",
+            summary="The application does not serve the producer's delivery reports, so its queue fills.",
             advice={
                 "": "Call poll(0) after each produce(), or poll() in a thread of its own: delivery reports are served "
                 "there alone, and until then each record counts as queued, delivered or not."

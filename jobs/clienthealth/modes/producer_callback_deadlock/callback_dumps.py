@@ -23,7 +23,7 @@ HELD = ("callback-blocked", "io-thread-blocked")
 
 def in_dumps(
     window: ClientWindow, still_cpu_share: float, busy_cpu_share: float, overdue_seconds: float
-) -> tuple[list[tuple[Fact, str]], list[Fact]]:
+) -> tuple[list[tuple[Fact, str]], list[tuple[Fact, str]]]:
     """What dumps show of the I/O thread in foreign code, each with the cause that its frames tell.
 
     A thread that an earlier dump found at the same place counts, however long before. `still_cpu_share`: of a CPU,
@@ -33,7 +33,7 @@ def in_dumps(
     Second: what is no proof, but no health either.
     """
     facts: list[tuple[Fact, str]] = []
-    doubts: list[Fact] = []
+    doubts: list[tuple[Fact, str]] = []
     earlier: dict[str, tuple[ThreadDump, Thread]] = {}
     for dump, thread in network_threads(window, earlier=True):
         cause = _cause_of(thread)
@@ -66,7 +66,7 @@ def in_dumps(
             fact = _seen(dump, f"{where} {_inside(thread)}, in {innermost(thread)}")
         if fact is None:
             text = f"{where} {_inside(thread)}, in {innermost(thread)}: nothing tells whether it comes back"
-            doubts.append(_seen(dump, text))
+            doubts.append((_seen(dump, text), cause))
         else:
             facts.append((fact, cause))
     return facts, doubts

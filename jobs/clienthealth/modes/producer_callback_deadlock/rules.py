@@ -113,6 +113,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     cause = next((cause for _, cause in dumped), None)
     if cause is None and sent:
         cause = "send-in-callback"
+    if cause is None and doubts and measured:
+        cause = doubts[-1][1]
     if cause is None and values(window, "reply-queue"):
         cause = "poll-not-called"
     if cause is None and refused and not measured:
@@ -125,10 +127,10 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "waiting_threads": max((int(v) for v in values(window, "waiting-threads")), default=None),
         "buffer_used_ratio": number_or_none(w.max(used_ratios(w))[0]),
     }
-    return conclude(ID, facts, detail, _blindness(window, w, thresholds), doubts=doubts)
+    return conclude(ID, facts, detail, _blindness(window, w, thresholds), doubts=[fact for fact, _ in doubts])
 
 
-def _dumped(window: ClientWindow, limits: Thresholds) -> tuple[list[tuple[Fact, str]], list[Fact]]:
+def _dumped(window: ClientWindow, limits: Thresholds) -> tuple[list[tuple[Fact, str]], list[tuple[Fact, str]]]:
     return in_dumps(window, limits.still_cpu_share, limits.busy_cpu_share, _overdue_after(window, limits))
 
 

@@ -30,17 +30,19 @@ from clienthealth.modes.producer_not_closed.health import doubt
 from clienthealth.modes.producer_not_closed.lines import ID, LINES
 from clienthealth.modes.producer_not_closed.rules import Thresholds, judge
 
+AGAIN = "Send the lost records again if their source allows it"
+
 MODE = AbsenceMode(
     id=ID,
     title="Producer ended with records undelivered",
-    summary="The producer's process ended without closing it, with records still in its buffer.",
+    summary="The producer ended with records still in its buffer that it never delivered.",
     impact=(
         "Records that send() had accepted were lost, or may have been, without an exception and without an error in "
         "any log."
     ),
     action=(
         "Send the lost records again if their source allows it, and close the producer at every way out of the "
-        "process: try-with-resources or a shutdown hook, with a time limit long enough to empty the buffer."
+        "process, with a time limit long enough to empty the buffer."
     ),
     kinds=frozenset({"producer"}),
     evidence=("absence", "metric", "log"),
@@ -58,14 +60,41 @@ MODE = AbsenceMode(
         Cause(
             "exit-without-close",
             "The process ended without close(), so what was still in the buffer was never sent.",
+            title="Producer ended without close(), with records undelivered",
+            advice={
+                "": f"{AGAIN}, and close the producer at every way out of the process, with a time limit long enough "
+                "to empty the buffer.",
+                "java": f"{AGAIN}, and close the producer at every way out of the process (try-with-resources, a "
+                "shutdown hook), with a time limit long enough to empty the buffer.",
+                "rdkafka": f"{AGAIN}, and call flush() at every way out of the process, signals too; what it returns "
+                "is how many records are still left.",
+                "confluent": f"{AGAIN}, and call flush() at every way out of the process, signals too; what it returns "
+                "is how many records are still left.",
+                "kafka-python": f"{AGAIN}, and call close() at every way out of the process: finally, atexit, a "
+                "handler of SIGTERM.",
+                "aiokafka": f"{AGAIN}, and await stop() at every way out of the process: finally, a handler of SIGTERM "
+                "on the event loop.",
+            },
         ),
         Cause(
             "forced-close",
             "close() ran out of its time limit and threw away what was still in the buffer.",
+            title="Producer's close() gave up, with records undelivered",
+            summary="The producer was closed, ran out of its time limit, and gave up the records still in its buffer.",
+            advice={
+                "": f"{AGAIN}; find out why the brokers did not take them in time, and give the close more time than "
+                "one request may take."
+            },
         ),
         Cause(
             "killed",
             "The process was killed or crashed with records still in the buffer.",
+            title="Producer's process was killed with records undelivered",
+            summary="The producer's process was killed or crashed, with records still in its buffer.",
+            advice={
+                "": f"{AGAIN}; find out what ended the process (memory, a kill after too short a grace period), and "
+                "give it time to close its producer."
+            },
         ),
     ),
     judge=judge,

@@ -31,6 +31,17 @@ from clienthealth.modes.send_blocked_on_metadata.lines import (
 )
 from clienthealth.modes.send_blocked_on_metadata.rules import GATE, Thresholds, judge, recovered
 
+
+def until_then(advice: str) -> dict[str, str]:
+    """What helps, and what helps until then, in the words of the libraries whose send() waits."""
+    fast = "so that callers fail fast instead of piling up"
+    return {
+        "": advice,
+        "java": f"{advice} Until then lower max.block.ms, {fast}.",
+        "kafka-python": f"{advice} Until then lower max_block_ms, {fast}.",
+    }
+
+
 MODE = LiveMode(
     id=ID,
     title="send() blocked waiting for metadata",
@@ -41,14 +52,14 @@ MODE = LiveMode(
     ),
     action=(
         "Look at the cause: create the topic or correct its name, let the client write to it, or restore the way to "
-        "the bootstrap address; until then lower max.block.ms, so that callers fail fast instead of piling up."
+        "the bootstrap address; until then let callers fail fast, so that they do not pile up."
     ),
     kinds=frozenset({"producer"}),
     evidence=("log", "thread-dump", "metric"),
     thresholds=Thresholds(),
     confused_with=(
-        "A short broker outage: 4.x callers sit in the same place for up to 36 s, then go on and nothing is lost.",
-        "A full buffer: callers wait in BufferPool.allocate, not in waitOnMetadata, and waiting-threads counts them.",
+        "A short broker outage: callers sit in the same place for up to 36 s, then go on and nothing is lost.",
+        "A full buffer: callers wait for memory, not for metadata, and the client counts them.",
         "A topic that is being created: unknown for a moment at the first send.",
         "A callback that sends on the I/O thread: the waiting thread is the network thread itself, see "
         "producer-callback-deadlock.",
@@ -58,21 +69,35 @@ MODE = LiveMode(
             "topic-missing",
             "The topic {topic} does not exist on the cluster.",
             vague="The topic does not exist on the cluster.",
+            advice=until_then("Create the topic, or correct its name in the application; callers then go on."),
         ),
         Cause(
             "topic-denied",
             "The client may not use the topic {topic} (TOPIC_AUTHORIZATION_FAILED).",
             vague="The client may not use the topic (TOPIC_AUTHORIZATION_FAILED).",
+            title="Producer may not use its topic, so send() fails",
+            summary="The brokers refuse the producer its topic, so send() blocks or fails.",
+            advice={
+                "": "Grant the client's principal Describe and Write on the topic (kafka-acls --list shows what it "
+                "has), or correct the topic's name; no restart and no other timeout helps."
+            },
         ),
         Cause(
             "partition-missing",
             "The topic {topic} has no partition {partition}.",
             vague="The topic has no such partition.",
+            advice=until_then(
+                "Add the partition, or let the application name one that the topic has; it must not cache their number."
+            ),
         ),
         Cause(
             "cluster-unreachable",
             "No broker of {bootstrap} answers, so the producer never gets its metadata.",
             vague="No broker answers, so the producer never gets its metadata.",
+            advice=until_then(
+                "Try the bootstrap address from where the client runs (name service, port, firewall, and whether the "
+                "listener wants TLS); correct it, or restore the way to it."
+            ),
         ),
         Cause(
             "authentication",
