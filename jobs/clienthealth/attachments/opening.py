@@ -2,6 +2,8 @@
 
 A folder or archive is one process, and so are files that are given together; folders in it are processes of their
 own, unless they only sort its files (`logs/`, `dumps/`). `X-metrics.jsonl` and `X.log` are a second process, named X.
+Logs of several names (`worker-1.log`, `worker-2.log`) are each a process of its own where each of the other files is
+named after one of them: nothing then says that they are one.
 """
 
 from __future__ import annotations
@@ -131,8 +133,9 @@ class Opener:
 
     def _files(self, files: Sequence[Path], parent: _Parent, folder: Path | None = None) -> Iterator[Stream]:
         of = second_process([stem(file.name) for file in files])
+        own = _own_processes([file.name for file in files])
         for file in files:
-            second = of(stem(file.name))
+            second = own.get(file.name) or of(stem(file.name))
             instance = f"{parent.instance}/{second}" if second else parent.instance
             shown = str(file.relative_to(folder)) if folder is not None else file.name
             yield from self._file(file, shown, _Parent(parent.service, instance, parent.shown, parent.depth))
@@ -219,6 +222,76 @@ class Opener:
 def cannot_read(attached: Input, why: str, count: int = 1) -> None:
     """Note that a part of an input could not be read, whatever it says."""
     attached.unread = {**attached.unread, why: attached.unread.get(why, 0) + count}
+
+
+#: Words that say what a file holds or which part of a log it is, not whose.
+_GENERAL = frozenset(
+    (
+        "app",
+        "application",
+        "audit",
+        "client",
+        "console",
+        "csv",
+        "debug",
+        "dump",
+        "dumps",
+        "err",
+        "error",
+        "gc",
+        "info",
+        "json",
+        "jsonl",
+        "kafka",
+        "log",
+        "logs",
+        "main",
+        "messages",
+        "metrics",
+        "ndjson",
+        "out",
+        "output",
+        "root",
+        "server",
+        "stack",
+        "stacks",
+        "stderr",
+        "stdout",
+        "sys",
+        "syslog",
+        "system",
+        "thread",
+        "threads",
+        "trace",
+        "txt",
+        "warn",
+    )
+)
+_NO_LOG = re.compile(r"jstack|jcmd|dump|thread|stack|javacore|py-?spy|metrics|jmx|prom", re.IGNORECASE)
+_LOG = re.compile(r"\.(?:log|out|txt)\b", re.IGNORECASE)
+_ROLLED = re.compile(r"\.log\.\d+\b|\d{4}[-_.]?\d\d[-_.]?\d\d(?:[-_.T]?\d+)*", re.IGNORECASE)
+
+
+def _own_processes(names: Sequence[str]) -> dict[str, str]:
+    """File → process, of logs that are several processes' and the files named after these; {} where they are one's."""
+    words = {name: _words(name) for name in names if not re.match(r"readme|truth\.json", name, re.IGNORECASE)}
+    logs = {words[name] for name in words if _LOG.search(name) and not _NO_LOG.search(name)}
+    # The parts that a log was rolled into are one.
+    logs = {log for log in logs if not (len(log) > 1 and log[-1].isdigit() and log[:-1] in logs)}
+    if len(logs) < 2 or () in logs:
+        return {}
+    of = {
+        name: next((log for log in logs if log == own[: len(log)] or log == own[-len(log) :]), ())
+        for name, own in words.items()
+    }
+    return {} if () in of.values() else {name: "-".join(log) for name, log in of.items()}
+
+
+def _words(name: str) -> tuple[str, ...]:
+    """What a file's name says of whose it is; () where that is nothing."""
+    bare = re.sub(r"\.(gz|bz2|xz|zst|zip|tgz|tar)\b", "", _ROLLED.sub(".log", name), flags=re.IGNORECASE)
+    words = tuple(word for word in re.split(r"[-_. ]+", bare.lower()) if word and word not in _GENERAL)
+    return words if any(re.search("[a-z]", word) for word in words) else ()
 
 
 class _Joined:

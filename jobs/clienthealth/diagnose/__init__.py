@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from clienthealth.diagnose.tally import Tally
 from clienthealth.judging import explained, judge_windows, merged, silenced
 from clienthealth.logs.events import events_and_dumps
 from clienthealth.model.clients import Client
-from clienthealth.model.readings import ClientWindow, Source
+from clienthealth.model.readings import ClientWindow, LogEvent, Source
 from clienthealth.model.telemetry import DumpedThread, RawRecord
 from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import catalogue, modes
@@ -56,13 +57,19 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
     packer, result, tally = Packer(1), Diagnosis([]), tally or Tally()
     now_ms = int(time.time() * 1000)
     decoders = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
+    before: dict[tuple[str, str], _Before] = {}
+    named: dict[Place, set[tuple[str, str, str]]] = {}
     for record in records:
         raw = raw_record(record)
         if record.line is not None:
             decoded = decode_line(record.line, raw, settings, now_ms)
         else:
             decoded = decoders[record.stream](raw, settings, now_ms)
-        pack(decoded, raw.source, packer, record.repeats)
+        file = record.instance, record.file
+        before[file] = _pack(decoded, raw.source, packer, record.repeats, before.get(file, NOBODY))
+        for client in (snapshot.client for snapshot in decoded.snapshots if snapshot.client.kind != "group"):
+            who = who_of(client)
+            named.setdefault((record.service, record.instance), set()).add((*who.process, who.instance))
         threads = [thread for line in decoded.lines for dump in line.dumps for thread in dump.threads]
         if threads:
             result.dumps[raw.source] = threads
@@ -70,11 +77,16 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
         if decoded.snapshots or decoded.lines:
             result.recognised[decoded.format or ""] += 1
         result.rejected.update({error.partition(":")[0] for error in decoded.errors})
-    bucket = bucket_of(packer, settings)
+    # Metrics may name their host: what else was attached of one process is then of the one that they name.
+    places = {place: next(iter(names)) for place, names in named.items() if len(names) == 1}
+    bucket = bucket_of(packer, settings, places)
     by_key = judged(bucket)
     add_ends(bucket, by_key)
     result.rejected.update(fault.reason.partition(":")[0] for fault in bucket.faults.all)
     result.inputs.extend(tally.all())
+    for attached in result.inputs:
+        if attached.process in places:
+            attached.process = places[attached.process][:2]
     by_key = honest(bucket, by_key, result.inputs)
     clients = [
         (client, sorted(verdicts, key=lambda v: v.mode))
@@ -116,6 +128,26 @@ def raw_record(record: Recorded) -> RawRecord:
 
 def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1) -> None:
     """Add what a record says to a packer. `repeats`: for how many records like it this one stands."""
+    _pack(decoded, source, packer, repeats, NOBODY)
+
+
+class _Before(NamedTuple):
+    """The client that a line names, and when. `kind`: empty where the line does not tell it."""
+
+    client_id: str
+    kind: str
+    ts_ms: int
+
+
+NOBODY = _Before("", "", 0)
+#: An exception that names nobody is of the client that the line above it names, where it comes within this time.
+JUST_BEFORE_MS = 1_000
+#: Service and instance that a record is taken for, where it does not say that itself.
+Place = tuple[str, str]
+
+
+def _pack(decoded: Decoded, source: Source, packer: Packer, repeats: int, before: _Before) -> _Before:
+    """The same; `before`, and what is returned: the client that the line before it names, and the last one of it."""
     for snapshot in decoded.snapshots:
         if snapshot.client.kind != "group":
             packer.snapshot(snapshot, who_of(snapshot.client), source)
@@ -123,16 +155,30 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1) -> 
         process = process_of(line.client)
         events, dumps = events_and_dumps(line, source, catalogue())
         for event in events:
+            if event.client_id is None and line.stack and _is_of(event, before):
+                event = dataclasses.replace(event, client_id=before.client_id)
             packer.log_entry(*process, event=dataclasses.replace(event, repeats=repeats) if repeats > 1 else event)
         for dump in dumps:
             packer.log_entry(*process, dump=dump)
+        before = _Before(line.client.client_id or "", process_log.kind_of(line.message, line.thread), line.ts_ms or 0)
+    return before
 
 
-def bucket_of(packer: Packer, settings: Settings) -> Bucket:
-    """All that was packed as one bucket."""
+def _is_of(event: LogEvent, before: _Before) -> bool:
+    """Is it of the client that the line above it names, as far as kind and time tell?"""
+    if not before.client_id or not before.kind or not 0 <= event.ts_ms - before.ts_ms <= JUST_BEFORE_MS:
+        return False
+    return catalogue().by_id[event.signature].kind in (None, before.kind)
+
+
+def bucket_of(packer: Packer, settings: Settings, places: Mapping[Place, tuple[str, str, str]] | None = None) -> Bucket:
+    """All that was packed as one bucket. `places`: what log entries are taken for → service, host and instance."""
     state, chunks = BucketState(), list(packer.chunks().values())
     readings.take(state, chunks, settings.monitor)
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
+    for entry in entries:
+        if places and entry.process in places:
+            entry.service, entry.host, entry.instance = places[entry.process]
     process_log.take(state, entries, settings.monitor)
     also_seen.take(state, entries)
     readings.renew_clients(state)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -106,12 +107,16 @@ def stories(
     also_seen = also_seen or {}
     judged = {client for client, _ in clients}
     unjudged: list[tuple[Client, Sequence[Verdict]]] = [(client, ()) for client in also_seen if client not in judged]
+    every = [*clients, *unjudged]
+    namesakes = Counter((client.service, client.client_id, client.kind) for client, _ in every)
     all_stories = [
         replace(
-            _story(client, verdicts, untimed, dumps or {}),
+            _story(
+                client, verdicts, untimed, dumps or {}, namesakes[client.service, client.client_id, client.kind] > 1
+            ),
             also=tuple(also(seen, untimed) for seen in sorted(also_seen.get(client, ()), key=_gravity)),
         )
-        for client, verdicts in [*clients, *unjudged]
+        for client, verdicts in every
     ]
     return sorted(all_stories, key=lambda story: (-_RANK[story.status], story.name))
 
@@ -146,7 +151,11 @@ _RANK: Mapping[str, int] = {"ok": 0, "unknown": 1, "suspected": 2, "confirmed": 
 
 
 def _story(
-    client: Client, verdicts: Sequence[Verdict], untimed: frozenset[str], dumps: Mapping[Source, Sequence[DumpedThread]]
+    client: Client,
+    verdicts: Sequence[Verdict],
+    untimed: frozenset[str],
+    dumps: Mapping[Source, Sequence[DumpedThread]],
+    has_namesakes: bool = False,
 ) -> Story:
     ill = sorted((v for v in verdicts if v.unhealthy), key=lambda v: -STATUS_ORDER.index(v.status))
     healthy = tuple(v.mode for v in verdicts if v.status == "ok")
@@ -158,7 +167,8 @@ def _story(
     # What is proved without one has its guilty code still to be named, before a restart takes it away.
     unseen = not dumps and any(modes()[v.mode].told(v, client.library).first for v in ill)
     software = " ".join(filter(None, (client.library, client.version)))
-    about = ", ".join(filter(None, (client.service, client.kind or "client", client.group, software)))
+    where = client.instance if has_namesakes else client.service
+    about = ", ".join(filter(None, (where, client.kind or "client", client.group, software)))
     return Story(
         status=status,
         headline=headline,

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Literal
 
 from clienthealth.logs.dump_clients import clients_of
 from clienthealth.logs.dumps import DUMP_LINE, rejoin
@@ -320,9 +321,14 @@ class ProcessLog:
 
 def kind_named(event: LogEvent) -> Kind | None:
     """The kind of client that a line names which either kind can log."""
-    if "[Producer clientId=" in event.text or (event.thread or "").startswith(PRODUCER_THREAD):
+    return kind_of(event.text, event.thread) or None
+
+
+def kind_of(message: str | None, thread: str | None) -> Kind | Literal[""]:
+    """The kind of client that a line names, '' where it does not tell it."""
+    if "[Producer clientId=" in (message or "") or (thread or "").startswith(PRODUCER_THREAD):
         return "producer"
-    return "consumer" if "[Consumer clientId=" in event.text else None
+    return "consumer" if "[Consumer clientId=" in (message or "") else ""
 
 
 def process_logs(state: BucketState) -> dict[Process, ProcessLog]:

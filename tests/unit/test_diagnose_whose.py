@@ -1,0 +1,119 @@
+"""Whose the attached evidence is: of which process, and of which of its clients."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from clienthealth.attachments.opening import _own_processes
+from clienthealth.diagnose import Diagnosis
+from clienthealth.diagnose.examine import examine
+from clienthealth.diagnose.report import report
+from clienthealth.model.verdicts import Verdict
+from clienthealth.settings import Settings
+
+BLOCKED = "send-blocked-on-metadata"
+BEGIN_MS = 1_795_168_800_000  # 2026-11-20 10:00:00 UTC
+GAVE_UP = "org.apache.kafka.common.errors.TimeoutException: Topic ordres not present in metadata after 60000 ms.\n"
+
+
+def line(second: int, thread: str, message: str) -> str:
+    return f"2026-11-20 10:00:{second:02d},123 ERROR [{thread}] o.a.k.c.Any - {message}\n"
+
+
+def verdicts(found: Diagnosis) -> dict[tuple[str, str], dict[str, Verdict]]:
+    return {(c.service, c.client_id): {v.mode: v for v in verdicts} for c, verdicts in found.clients}
+
+
+def test_a_log_is_of_the_process_that_the_metrics_beside_it_name(tmp_path: Path) -> None:
+    client = {"service": "orders-api", "host": "web-7", "instance": "web-7:31337", "client_id": "p", "kind": "producer"}
+    readings = [
+        {
+            "ts": BEGIN_MS + 10_000 * n,
+            "client": client,
+            "metrics": {"buffer-total-bytes": 4e6, "buffer-available-bytes": 4e6, "record-error-total": float(n)},
+        }
+        for n in range(12)
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(reading) + "\n" for reading in readings))
+    (tmp_path / "app.log").write_text("".join(line(n, "http-1", "send failed") + GAVE_UP for n in (40, 45, 50)))
+    found = examine([tmp_path], Settings())
+    assert list(verdicts(found)) == [("orders-api", "p")]
+    assert verdicts(found)["orders-api", "p"][BLOCKED].status == "confirmed"
+    assert found.inputs[0].process == ("orders-api", "web-7")
+
+
+def test_an_exception_without_a_name_is_of_the_client_named_just_before(tmp_path: Path) -> None:
+    text = line(1, "kafka-producer-network-thread | a", "[Producer clientId=a] Instantiated an idempotent producer.")
+    text += (
+        line(10, "x", "[Producer clientId=b] Bootstrap broker k:9092 (id: -1 rack: null) disconnected")
+        + line(10, "http-1", "failed")
+        + GAVE_UP
+    )
+    (tmp_path / "app.log").write_text(text)
+    found = verdicts(examine([tmp_path], Settings()))
+    assert found[tmp_path.name, "b"][BLOCKED].status == "confirmed"
+    assert found[tmp_path.name, "a"][BLOCKED].status == "unknown"
+    assert {client_id for _, client_id in found} == {"a", "b"}
+
+
+def test_it_is_of_nobody_where_that_client_is_of_another_kind_or_was_named_long_before(tmp_path: Path) -> None:
+    names = line(1, "x", "[Producer clientId=a] Instantiated a transactional producer.")
+    names += line(1, "x", "[Producer clientId=b] Instantiated a transactional producer.")
+    other = (
+        line(10, "x", "[Consumer clientId=c, groupId=g] (Re-)joining group") + line(10, "http-1", "failed") + GAVE_UP
+    )
+    later = (
+        line(10, "x", "[Producer clientId=b] Bootstrap broker k:9092 (id: -1 rack: null) disconnected")
+        + line(12, "http", "failed")
+        + GAVE_UP
+    )
+    for number, text in enumerate((other, later)):
+        folder = tmp_path / f"case{number}"
+        folder.mkdir()
+        (folder / "app.log").write_text(names + text)
+        found = verdicts(examine([folder], Settings()))
+        confirmed = [client_id for (_, client_id), of in found.items() if of.get(BLOCKED, Verdict("", "ok")).unhealthy]
+        assert confirmed == [""], "of the process"
+
+
+def test_workers_in_an_archive_are_each_a_process(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "workers.zip", "w") as archive:
+        for n in (1, 2, 3):
+            archive.writestr(f"worker-{n}.log", line(n, "http-1", "[Producer clientId=p] send failed") + GAVE_UP)
+    found = examine([tmp_path / "workers.zip"], Settings())
+    assert [(c.instance, c.client_id) for c, _ in found.clients] == [(f"workers/worker-{n}", "p") for n in (1, 2, 3)]
+    assert [v.detail["failed_sends"] for _, of in found.clients for v in of if v.mode == BLOCKED] == [1, 1, 1]
+    text = report(found.clients, found.inputs)
+    assert all(f"(workers/worker-{n}, producer" in text for n in (1, 2, 3)), "namesakes are told apart"
+
+
+@pytest.mark.parametrize(
+    ("names", "own"),
+    [
+        ("a.log b.log", {"a.log": "a", "b.log": "b"}),
+        ("worker-1.log worker-2.log.gz", {"worker-1.log": "worker-1", "worker-2.log.gz": "worker-2"}),
+        (
+            "orders-7c9d8-x2x9k.log orders-7c9d8-k8s2p.log jstack-orders-7c9d8-k8s2p.txt",
+            {
+                "orders-7c9d8-x2x9k.log": "orders-7c9d8-x2x9k",
+                "orders-7c9d8-k8s2p.log": "orders-7c9d8-k8s2p",
+                "jstack-orders-7c9d8-k8s2p.txt": "orders-7c9d8-k8s2p",
+            },
+        ),
+        # What is of one process: parts of a log, a log beside others that are not named after anybody, dumps.
+        ("orders.log orders.log.1 orders.log.2.gz", {}),
+        ("orders.1.log orders.log orders-2026-11-20.log", {}),
+        ("app.log error.log gc.log", {}),
+        ("app.log consumer.log", {}),
+        ("worker-1.log worker-2.log metrics.jsonl", {}),
+        ("worker-1.log worker-2.log jstack.txt", {}),
+        ("jstack-1.txt jstack-2.txt", {}),
+        ("app.log jstack-before-1.txt jstack-during-2.txt metrics.jsonl", {}),
+    ],
+)
+def test_files_say_by_their_names_whether_they_are_of_one_process(names: str, own: dict[str, str]) -> None:
+    assert _own_processes(names.split()) == own
