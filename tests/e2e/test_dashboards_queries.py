@@ -5,14 +5,16 @@ Prometheus runs with our own configuration and rules, but sixty times as fast: e
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
 import threading
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -277,29 +279,34 @@ def serving(page: Callable[[], str]) -> Iterator[str]:
 
 @contextmanager
 def watching(
-    folder: Path, fleet: Iterable[Mapping[str, Any]], busy: bool, interval_seconds: int = 1
+    folder: Path,
+    fleet: Iterable[Mapping[str, Any]],
+    busy: bool,
+    interval_seconds: int = 1,
+    clusters: Sequence[str] = ("eu",),
 ) -> Iterator[Prometheus]:
-    """Prometheus with deploy/prometheus/prometheus.yml, on a fleet; every 15 s are `interval_seconds`."""
+    """Prometheus with deploy/prometheus/prometheus.yml, on a fleet in each cluster.
+
+    It scrapes and evaluates each `interval_seconds`, whatever the files say.
+    """
     assert PROMETHEUS
-    states = States(INSTALLATION)
-    for one in fleet:
-        name, value, _ = wire(dict(one))
-        states.put(name, value, now_ms())
-    exporter = Exporter(INSTALLATION, states, lambda: None)
+    records = [(name, value) for name, value, _ in (wire(dict(one)) for one in fleet)]
+    exporters = [_exporter(cluster, records) for cluster in clusters]
     with ExitStack() as stack:
-        clients, monitor = (
-            stack.enter_context(serving(lambda: exporter.metrics().text)),
-            stack.enter_context(serving(Monitor(busy).page)),
-        )
+        pages = (partial(lambda one: one.metrics().text, exporter) for exporter in exporters)
+        clients = ", ".join([stack.enter_context(serving(page)) for page in pages])
+        monitor = stack.enter_context(serving(Monitor(busy).page))
         write(folder / "written", Settings(), dry_run=False)
         (folder / "alerts").mkdir()
         shutil.copytree(folder / "written/rules", folder / "alerts/rules")
         shutil.move(folder / "alerts/rules/watchdog.yml", folder / "alerts/watchdog.yml")
         for path in (folder / "alerts").rglob("*.yml"):
-            path.write_text(re.sub(r'\b(for|keep_firing_for): "?\w+"?', r"\1: 1s", path.read_text("utf-8")), "utf-8")
+            text = re.sub(r'\b(for|keep_firing_for): "?\w+"?', r"\1: 1s", path.read_text("utf-8"))
+            path.write_text(re.sub(r"^    interval: .*\n", "", text, flags=re.MULTILINE), "utf-8")
         config = (ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8")
         for ours, here in {
-            "15s": f"{interval_seconds}s",
+            " 5s": f" {interval_seconds}s",
+            " 15s": f" {interval_seconds}s",
             "exporter:9309": clients,
             "monitor:9308": monitor,
             "alertmanager:9093": "127.0.0.1:9",
@@ -318,6 +325,14 @@ def watching(
         if busy:
             eventually(lambda: prometheus.series('ALERTS{alertstate="firing",severity="critical"}'), "alerts", patience)
         yield prometheus
+
+
+def _exporter(cluster: str, records: Iterable[tuple[bytes, bytes]]) -> Exporter:
+    settings = dataclasses.replace(INSTALLATION, monitor=MonitorSettings(cluster=cluster))
+    states = States(settings)
+    for name, value in records:
+        states.put(name, value, now_ms())
+    return Exporter(settings, states, lambda: None)
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,8 @@ FAILING = f'ALERTS{{alertname="{PAGE}", alertstate="firing"}}'
 
 def faster(text: str) -> str:
     """A configuration of Prometheus or Alertmanager with every wait in it SCALE times as short."""
-    waits = r'((?:for|keep_firing_for|resolve_timeout|(?:scrape|evaluation|repeat)_interval): "?)(\d+)([smh])\b'
+    names = "for|keep_firing_for|resolve_timeout|(?:scrape|evaluation|repeat)_interval|(?<![a-z_])interval"
+    waits = rf'((?:{names}): "?)(\d+)([smh])\b'
     return re.sub(waits, lambda m: f"{m[1]}{1000 * int(m[2]) * UNITS[m[3]] // SCALE}ms", text)
 
 

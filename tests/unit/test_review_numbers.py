@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from clienthealth.review import wording
+from clienthealth.configuration.owners import Owner, Owners, Row
+from clienthealth.review import render, wording
 from clienthealth.review.capacity import buffer_distribution, buffers, percentile
 from clienthealth.review.coverage import gap_minutes, gaps
 from clienthealth.review.loss import Loss, Range, of_all, of_service
@@ -15,6 +17,7 @@ from clienthealth.review.pages import FLEET_SERVICES, night_of, of_fleet, opens_
 from clienthealth.review.period import Period, utc
 from clienthealth.review.slo import Budget, Minutes, ServiceSlo, objectives
 from clienthealth.settings import MonitorSettings, PrometheusSettings, ReviewSettings, Settings
+from tests.support.review_example import review
 
 NB = wording.NB
 
@@ -59,6 +62,40 @@ def test_objectives_are_summed_per_service_and_period_worst_first() -> None:
     assert overall.minutes == Minutes(ok=160, suspected=30, confirmed=10, unknown=7)
     assert overall.clients == 3
     assert overall.slots == {0: Minutes(ok=90), 1: Minutes(ok=70, suspected=30, confirmed=10, unknown=7)}
+
+
+def test_each_service_is_held_against_the_target_of_its_owner() -> None:
+    """One minute in ten is too much for 99.5 %, and half of the budget of 80 %; nobody owns the third."""
+    payments, batch = Owner("payments", "1", "payments-oncall"), Owner("batch", slo_target=0.8)
+    owners = Owners([Row(payments, ("orders",), (), ""), Row(batch, ("nightly",), (), "")])
+    rows = [
+        {"service": name, "period": 3, "slot": 0, "status": status, "count": count}
+        for name in ("orders", "nightly", "alone")
+        for status, count in (("ok", 90), ("confirmed", 10))
+    ]
+    overall, services = objectives(rows, {}, 0.995, {}, 0, owners)
+    by_name = {slo.service: slo for slo in services}
+    assert {name: (slo.target, slo.budget.state, slo.decision) for name, slo in by_name.items()} == {
+        "orders": (0.995, "overspent", "freeze"),
+        "nightly": (0.8, "within budget", "ship"),
+        "alone": (0.995, "overspent", "freeze"),
+    }
+    assert (overall.target, by_name["orders"].as_json()["owner"]) == (
+        0.995,
+        {"team": "payments", "tier": "1", "pager": "payments-oncall"},
+    )
+    called = Page("orders", "delivery-stalled", datetime(2026, 11, 10, 3, tzinfo=UTC), None, 1, True, None)
+    shown = review(overall=overall, services=services, pages=[called, called])
+    assert "2 of 3 services missed their targets: " in shown.headline[0]
+    text = render.markdown(shown)
+    for row in (
+        "| Team | Services | Missed the target | Freeze | Pages | Needed nobody |",
+        "| payments | 1 | orders | orders | 2 |  |",
+        "| *nobody* | 1 | alone | alone |  |  |",
+        "| batch | 1 |  |  |  |  |",
+    ):
+        assert row in text
+    assert f"| nightly | batch | 90.00{NB}% | 80.00{NB}% |" in text
 
 
 @pytest.mark.parametrize(

@@ -22,14 +22,14 @@ def _how(review: Review) -> str:
     missed = [s for s in review.services if s.budget.state == "overspent"]
     observed = [s for s in review.services if s.minutes.observed]
     services = plural(len(observed), "service")
+    targets = {s.target for s in observed} or {review.target}
+    target = f"the target of {percent(targets.pop())}" if len(targets) == 1 else "their targets"
     if missed:
         names = listed([f"{s.service or '(no name)'} ({percent(s.minutes.sli)})" for s in missed])
-        verdict = f"{len(missed)} of {services} missed the target of {percent(review.target)}: {names}"
+        verdict = f"{len(missed)} of {services} missed {target}: {names}"
     else:
         every = "the only service" if len(observed) == 1 else f"all {services}"
-        verdict = (
-            f"{every} met the target of {percent(review.target)}{'' if overall.lost.met else ' in client-minutes'}"
-        )
+        verdict = f"{every} met {target}{'' if overall.lost.met else ' in client-minutes'}"
     spent = overall.budget.spent
     rest = f", {percent(1 - spent, 0)} is left" if spent <= 1 else ""
     return (

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from clienthealth.configuration.installation import fixed_labels
+from clienthealth.configuration.owners import read_owners
 from clienthealth.modes import modes
 from clienthealth.review import (
     alerts,
@@ -38,7 +39,10 @@ SLOTS = 168
 def build(
     spark: SparkSession, settings: Settings, period: Period, actions_file: Path, root: str, prometheus: str = ""
 ) -> Review:
-    """Review `period` from the history at `root`. Raises InputError for a history that cannot be read."""
+    """Review `period` from the history at `root`. Raises InputError for a history that cannot be read, and
+    SettingsError for owners that cannot.
+    """
+    owners = read_owners(settings.owners.files)
     minutes = history.read(spark, root, "minutes")
     quality = history.read(spark, root, "quality")
     all_incidents = incident_rows.incidents(history.read(spark, root, "verdicts"), period.end)
@@ -58,6 +62,7 @@ def build(
             settings.review.slo_target,
             incidents.lost_by_service(touching),
             settings.review.lost_records_target,
+            owners,
         )
         peaks = client_minutes.buffers(minutes, periods).collect()
         fired, others, unchecked = alerts.fired(touching, period, prometheus, fixed_labels(settings))

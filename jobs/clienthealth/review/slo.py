@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from clienthealth.configuration.owners import OWNER_LABELS, Owner, Owners
 from clienthealth.review import loss
 from clienthealth.review.loss import Loss, Range
 
+NOBODY = Owners()
 State = Literal["within budget", "nearly spent", "overspent", "no data"]
 Decision = Literal["ship", "freeze", "no data"]
 
@@ -93,7 +95,7 @@ class ServiceSlo:
     """A service's objective in the reviewed period and over the trend. `service` is empty for all together.
 
     `slots`: client-minutes per slot of the reviewed period. `periods`: per period of the trend, oldest first. `lost`:
-    records lost in the reviewed period.
+    records lost in the reviewed period. `owner`: None where nobody is named.
     """
 
     service: str
@@ -102,6 +104,7 @@ class ServiceSlo:
     periods: Sequence[Minutes]
     slots: Mapping[int, Minutes] = field(default_factory=dict)
     lost: Loss = field(default_factory=Loss)
+    owner: Owner | None = None
 
     @property
     def minutes(self) -> Minutes:
@@ -145,6 +148,7 @@ class ServiceSlo:
         """All its numbers."""
         return {
             "service": self.service,
+            "owner": None if self.owner is None else dict(zip(OWNER_LABELS, self.owner.labels, strict=True)),
             "clients": self.clients,
             "target": self.target,
             "sli": self.minutes.sli,
@@ -171,15 +175,21 @@ class ServiceSlo:
         }
 
 
+def _target(owner: Owner | None, target: float) -> float:
+    return target if owner is None or owner.slo_target is None else owner.slo_target
+
+
 def objectives(
     rows: Iterable[Mapping[str, Any]],
     clients: Mapping[str, int],
     target: float,
     lost: Mapping[str, Range],
     lost_target: int,
+    owners: Owners = NOBODY,
 ) -> tuple[ServiceSlo, list[ServiceSlo]]:
     """All together, and each service, worst first. `rows`: service, period, slot, status, count.
 
+    `target`: of all together, and of services whose owner has set none.
     `lost`: records lost in the last period, of the services that lost any; `lost_target`: how many each may lose.
     """
     periods: dict[str, list[Minutes]] = {}
@@ -197,10 +207,11 @@ def objectives(
         ServiceSlo(
             name,
             clients.get(name, 0),
-            target,
+            _target(owners.of(name), target),
             minutes_of_periods,
             dict(sorted(slots.get(name, {}).items())),
             loss.of_service(lost.get(name, (0, 0)), lost_target, bool(minutes_of_periods[-1].observed)),
+            owners.of(name),
         )
         for name, minutes_of_periods in periods.items()
     ]

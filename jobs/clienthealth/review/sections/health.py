@@ -30,9 +30,9 @@ from clienthealth.review.document import (
 )
 from clienthealth.review.model import Review
 from clienthealth.review.period import period_names
-from clienthealth.review.sections.naming import service
+from clienthealth.review.sections.naming import names, service
 from clienthealth.review.slo import ServiceSlo
-from clienthealth.review.wording import healthy, left, lost, minutes, number, percent, plural, points
+from clienthealth.review.wording import healthy, left, lost, minutes, number, percent, plural, points, some
 
 BADGES = {
     **{"within budget": "ok", "nearly spent": "warn", "overspent": "bad", "no data": "none"},
@@ -119,9 +119,13 @@ def _services(review: Review) -> Iterator[Block]:
     well = [slo for slo in review.services if not slo.minutes.unhealthy and slo.lost.none]
     shown = ill + well[:HEALTHY_SHOWN]
     hidden = len(review.services) - len(shown)
+    owned = any(slo.owner for slo in review.services)
+    own_targets = any(slo.target != review.target for slo in review.services)
     columns = (
         Column("Service"),
+        *([Column("Team")] if owned else []),
         Column("Healthy", number=True),
+        *([Column("Target", number=True)] if own_targets else []),
         Column("Budget"),
         Column("Spent", number=True),
         Column("Left, client-minutes", number=True, label="Left"),
@@ -131,10 +135,12 @@ def _services(review: Review) -> Iterator[Block]:
         Column("Changes"),
         Column("Trend"),
     )
-    rows = [_service_row(review, "All services", review.overall)]
-    rows += [_service_row(review, service(slo.service), slo) for slo in shown]
+    rows = [_service_row(review, "All services", review.overall, owned, own_targets)]
+    rows += [_service_row(review, service(slo.service), slo, owned, own_targets) for slo in shown]
     caption = "Share of observed client-minutes that were healthy"
-    yield Table(columns, rows, f"{caption}; target {percent(review.target)}. Worst first.")
+    yield from _teams(review)
+    target = "" if own_targets else f"; target {percent(review.target)}"
+    yield Table(columns, rows, f"{caption}{target}. Worst first.")
     if hidden:
         more = f"{plural(hidden, 'more service')} without an unhealthy client-minute or a lost record"
         yield Paragraph(f"{more} {'is' if hidden == 1 else 'are'} left out here; review.json has all.", note=True)
@@ -147,12 +153,35 @@ def _services(review: Review) -> Iterator[Block]:
     )
 
 
-def _service_row(review: Review, name: Inline, slo: ServiceSlo) -> tuple[Inline, ...]:
+def _teams(review: Review) -> Iterator[Block]:
+    """By team: how many services, which of them missed their target or must freeze, and how often it was called."""
+    by_team: dict[str, list[ServiceSlo]] = {}
+    for slo in review.services:
+        by_team.setdefault(slo.owner.team if slo.owner else "", []).append(slo)
+    if not any(by_team):
+        return
+    called = review.pages is not None
+    columns = [Column("Team"), Column("Services", number=True), Column("Missed the target"), Column("Freeze")]
+    columns += [Column("Pages", number=True), Column("Needed nobody", number=True)] if called else []
+    rows: list[tuple[Inline, ...]] = []
+    for team, slos in by_team.items():
+        pages = [page for page in review.pages or () if page.service in {slo.service for slo in slos}]
+        missed = tuple(slo.service for slo in slos if slo.budget.state == "overspent")
+        frozen = tuple(slo.service for slo in slos if slo.decision == "freeze")
+        row = (Name(team) if team else Soft("nobody"), number(len(slos)), names(missed), names(frozen))
+        idle = sum(page.needed_nobody for page in pages)
+        rows.append((*row, *((some(len(pages)), some(idle)) if called else ())))
+    yield Table(columns, rows, "Of the pages of many services at once each team has had none.")
+
+
+def _service_row(review: Review, name: Inline, slo: ServiceSlo, owned: bool, own_targets: bool) -> tuple[Inline, ...]:
     shares = [*(percent(sli) for sli in slo.trend[:-1]), healthy(slo)]
     trend = Picture(plots.spark(slo, period_names(review.period, review.periods)), ", ".join(shares))
     return (
         name,
+        *([Name(slo.owner.team) if slo.owner else ""] if owned else []),
         healthy(slo),
+        *([percent(slo.target)] if own_targets else []),
         state_of_budget(slo),
         percent(slo.budget.spent, 0),
         number(slo.budget.left),
