@@ -18,14 +18,15 @@ def verdict(monitor: Stepped) -> dict[str, Any]:
     return dict(of_mode[0])
 
 
-def ended(left: float, terminating: bool, *lines: Any) -> dict[str, Any]:
+def ended(left: float, terminating: bool, *lines: Any, version: str = "3.9.1") -> dict[str, Any]:
     """A producer of whose records so many bytes were left at its last push, ten minutes later."""
     inputs: list[Any] = [*lines]
     for second in range(0, 70, 10):
         metrics = {"record-send-total": 100.0 * second, "select-total": 50.0 * second, "buffer-total-bytes": BUFFER}
         metrics["buffer-available-bytes"] = BUFFER - left
         metrics["terminating"] = float(terminating and second == 60)
-        inputs.append(snapshot(second, metrics, "p", instance="h:1"))
+        inputs.append(pushed := snapshot(second, metrics, "p", instance="h:1"))
+        pushed.client.version = version
     others = [snapshot(s, {"select-total": 1000.0 + s}, "o", instance="o:1", host="o") for s in range(0, 600, 10)]
     monitor = Stepped()
     monitor.batches([*inputs, *others], 10)
@@ -64,3 +65,15 @@ def test_what_its_log_tells_counts_for_more() -> None:
         logged(65, "producer-force-close", "p", timeout="5000"),
     ]
     assert ended(4e6, True, *forced)["status"] == "confirmed"
+
+
+def test_silence_confirms_of_clients_alone_that_push_on_whatever_happens_and_whose_log_is_read() -> None:
+    started = logged(0, "producer-config", "p")
+    went = ended(4e6, False, started, version="4.1.2")
+    assert (went["status"], went["evidence"][-1]["kind"]) == ("confirmed", "absence")
+    assert went["evidence"][-1]["text"].endswith("no word of a close, nor had its last push")
+    assert ended(4e6, False, started, version="4.1.1")["status"] == "suspected"
+    assert ended(4e6, False, version="4.1.2")["status"] == "suspected"
+    assert ended(4e6, True, started, version="4.1.2")["status"] == "unknown"
+    assert ended(0.0, False, started, version="4.1.2")["status"] == "ok"
+    assert ended(16_384.0, False, started, version="4.1.2")["status"] == "suspected"

@@ -14,9 +14,9 @@ close in it, confirms. A client that comes back had not ended: the verdict is wi
 Causes (`detail.cause`): `exit-without-close`, `forced-close`, `killed` (where the process logged why it died).
 
 A client that pushes its metrics (KIP-714) says with the last push that it closes; with nothing left to deliver then it
-is well. That it did not say so, or pushes no more, shows little and never confirms: the I/O thread of a producer with
-an empty buffer ends before its last push, and clients of 3.x (KAFKA-19747) push no more at all once the connection
-broke during a push.
+is well. That it did not say so shows little where its buffer was empty: the I/O thread then ends before the last push.
+Of a client before 4.1.2 (KAFKA-19747) silence never confirms: it pushes no more after a push during which its
+connection broke.
 
 Known gaps. Clients before 1.0 do not name themselves when they log their close, so theirs cannot be missed. Records
 sent after the last reading are not seen, those delivered after it are still counted: the loss is an interval from 0

@@ -42,6 +42,8 @@ from clienthealth.windows.view import Windows
 
 #: Known of clients that push their metrics; true of the last push of one that closes.
 PUSHES = "terminating"
+#: Older ones push no more for good when the connection breaks during a push (KAFKA-19747; 3.9.2 and 4.1.2 measured).
+PUSHES_ON_SINCE = (4, 1, 2)
 #: From this version on the Java client's log lines begin with its id.
 NAMED_SINCE = (1,)
 
@@ -150,8 +152,9 @@ def _missed(
     nameless = (version(window) or NAMED_SINCE) < NAMED_SINCE
     read = bool(events(window, STARTED, PRODUCER_CONFIG, CLOSING, CLOSED, FORCED, ABORTED)) and not nameless
     died = events(window, DIED)
-    pushed = window.readings[-1].get(PUSHES) is not None
-    if pushed and not (died or forced or unclosed or pending.large(limits)):
+    pushes = window.readings[-1].get(PUSHES) is not None
+    may_live = pushes and (version(window) or NAMED_SINCE) < PUSHES_ON_SINCE
+    if may_live and not (died or forced or unclosed or pending.large(limits)):
         return Verdict(ID, "unknown", reason=CUT_OFF, detail=_loss(pending))
     if not read and not died and not unclosed and not pending.large(limits):
         return Verdict(ID, "unknown", reason=NAMELESS if nameless else UNREAD, detail=_loss(pending))
@@ -160,9 +163,10 @@ def _missed(
         facts.append(Fact("log", forced.ts_ms, forced.ts_ms, "its close() waited 0 s", source=forced.source))
     elif died:
         facts.append(Fact("log", died[-1].ts_ms, died[-1].ts_ms, quoted(died[-1].text), source=died[-1].source))
-    elif read and not pushed and pending.large(limits):
+    elif read and not may_live and pending.large(limits):
         gone = window.departed_ms or window.end_ms
         text = "it has been silent since, and its log, which told of its start, has no word of a close"
+        text += ", nor had its last push" if pushes else ""
         facts.append(Fact("absence", gone, gone, text))
     cause = "forced-close" if forced else "killed" if died else "exit-without-close"
     return conclude(ID, facts, {"cause": cause, **_loss(pending)})
@@ -240,8 +244,8 @@ SPEAKS = "it reports no more, but its process goes on logging: nothing tells tha
 BESIDE = "it reports no more, but others of its process do: its application may have stopped to call poll()"
 LEAVING = "its last push said that it was closing, and no line of its log tells whether close() waited; it had"
 CUT_OFF = (
-    "it had a little to deliver when it pushed last, and that it pushes no more shows no end: clients of 3.x push "
-    "no more for good when the connection breaks during a push"
+    "it had a little to deliver when it pushed last, and that it pushes no more shows no end: clients before 4.1.2 "
+    "push no more for good when the connection breaks during a push"
 )
 BLIND = "the client did not tell what it still had to deliver"
 NAMELESS = "it had a little to deliver when last heard of, and clients before 1.0 do not name themselves at their close"
