@@ -18,6 +18,16 @@ from tests.support.demo_world import World
 from tests.support.waiting import eventually
 
 SECONDS = 12
+#: Two workers that send to a topic which is not there.
+PYTHON = """\
+import sys, threading
+from kafka import KafkaProducer
+producer = KafkaProducer(bootstrap_servers=sys.argv[1], client_id="shop-events", max_block_ms=600_000)
+for _ in range(2):
+    threading.Thread(target=producer.send, args=("misspelt", b"x"), daemon=True).start()
+print("up", flush=True)
+sys.stdin.read()
+"""
 QUICK = {"p.request.timeout.ms": "1000", "p.delivery.timeout.ms": "2000", "p.max.block.ms": "5000"}
 
 
@@ -38,6 +48,8 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
     with Broker(tmp_path / "broker", heap_mb=256) as failing:
         healthy = CLIENTS["healthy"].start(World(tmp_path / "healthy", broker.bootstrap_servers))
         stuck = deadlock.start(World(tmp_path / "stuck", failing.bootstrap_servers))
+        command = [sys.executable, "-c", PYTHON, broker.bootstrap_servers]
+        python = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             eventually(lambda: stuck.counters.get("acknowledged"))
             failing.pause()
@@ -47,7 +59,8 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
             subprocess.run([java(), "-jar", str(jar), "stop", str(healthy.pid)], check=True, capture_output=True)
             of_group = ["--group", "billing", "--bootstrap", broker.bootstrap_servers]
             group = watching(*of_group)
-            done = ended(watching(f"stuck={stuck.pid}", str(healthy.pid)))
+            assert python.stdout is not None and python.stdout.readline() == "up\n"
+            done = ended(watching(f"stuck={stuck.pid}", str(healthy.pid), f"shop={python.pid}"))
             billing = ended(group)
             nobody = ended(watching("--group", "nobody", "--bootstrap", broker.bootstrap_servers))
             there_before = Jolokia(Target.parse(stuck.jolokia_urls[0]).url, 5.0)
@@ -56,10 +69,14 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
         finally:
             stuck.stop()
             healthy.stop()
+            python.kill()
+            python.communicate()
     assert done.returncode == 1, done.stderr
-    assert "confirmed: order-publisher: producer-callback-deadlock" in done.stderr
+    assert "confirmed: stuck/order-publisher: producer-callback-deadlock" in done.stderr
     clients = {row["client"]["client_id"]: row for row in map(json.loads, done.stdout.splitlines())}
-    assert clients.keys() == {"order-publisher", "order-api", "order-billing"}
+    assert clients.keys() == {"order-publisher", "order-api", "order-billing", "shop-events"}
+    blocked = {verdict["mode"]: verdict["status"] for verdict in clients["shop-events"]["verdicts"]}
+    assert blocked["send-blocked-on-metadata"] in ("suspected", "confirmed")
     assert clients["order-publisher"]["client"]["service"] == "stuck"
     found = {verdict["mode"]: verdict["status"] for verdict in clients["order-publisher"]["verdicts"]}
     assert found["producer-callback-deadlock"] == "confirmed"

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
+import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +23,14 @@ import pytest
 from clienthealth.cli import main
 from clienthealth.errors import InputError, ServiceError
 from clienthealth.platform.java import java
-from clienthealth.watch.attach import agent_jar, attached, checked
+from clienthealth.watch import python_process
+from clienthealth.watch.attach import agent_jar, attached, runtime_of
 from clienthealth_exporters.jvm.jolokia import Jolokia
 from tests.support.waiting import WAIT_SECONDS
-from tests.unit.test_jvm_exporter import agent
+from tests.unit.test_jvm_exporter import agent, serving
 
 RUNTIME = "java.lang:type=Runtime"
+STATISTICS = Path(__file__).parents[1] / "formats" / "librdkafka_stats_producer.json"
 PRODUCER = "kafka.producer:client-id=p-1,type=producer-metrics"
 #: As the JVM prints it: a callback of a producer waits for a record of the same producer.
 STUCK = """\
@@ -152,6 +160,50 @@ def test_of_a_glance_nobody_is_called_healthy() -> None:
         assert exit_code(f"orders={url}", "--for", "0.05") == 3
 
 
+def test_the_stacks_of_a_python_process_are_read_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = (
+        "import threading; threading.Thread(target=input, name='orders').start(); print('up', flush=True); input()"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "up\n"
+        assert exit_code(f"shop={process.pid}", "--for", "2", "--record", str(tmp_path)) == 3
+        process.kill()
+    assert "nothing here speaks of a Kafka client" in capsys.readouterr().out
+    dump = next((tmp_path / "shop").glob("jstack-01-*.txt")).read_text()
+    assert '"orders"' in dump and '"MainThread"' in dump
+
+
+def test_statistics_that_a_process_serves_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(STATISTICS.read_bytes())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            return
+
+    with serving(Handler) as url:
+        assert exit_code(f"ledger={url}", "--for", "1", "--json", "--record", str(tmp_path)) == 3
+    (line,) = capsys.readouterr().out.splitlines()
+    client = json.loads(line)["client"]
+    assert (client["service"], client["client_id"], client["library"]) == ("ledger", "pricing-py", "librdkafka")
+    kept = json.loads((tmp_path / "ledger/metrics.jsonl").read_text().splitlines()[0])
+    assert kept["metrics"]["queue-records"] == 99_874
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("Error: Permission Denied: Try running again with elevated permissions", "kernel.yama.ptrace_scope=0"),
+        ("Error: Failed to find python version from target process\n", "py-spy: Error: Failed to find python version"),
+    ],
+)
+def test_why_py_spy_gives_no_stacks(said: str, told: str) -> None:
+    assert told in python_process._why(said)
+
+
 def test_an_agent_that_does_not_answer_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("http://127.0.0.1:1/jolokia/") == 2
     assert "http://127.0.0.1:1/jolokia/: " in capsys.readouterr().err
@@ -185,13 +237,41 @@ def test_ctrl_c_ends_with_the_report_and_the_exit_code() -> None:
     assert watching.returncode == 1
 
 
+def test_a_terminal_shows_a_table_in_its_place_and_no_line_is_wider(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    command = [sys.executable, "-m", "clienthealth.cli", "watch"]
+    with agent(jvm(stuck=True)) as stuck, agent(jvm(stuck=False)) as well:
+        watching = subprocess.Popen([*command, f"orders={stuck}", f"web={well}"], stdout=theirs, env=environment)
+        os.close(theirs)
+        shown = b""
+        while shown.count(b"orders/p-1 ") < 3:
+            shown += os.read(ours, 65536)
+        watching.send_signal(signal.SIGINT)
+        with suppress(OSError):  # it has ended
+            while more := os.read(ours, 65536):
+                shown += more
+        os.close(ours)
+        assert watching.wait(WAIT_SECONDS) == 1
+    text = shown.decode().replace("\r", "")
+    assert max(len(re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", line)) for line in text.splitlines()) <= 80
+    assert "\x1b[31morders/p-1                       producer confirmed producer-callback-deadlock\x1b[0m\n" in text
+    tables = text.split("client                           kind     now (")[1:-1]
+    assert all(f"\x1b[{table.count(chr(10))}A\x1b[J" in table for table in tables)
+
+
 def test_why_a_process_cannot_be_attached_to() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     with pytest.raises(InputError, match=f"there is no process {ended.pid}"):
-        checked(ended.pid)
-    with pytest.raises(InputError, match="is no Java process"):
-        checked(os.getpid())
+        runtime_of(ended.pid)
+    assert runtime_of(os.getpid()) == "python"
+    with subprocess.Popen(["sleep", "60"]) as neither, pytest.raises(InputError, match="neither a Java nor a Python"):
+        try:
+            runtime_of(neither.pid)
+        finally:
+            neither.kill()
     with pytest.raises(InputError, match="there is no such file"):
         agent_jar(Path("nowhere.jar"))
 

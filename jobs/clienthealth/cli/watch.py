@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from clienthealth.model.health_record import HealthRecord
     from clienthealth.settings import Settings
 
-HELP = "is my client stuck now? watches JVMs of this machine (or Jolokia URLs), judges them, says why; needs no Kafka"
+HELP = "is my client stuck now? watches processes of this machine (or URLs), judges them, says why; needs no Kafka"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "targets",
         nargs="*",
         metavar="PID|URL",
-        help="a Java process of this machine, or [SERVICE=]URL of a Jolokia agent",
+        help="[SERVICE=]PID of a Java or Python process of this machine (Python's stacks are read by py-spy), or "
+        "[SERVICE=]URL of a Jolokia agent or of statistics that a process serves",
     )
     parser.add_argument("--group", metavar="NAME", help="a consumer group instead: members, lag, who does not commit")
     parser.add_argument("--bootstrap", metavar="SERVERS", help="with --group: the brokers (default: of the settings)")

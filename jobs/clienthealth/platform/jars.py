@@ -1,4 +1,4 @@
-"""Java archives from Maven Central, fetched once through the Ivy that PySpark ships.
+"""Java archives from Maven Central, fetched once: by the Ivy that PySpark ships, one that stands alone directly.
 
 `classpath("spark")` gives the paths of a named set. The first call resolves the set and keeps the jars under `.cache/`
 of the checkout (or $KAFKA_HEALTH_CACHE). Ivy compares each with its SHA-1, and goes on where an earlier call was cut
@@ -29,6 +29,7 @@ from clienthealth.platform.java import java
 
 CENTRAL = "https://repo1.maven.org/maven2"
 RESOLVE_SECONDS = 1200
+DOWNLOAD_SECONDS = 60
 _LOG4J_1 = ("ch.qos.reload4j:reload4j:1.2.26", "org.slf4j:slf4j-reload4j:1.7.36")
 
 
@@ -160,14 +161,47 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _fetch(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[Path]:
-    settings, module, resolved, log, draft = (
-        listing.with_name(f"{listing.name}.{kind}") for kind in ("settings.xml", "ivy.xml", "paths", "log", "draft")
+    sys.stderr.write(f"fetching the jars of '{name}' from {repository()}\n")
+    alone = "*:*" in jar_set.without and len(jar_set.modules) == 1
+    jars = [_downloaded(jar_set.modules[0], folder)] if alone else _resolved(name, jar_set, folder, listing)
+    draft = listing.with_name(f"{listing.name}.draft")
+    draft.write_text("".join(f"{jar.relative_to(folder)}\n" for jar in jars), encoding="utf-8")
+    draft.replace(listing)
+    return jars
+
+
+def _downloaded(module: str, folder: Path) -> Path:
+    """A jar without dependencies, compared with its SHA-1. Needs neither Java nor PySpark."""
+    group, artifact, version, *classifier = module.split(":")
+    name = "-".join((artifact, version, *classifier)) + ".jar"
+    url = f"{repository()}{group.replace('.', '/')}/{artifact}/{version}/{name}"
+    try:
+        content, sum_file = _content(url), _content(f"{url}.sha1")
+    except OSError as error:
+        raise DependencyError(f"{_failure(artifact)}: {error}") from error
+    if hashlib.sha1(content, usedforsecurity=False).hexdigest() != sum_file.decode("ascii", "replace").split()[0]:
+        raise DependencyError(f"{_failure(artifact)}: what came from {url} is not what its checksum says")
+    target = folder / "jars" / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_suffix(".draft")
+    draft.write_bytes(content)
+    return draft.replace(target)
+
+
+def _content(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=DOWNLOAD_SECONDS) as answer:
+        content: bytes = answer.read()
+    return content
+
+
+def _resolved(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[Path]:
+    settings, module, resolved, log = (
+        listing.with_name(f"{listing.name}.{kind}") for kind in ("settings.xml", "ivy.xml", "paths", "log")
     )
     settings.write_text(_settings(folder), encoding="utf-8")
     module.write_text(_module(name, jar_set), encoding="utf-8")
     command = [java(), *_proxy(), "-jar", str(_ivy()), "-settings", str(settings), "-ivy", str(module)]
     command += ["-confs", "default", "-cachepath", str(resolved)]
-    sys.stderr.write(f"fetching the jars of '{name}' from {repository()}\n")
     with log.open("w", encoding="utf-8") as output:
         try:
             done = subprocess.run(
@@ -180,8 +214,6 @@ def _fetch(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[Path
     jars = sorted(Path(path) for path in resolved.read_text(encoding="utf-8").strip().split(os.pathsep))
     for leftover in (settings, module, resolved, log):
         leftover.unlink()
-    draft.write_text("".join(f"{jar.relative_to(folder)}\n" for jar in jars), encoding="utf-8")
-    draft.replace(listing)
     return jars
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from clienthealth.errors import DependencyError, InputError, ServiceError
 from clienthealth.mbeans import RUNTIME
@@ -55,8 +55,8 @@ class Agent(NamedTuple):
     password_file: str = ""
 
 
-def checked(pid: int) -> None:
-    """Raises InputError where there is no such process, or it is none that we may attach to."""
+def runtime_of(pid: int) -> Literal["java", "python"]:
+    """What it runs on. Raises InputError where there is no such process, or it is none that we may look into."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -64,31 +64,27 @@ def checked(pid: int) -> None:
     except PermissionError:
         raise InputError(_not_permitted(pid)) from None
     if not _PROC.joinpath("self/ns/mnt").exists():
-        return
+        return "java"
     process = _PROC / str(pid)
     try:
+        maps = process.joinpath("maps").read_text(errors="replace")
+        python = "libjvm" not in maps and "python" in process.joinpath("exe").readlink().name + maps
         # Java lets even root attach only as the process's own user.
-        if process.stat().st_uid != os.geteuid():
+        if process.stat().st_uid != os.geteuid() and not (python and os.geteuid() == 0):
             raise InputError(_not_permitted(pid))
         if process.joinpath("ns/mnt").readlink() != _PROC.joinpath("self/ns/mnt").readlink():
             raise InputError(
                 f"process {pid} runs in a container: run 'kafka-health watch' in it (kubectl exec, docker exec), or "
                 "give the URL of a Jolokia agent"
             )
-        if "libjvm" not in process.joinpath("maps").read_text(errors="replace"):
+        if "libjvm" not in maps and not python:
             name = process.joinpath("comm").read_text(errors="replace").strip()
-            raise InputError(
-                f"process {pid} ({name}) is no Java process"
-                + (
-                    f"; of a Python process keep two of 'py-spy dump --pid {pid}' for 'diagnose'"
-                    if "py" in name
-                    else ""
-                )
-            )
+            raise InputError(f"process {pid} ({name}) is neither a Java nor a Python process")
     except FileNotFoundError:
         raise InputError(f"there is no process {pid} on this machine") from None
     except PermissionError:
         raise InputError(_not_permitted(pid)) from None
+    return "python" if python else "java"
 
 
 def agent_jar(given: Path | None) -> Path:
@@ -99,10 +95,9 @@ def agent_jar(given: Path | None) -> Path:
         return given.resolve()
     try:
         (jar,) = jars.classpath("jolokia")
-    except (DependencyError, ModuleNotFoundError) as error:
+    except DependencyError as error:
         raise DependencyError(
-            "the Jolokia agent is missing: fetch org.jolokia:jolokia-agent-jvm:2.5.1:javaagent from Maven Central and "
-            f"give it with --agent ({error})"
+            f"{error}; or fetch {jars.SETS['jolokia'].modules[0]} and give it with --agent"
         ) from error
     return jar
 
@@ -112,8 +107,8 @@ def attached(pid: int, jar: Path) -> Iterator[Agent]:
     """An agent in the JVM, taken out again at the end; one that was there before is used and stays.
 
     Raises InputError where the process cannot be attached to, and ServiceError where the agent does not start.
+    `pid` is that of a JVM.
     """
-    checked(pid)
     with tempfile.TemporaryDirectory(prefix="kafka-health-watch-") as folder:
         policy, config, password = (Path(folder, name) for name in ("policy.xml", "agent.properties", "password"))
         password.write_text(secrets.token_urlsafe(24), encoding="utf-8")
@@ -169,7 +164,7 @@ def _await(agent: Agent, pid: int, said: str) -> None:
         try:
             Jolokia(agent.url, ANSWER_SECONDS, agent.user, password).read({RUNTIME: ("Name",)})
         except JolokiaError as error:
-            checked(pid)
+            runtime_of(pid)
             if time.monotonic() < deadline and "Cannot attach" not in said:
                 time.sleep(0.1)
                 continue

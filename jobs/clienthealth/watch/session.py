@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +17,7 @@ from clienthealth.incidents import Transition
 from clienthealth.model import health_record
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
-from clienthealth.model.telemetry import DumpedThread, RawRecord
+from clienthealth.model.telemetry import DumpedThread, RawRecord, Snapshot
 from clienthealth.model.verdicts import STATUS_ORDER, Verdict
 from clienthealth.settings import Settings
 from clienthealth.step import readings, step
@@ -32,6 +33,17 @@ KEPT_DUMPS = 20
 _encode = msgspec.json.Encoder().encode
 
 
+def _canonical(of: Snapshot) -> Mapping[str, Any]:
+    """A snapshot in our own form, from whatever format it came."""
+    return {
+        "ts": of.ts_ms,
+        "client": msgspec.to_builtins(of.client),
+        "metrics": of.metrics,
+        "topics": msgspec.to_builtins(of.topics),
+        "config": of.config,
+    }
+
+
 class Session:
     """Takes what would go to topics (`send`, from any thread), and judges it when `step` is called.
 
@@ -44,7 +56,7 @@ class Session:
     def __init__(self, settings: Settings, recorder: Recorder | None = None) -> None:
         """`recorder`: keeps what was read."""
         self._settings, self._recorder = settings, recorder
-        self._inbox: queue.SimpleQueue[tuple[str, Mapping[str, Any]]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[tuple[RawRecord, Mapping[str, Any] | None]] = queue.SimpleQueue()
         self._state = BucketState()
         self._taken: Counter[str] = Counter()
         self.newest: dict[str, health_record.HealthRecord] = {}
@@ -55,20 +67,28 @@ class Session:
     def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None:
         """A snapshot or a line of log, as an exporter publishes it."""
         del key
-        self._inbox.put((topic, value))
+        self._inbox.put((RawRecord(_encode(value), Source(topic, 0, 0), int(time.time() * 1000)), value))
+
+    def take(self, record: RawRecord) -> None:
+        """A record of metrics in any format."""
+        self._inbox.put((record, None))
 
     def step(self, now_ms: int) -> list[Transition]:
         """Judge what has come since the last step; which failures opened, became certain, or were over."""
         packer = Packer(1)
         for _ in range(self._inbox.qsize()):
-            topic, value = self._inbox.get()
-            source = Source(topic, 0, self._taken[topic])
+            raw, value = self._inbox.get()
+            topic = raw.source.topic
+            source = raw.source = Source(topic, 0, self._taken[topic])
             self._taken[topic] += 1
             is_dump = topic in self._settings.topics.logs
-            if self._recorder is not None:
-                (self._recorder.dump if is_dump else self._recorder.readings)(value)
             decode = decode_logs if is_dump else decode_metrics
-            decoded = decode(RawRecord(_encode(value), source, now_ms), self._settings, now_ms)
+            decoded = decode(raw, self._settings, now_ms)
+            if self._recorder is not None and is_dump and value is not None:
+                self._recorder.dump(value)
+            elif self._recorder is not None:
+                for canonical in [value] if value is not None else map(_canonical, decoded.snapshots):
+                    self._recorder.readings(canonical)
             pack(decoded, source, packer)
             for snapshot in decoded.snapshots:
                 if snapshot.client.kind == "group":

@@ -10,14 +10,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
-from clienthealth.errors import InputError
+from clienthealth.errors import InputError, ServiceError
 from clienthealth.incidents import Transition
+from clienthealth.mbeans import Process
 from clienthealth.settings import Settings
-from clienthealth.watch.attach import Agent, agent_jar, attached
+from clienthealth.watch.attach import Agent, agent_jar, attached, runtime_of
+from clienthealth.watch.python_process import Page, Stacks
 from clienthealth.watch.session import Session
 from clienthealth_exporters.jvm.exporter import Target, Watch
-from clienthealth_exporters.jvm.jolokia import JolokiaError
 from clienthealth_exporters.jvm.suspicion import DumpBudget
 
 INTERVAL_SECONDS = 1.0
@@ -42,22 +44,30 @@ def watch_settings(settings: Settings, agent: Agent | None) -> Settings:
     return replace(settings, jvm=jvm)
 
 
+class Reader(Protocol):
+    """Whoever reads a process: `process` is known once it was read."""
+
+    @property
+    def process(self) -> Process | None: ...
+    def publish(self) -> None: ...
+
+
 @dataclass
 class Watched:
-    """A JVM that is watched. `silent`: why it does not answer, '' while it does; `ended`: it does no more."""
+    """A process that is watched. `silent`: why it does not answer, '' while it does; `ended`: it does no more."""
 
-    target: Target
-    watch: Watch
+    service: str
+    reader: Reader
     pid: int | None = None
     silent: str = ""
     ended: bool = False
     _heard: float = field(default_factory=time.monotonic)
 
     def read(self) -> None:
-        """Read once; a JVM that has not ended may be silent."""
+        """Read once; a process that has not ended may be silent."""
         try:
-            self.watch.publish()
-        except JolokiaError as error:
+            self.reader.publish()
+        except ServiceError as error:
             self.silent = str(error)
             quiet = time.monotonic() - self._heard
             self.ended = not _lives(self.pid) if self.pid is not None else quiet > GONE_SECONDS
@@ -66,24 +76,37 @@ class Watched:
 
 
 def watched(text: str, jar: Path | None, settings: Settings, session: Session, agents: ExitStack) -> Watched:
-    """A JVM by `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`, read once. `jar`: of the agent, None: ours.
+    """A process by `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`, read once. `jar`: of the agent, None: ours.
 
     An agent that is brought in for it leaves when `agents` is closed. Raises InputError for what is no such process,
-    SettingsError for what is no URL, JolokiaError where it does not answer.
+    SettingsError for what is no URL, ServiceError where it does not answer, DependencyError where a tool is missing.
     """
     service, _, number = text.rpartition("=")
     pid = int(number) if number.isascii() and number.isdigit() else None
-    agent = None
+    if pid is None and "://" not in text:
+        raise InputError(f"'{text}' is neither a process id nor a URL")
+    reader = _reader(text, service, pid, jar, settings, session, agents)
+    reader.publish()
+    assert reader.process is not None
+    return Watched(reader.process.service, reader, pid)
+
+
+def _reader(
+    text: str, service: str, pid: int | None, jar: Path | None, settings: Settings, session: Session, agents: ExitStack
+) -> Reader:
+    budget, agent = DumpBudget(DUMPS_PER_MINUTE), None
     if pid is not None:
+        service = service or f"pid-{pid}"
+        if runtime_of(pid) == "python":
+            return Stacks(service, pid, watch_settings(settings, None), session, budget)
         agent = agents.enter_context(attached(pid, agent_jar(jar)))
-        target = Target(service or f"pid-{pid}", agent.url)
-    elif "://" in text:
-        target = Target.parse(text)
+        target = Target(service, agent.url)
     else:
-        raise InputError(f"'{text}' is neither a process id nor the URL of a Jolokia agent")
-    of = Watched(target, Watch(target, watch_settings(settings, agent), session, DumpBudget(DUMPS_PER_MINUTE)), pid)
-    of.watch.publish()
-    return of
+        target = Target.parse(text)
+        page = Page(target.service, target.url, settings, session)
+        if page.holds_clients():
+            return page
+    return Watch(target, watch_settings(settings, agent), session, budget)
 
 
 def watch(
@@ -119,7 +142,7 @@ def watch(
 
 def ended_instances(processes: Sequence[Watched]) -> frozenset[str]:
     """Those that have ended, as the records of their clients call them."""
-    return frozenset(of.watch.process.instance for of in processes if of.ended and of.watch.process is not None)
+    return frozenset(of.reader.process.instance for of in processes if of.ended and of.reader.process is not None)
 
 
 def _lives(pid: int) -> bool:
