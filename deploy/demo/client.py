@@ -25,6 +25,8 @@ PROGRAMS = Path(__file__).parent / "java"
 ROLL_SECONDS = 60.0
 #: Small and frugal: the whole demo shares two cores.
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+#: Sets of jars whose clients push their metrics by themselves.
+PUSHING = ("clients-3.9", "clients-4.1")
 
 
 class Broker(Protocol):
@@ -49,11 +51,12 @@ class LegacyBroker(Protocol):
 
 
 class Cluster(Protocol):
-    """Three brokers, one of which at a time may be stopped and started."""
+    """Three brokers, one of which at a time may be away."""
 
     @property
     def bootstrap_servers(self) -> str: ...
     def roll(self, note: Callable[[str], None]) -> None: ...
+    def leader(self, topic: str) -> Broker: ...
 
 
 class Context(Protocol):
@@ -72,14 +75,17 @@ class Context(Protocol):
 class Outage:
     """What is done to the client's own broker: `after` seconds, for `seconds`, counted from the onset if so said.
 
-    `how`: the broker is paused, killed or stopped; the gateway before it is shut, or swallows what passes.
+    A client to which nothing was acknowledged yet does not work, and is waited for first.
+
+    `how`: the broker is paused, killed or stopped; the gateway before it is shut, or swallows what passes; of a cluster
+    the node is killed that has the only replica of the first topic.
     `fails`: this is the failure itself, its begin is the onset. `every`: done again so many seconds after it was over;
     None: once.
     """
 
     after: float
     seconds: float
-    how: Literal["pause", "kill", "stop", "shut", "swallow"] = "pause"
+    how: Literal["pause", "kill", "stop", "shut", "swallow", "leader"] = "pause"
     from_onset: bool = False
     fails: bool = False
     every: float | None = None
@@ -95,6 +101,7 @@ class DemoClient:
     `classpath`: the set of jars. `broker`: the demo's own, one that may be held and killed, none at all (nobody answers
     at its address), 0.8.2.1, one that advertises the address of a gateway, or a cluster of three that are stopped in
     order and started one by one, again and again.
+    `not_by_pushes`: why its metrics are read through Jolokia, although its version would push them.
     `options` are the program's system properties. `topics` exist before it starts; on 0.8.2.1 they get `load_rate`
     records per second each.
     """
@@ -114,6 +121,17 @@ class DemoClient:
     options: Mapping[str, str] = field(default_factory=dict)
     outage: Outage | None = None
     nice: int = 0
+    not_by_pushes: str = ""
+
+    @property
+    def pushes(self) -> bool:
+        """Is it heard through the plugin of its broker alone."""
+        return self.classpath in PUSHING and not self.not_by_pushes
+
+    @property
+    def client_ids(self) -> Sequence[str]:
+        """Its clients by name, where they were given one."""
+        return [self.options[name] for name in ("p.client.id", "c.client.id") if name in self.options]
 
     def start(self, context: Context) -> Running:
         """Start the program. What fails does so by itself, some 30 s later."""
@@ -166,7 +184,10 @@ class DemoClient:
         elif self.broker == "cluster":
             cluster = context.cluster()
             servers = cluster.bootstrap_servers
-            actions.append(partial(_roll, cluster=cluster))
+            if self.outage is None:
+                actions.append(partial(_roll, cluster=cluster))
+            else:
+                actions.append(partial(_lose_leader, cluster=cluster, topic=self.topics[0], outage=self.outage))
         elif self.broker == "own":
             own = context.new_broker()
             servers = own.bootstrap_servers
@@ -175,7 +196,8 @@ class DemoClient:
         else:
             servers = context.bootstrap_servers if self.broker == "shared" else f"127.0.0.1:{free_port()}"
         if self.broker != "none":
-            create_topics(KafkaSettings(servers), self.topics)
+            lone = self.broker == "cluster" and self.outage is not None
+            create_topics(KafkaSettings(servers), self.topics, *((1, None, 1) if lone else ()))
         return {"p.bootstrap.servers": servers, "c.bootstrap.servers": servers}, actions
 
 
@@ -199,6 +221,11 @@ def _roll(running: Running, cluster: Cluster) -> None:
         cluster.roll(running.note)
 
 
+def _lose_leader(running: Running, cluster: Cluster, topic: str, outage: Outage) -> None:
+    leader = cluster.leader(topic)
+    _suffer(running, outage, (leader.kill, leader.restart))
+
+
 def _ways(broker: Broker, outage: Outage) -> tuple[Callable[[], object], Callable[[], object]]:
     """How an outage of the client's own broker begins, and how it ends."""
     if outage.how == "pause":
@@ -207,6 +234,8 @@ def _ways(broker: Broker, outage: Outage) -> tuple[Callable[[], object], Callabl
 
 
 def _suffer(running: Running, outage: Outage, ways: tuple[Callable[[], object], Callable[[], object]]) -> None:
+    while not running.counters.get("acknowledged") and not running.wait(1.0):
+        pass
     pause: float | None = outage.after
     while pause is not None and not running.wait(pause):
         _interrupt(running, outage, *ways)

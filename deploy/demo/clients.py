@@ -19,6 +19,7 @@ _DEADLOCK = DemoClient(
     options={
         "callback": "resend-and-get",
         "rate": "100",
+        "p.client.id": "order-publisher",
         "p.buffer.memory": "4194304",
         "p.batch.size": "65536",
         "p.request.timeout.ms": "4000",
@@ -26,7 +27,7 @@ _DEADLOCK = DemoClient(
         "p.max.block.ms": "10000",
         "p.retries": "3",
     },
-    outage=Outage(after=20, seconds=5, from_onset=True),
+    outage=Outage(after=15, seconds=5, from_onset=True),
 )
 _DEADLOCK_41 = replace(
     _DEADLOCK,
@@ -55,6 +56,7 @@ _SEND_IN_CALLBACK = replace(
     options={**_DEADLOCK.options, "callback": "resend"},
     outage=Outage(after=20, seconds=40, from_onset=True),
 )
+_CHECKOUTS = {"rate": "4", "p.client.id": "checkout-events", "p.max.block.ms": "20000"}
 _BLOCKED = DemoClient(
     name="send-blocked",
     help="request workers that send to a topic which does not exist, after a release that misspelt its name",
@@ -63,14 +65,14 @@ _BLOCKED = DemoClient(
     mode="send-blocked-on-metadata",
     default=True,
     topics=("checkouts",),
-    options={"rate": "4", "p.max.block.ms": "20000", "wrong.after": "25", "wrong.topic": "chekouts"},
+    options={**_CHECKOUTS, "wrong.after": "25", "wrong.topic": "chekouts"},
 )
 _NO_PARTITION = replace(
     _BLOCKED,
     name="send-blocked-partition",
     help="the same with a partition that the topic does not have",
     default=False,
-    options={"rate": "4", "p.max.block.ms": "20000", "wrong.after": "25", "wrong.partition": "7"},
+    options={**_CHECKOUTS, "wrong.after": "25", "wrong.partition": "7"},
 )
 _NO_CLUSTER = replace(
     _BLOCKED,
@@ -78,7 +80,8 @@ _NO_CLUSTER = replace(
     help="the same with brokers that nobody can reach",
     default=False,
     broker="none",
-    options={"rate": "4", "p.max.block.ms": "20000"},
+    options=_CHECKOUTS,
+    not_by_pushes="it reaches no broker",
 )
 _NOT_CLOSED = DemoClient(
     name="not-closed",
@@ -87,9 +90,12 @@ _NOT_CLOSED = DemoClient(
     service="nightly-export",
     mode="producer-not-closed",
     default=True,
+    # Silence of clients before 4.1.2 proves no end.
+    classpath="clients-4.1",
     topics=("exports",),
     options={
         "topic": "exports",
+        "p.client.id": "export-writer",
         "seconds": "15",
         "rate": "20",
         "burst": "400",
@@ -106,6 +112,7 @@ _BURST = replace(
     default=False,
     options={
         "topic": "exports",
+        "p.client.id": "export-writer",
         "seconds": "35",
         "rate": "100",
         "burst": "20000",
@@ -169,7 +176,7 @@ _HEALTHY = DemoClient(
     default=True,
     classpath="clients-4.1",
     topics=("orders",),
-    options={"rate": "20", "c.group.id": "billing"},
+    options={"rate": "20", "p.client.id": "order-api", "c.client.id": "order-billing", "c.group.id": "billing"},
 )
 _STEADY = DemoClient(
     name="clean-close",
@@ -177,7 +184,7 @@ _STEADY = DemoClient(
     program="SteadyProducer",
     service="invoice-service",
     topics=("invoices",),
-    options={"topic": "invoices", "rate": "100", "seconds": "60"},
+    options={"topic": "invoices", "p.client.id": "invoice-writer", "rate": "100", "seconds": "60"},
 )
 
 
@@ -203,9 +210,8 @@ _SLOW_LOOP = replace(
     default=False,
     topics=("orders", "payments", "refunds"),
     options={
+        **_HEALTHY.options,
         "topics": "orders,payments,refunds",
-        "c.group.id": "billing",
-        "rate": "20",
         "slow.topic": "payments",
         "slow.after": "25",
         "handle.ms": "500",
@@ -240,6 +246,7 @@ _STALLED = DemoClient(
     topics=("ledger",),
     options={"topic": "ledger", "rate": "20", "p.delivery.timeout.ms": "60000", "p.request.timeout.ms": "15000"},
     outage=Outage(after=25, seconds=1e6, how="shut", fails=True),
+    not_by_pushes="what cuts it off from its broker cuts off its pushes",
 )
 _SWALLOWED = replace(
     _STALLED,
@@ -247,6 +254,16 @@ _SWALLOWED = replace(
     help="the same, but the connections stay open and nothing is answered",
     kinds=1,
     outage=Outage(after=25, seconds=1e6, how="swallow", fails=True),
+)
+_LEADERLESS = replace(
+    _STALLED,
+    name="delivery-leaderless",
+    help="a producer of a topic with one replica, on a broker of three that was lost",
+    kinds=1,
+    broker="cluster",
+    options={**_STALLED.options, "p.client.id": "ledger-writer"},
+    outage=Outage(after=25, seconds=1e6, how="leader", fails=True),
+    not_by_pushes="",
 )
 _HANGING = replace(
     _HEALTHY,
@@ -265,6 +282,7 @@ _HANGING = replace(
         "handle.ms": "100000000",
         "c.max.poll.interval.ms": "30000",
     },
+    not_by_pushes="its handler hangs, and a consumer pushes in poll()",
 )
 _CIRCLING = replace(
     _HANGING,
@@ -272,6 +290,8 @@ _CIRCLING = replace(
     help="a consumer whose handler needs longer than max.poll.interval.ms, is thrown out, comes back and so on",
     options={**_HANGING.options, "handle.ms": "20000", "c.max.poll.interval.ms": "15000", "c.max.poll.records": "1"},
 )
+#: KAFKA-19747.
+_FALLS_SILENT = "a connection that breaks during a push ends the pushes of a client 3.9"
 _CONTROLS = (
     _STEADY,
     replace(
@@ -317,11 +337,13 @@ _CONTROLS = (
         _control(_STEADY, "outage", "a broker that is killed and comes back", seconds="0"),
         broker="own",
         outage=Outage(after=20, seconds=15, how="kill"),
+        not_by_pushes=_FALLS_SILENT,
     ),
     replace(
         _control(_STEADY, "hanging-broker", "a broker that hangs for 15 s", seconds="0"),
         broker="own",
         outage=Outage(after=20, seconds=15),
+        not_by_pushes=_FALLS_SILENT,
     ),
     replace(
         _control(
@@ -339,6 +361,7 @@ _CONTROLS = (
         name="rolled-3.9",
         help=f"{_ROLLED.help}, with kafka-clients 3.9",
         classpath="clients-3.9",
+        not_by_pushes=_FALLS_SILENT,
     ),
     _control(_HEALTHY, "slow-consumer", "a handler that needs 40 ms for each record", handle_ms="40"),
     replace(
@@ -371,6 +394,7 @@ _FAILING = (
     _LEFT_BEHIND,
     _STALLED,
     _SWALLOWED,
+    _LEADERLESS,
     _HANGING,
     _CIRCLING,
 )

@@ -43,10 +43,10 @@ _DURABLE: Mapping[str, str] = {
 class Cluster:
     """Three nodes with their data and logs in folders of their own below `folder`; use it as a context manager.
 
-    Partitions are three to a topic unless it is created with another number.
+    Partitions are three to a topic unless it is created with another number. `telemetry_to`: as a broker's.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, telemetry_to: str | None = None) -> None:
         controllers = [free_port() for _ in range(NODES)]
         voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in enumerate(controllers, 1))
         cluster_id = new_cluster_id()
@@ -57,6 +57,7 @@ class Cluster:
                 heap_mb=_HEAP_MB,
                 controller_port=port,
                 cluster_id=cluster_id,
+                telemetry_to=telemetry_to,
             )
             for node, port in enumerate(controllers, 1)
         ]
@@ -102,6 +103,16 @@ class Cluster:
             note(f"ROLL END ({node.bootstrap_servers}, all in sync)")
         finally:
             self._rolling.release()
+
+    def leader(self, topic: str) -> Broker:
+        """The node that leads the topic's first partition. Raises ServiceError, KafkaError."""
+        client = admin(Settings(kafka=self.kafka))
+        try:
+            [described] = client.describe_topics([topic])
+        finally:
+            client.close()
+        node: int = described["partitions"][0]["leader_id"]
+        return self.nodes[node - 1]
 
     def wait_for_sync(self) -> None:
         """Wait until all replicas of all partitions are in sync. Raises ServiceError where that takes too long."""

@@ -133,9 +133,7 @@ class Course:
         }
 
     def _is_mine(self, labels: Mapping[str, Any]) -> bool:
-        return labels.get("service") == self.client.service and str(labels.get("instance")).endswith(
-            f":{self.running.pid}"
-        )
+        return labels.get("service") == self.client.service and self.running.is_instance(str(labels.get("instance")))
 
 
 def unexplained(pages: Sequence[Page], courses: Sequence[Course]) -> list[str]:

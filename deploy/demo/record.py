@@ -1,40 +1,51 @@
 """Records a demo client while it runs, as a folder that `kafka-health diagnose` reads.
 
-    python -m deploy.demo.record CLIENT FOLDER [--seconds N] [--classpath JARS] [--set OPTION=VALUE]…
+    python -m deploy.demo.record CLIENT FOLDER [--seconds N] [--classpath JARS] [--set OPTION=VALUE]… [--pushes S]
 
 The folder then holds `metrics.jsonl.gz` (a line per client and second), `app.log.gz`, `jstack-*.txt` and `truth.json`.
+With `--pushes` its clients are asked to push every S seconds: `pushes-CLIENT_ID.jsonl.gz` holds what our plugin made
+of that: `ts`, `headers` and `value` (base 64) of a record a line.
 Nothing in it names this machine: the host is called `host-1`, the program's folder is cut from paths.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import gzip
 import json
 import re
 import socket
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from clienthealth.doctor.newest import newest
 from clienthealth.mbeans import PATTERNS, RUNTIME, MBeans, object_name
+from clienthealth.settings import KafkaSettings, Settings
+from clienthealth.subscription import ask
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 from deploy.demo.broker import Broker
-from deploy.demo.client import PROGRAMS, Context, DemoClient
+from deploy.demo.client import PROGRAMS, DemoClient
 from deploy.demo.clients import CLIENTS
 from deploy.demo.cluster import Cluster
 from deploy.demo.legacy import LegacyBroker
 from deploy.demo.running import Running
+from deploy.demo.topics import create_ours
 
 #: Seconds after the start and after the onset at which a thread dump is taken.
 DUMPS_BEFORE = (15.0,)
 DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
+#: More than a client pushes while it is recorded.
+MOST_PUSHES = 10_000
 #: Lines of log that are kept: a log storm would not fit.
 MAX_LOG_LINES = 20_000
 
@@ -77,7 +88,9 @@ class Recording:
         self.running.note(f"thread dump {label}")
 
 
-def record(client: DemoClient, context: Context, folder: Path, seconds: float, linger: float = 10.0) -> dict[str, Any]:
+def record(
+    client: DemoClient, context: Surroundings, folder: Path, seconds: float, linger: float = 10.0
+) -> dict[str, Any]:
     """Run a client for so many seconds (or until it has ended, and `linger` more) and record it; returns the truth."""
     folder.mkdir(parents=True, exist_ok=True)
     running = client.start(context)
@@ -92,6 +105,9 @@ def record(client: DemoClient, context: Context, folder: Path, seconds: float, l
         ended_by_itself = not running.alive
         running.stop()
     _copy_log(running.log_file, folder / "app.log.gz")
+    for client_id, lines_of_client in context.pushes(running).items():
+        with gzip.GzipFile(folder / f"pushes-{client_id}.jsonl.gz", "wb", mtime=0) as pushes:
+            pushes.write("".join(f"{json.dumps(line)}\n" for line in lines_of_client).encode())
     truth = _truth(recording, ended_by_itself)
     (folder / "truth.json").write_text(_scrubbed(json.dumps(truth, indent=1)) + "\n", encoding="utf-8")
     return truth
@@ -180,22 +196,49 @@ def _scrubbed(text: str) -> str:
 
 
 class Surroundings:
-    """What a client needs, started when it asks; use it as a context manager."""
+    """What clients need, started when they ask; use it as a context manager.
 
-    def __init__(self, folder: Path) -> None:
+    `push_seconds`: how often they are asked to push their metrics, None: not at all.
+    """
+
+    def __init__(self, folder: Path, push_seconds: float | None = None) -> None:
         self.run_folder = folder
+        self._push_seconds = push_seconds
         self._open = ExitStack()
         self._brokers = 0
+        self._asking: list[Settings] = []
 
-    @property
+    @cached_property
     def bootstrap_servers(self) -> str:
-        """A broker of its own too: nobody else is here."""
+        """A broker that nobody holds up."""
         return self.new_broker().bootstrap_servers
 
     def new_broker(self) -> Broker:
         """A broker that may be held and killed."""
         self._brokers += 1
-        return self._open.enter_context(Broker(self.run_folder / f"broker-{self._brokers}", heap_mb=256))
+        folder = self.run_folder / f"broker-{self._brokers}"
+        telemetry_to = None if self._push_seconds is None else ""
+        broker = self._open.enter_context(Broker(folder, heap_mb=256, telemetry_to=telemetry_to))
+        self._asked(broker.kafka)
+        return broker
+
+    def _asked(self, kafka: KafkaSettings) -> None:
+        if self._push_seconds is not None:
+            settings = Settings(kafka=kafka)
+            create_ours(settings)
+            ask(settings, self._push_seconds)
+            self._asking.append(settings)
+
+    def pushes(self, running: Running) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """What the clients of a process have pushed, by client id, as it stands on the topic."""
+        by_client: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        for settings in self._asking:
+            for push in newest(settings, settings.topics.metrics[0], MOST_PUSHES):
+                headers = {name: bytes(value).decode() for name, value in push.headers.items()}
+                if running.is_instance(f":{headers['client_instance_id']}"):
+                    value = base64.b64encode(push.value or b"").decode()
+                    by_client[headers["client_id"]].append({"ts": push.ts_ms, "headers": headers, "value": value})
+        return by_client
 
     def legacy(self) -> LegacyBroker:
         """ZooKeeper and a broker 0.8.2.1."""
@@ -203,7 +246,10 @@ class Surroundings:
 
     def cluster(self) -> Cluster:
         """Three brokers."""
-        return self._open.enter_context(Cluster(self.run_folder / "cluster"))
+        telemetry_to = None if self._push_seconds is None else ""
+        cluster = self._open.enter_context(Cluster(self.run_folder / "cluster", telemetry_to))
+        self._asked(cluster.kafka)
+        return cluster
 
     def __enter__(self) -> Self:
         return self
@@ -219,12 +265,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=100.0)
     parser.add_argument("--classpath", help="another set of jars, as clients-4.1")
+    parser.add_argument("--pushes", type=float, metavar="SECONDS", help="how often its clients are to push, too")
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="an option of the program")
     args = parser.parse_args()
     client = CLIENTS[args.client]
     changed = dict(option.split("=", 1) for option in args.set)
     client = replace(client, classpath=args.classpath or client.classpath, options={**client.options, **changed})
-    with tempfile.TemporaryDirectory() as folder, Surroundings(Path(folder)) as surroundings:
+    with tempfile.TemporaryDirectory() as folder, Surroundings(Path(folder), args.pushes) as surroundings:
         print(json.dumps(record(client, surroundings, args.folder, args.seconds), indent=1))
 
 

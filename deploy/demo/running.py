@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 
 from kafka.errors import KafkaError
@@ -16,6 +17,8 @@ from clienthealth.errors import HealthError
 from deploy.demo.processes import forget, spawn
 
 STOP_SECONDS = 5.0
+#: What clients that push their metrics log of the id that their broker gave them.
+_PUSHES_AS = re.compile(rb"Client telemetry registered with client instance id: (\S+)\n")
 
 
 class Running:
@@ -41,6 +44,8 @@ class Running:
         self.counters: dict[str, int] = {}
         self.timeline: list[tuple[int, str]] = []
         self._failure: Exception | None = None
+        self._push_ids: set[str] = set()
+        self._log_read = 0
         self._onset = threading.Event()
         self._stopping = threading.Event()
         self.output = folder / "output.txt"
@@ -60,6 +65,22 @@ class Running:
     def pid(self) -> int:
         """The process id of the JVM."""
         return self._process.pid
+
+    def is_instance(self, name: str) -> bool:
+        """Is it this process that is called so: by host and process id, or by what one of its clients pushes as."""
+        of = name.rpartition(":")[2]
+        return of == str(self.pid) or of in self._push_ids or of in self._read_push_ids()
+
+    def _read_push_ids(self) -> Set[str]:
+        try:
+            with self.log_file.open("rb") as log:
+                log.seek(self._log_read)
+                new, newline, _ = log.read().rpartition(b"\n")
+        except FileNotFoundError:
+            return self._push_ids
+        self._log_read += len(new + newline)
+        self._push_ids |= {found.decode() for found in _PUSHES_AS.findall(new + newline)}
+        return self._push_ids
 
     @property
     def log_source(self) -> str:

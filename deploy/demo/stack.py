@@ -6,6 +6,7 @@ Everything keeps its state and its logs in one run folder, listens on loopback, 
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,8 @@ from clienthealth.errors import ServiceError
 from clienthealth.platform import checkout
 from clienthealth.self_monitoring.metrics import PREFIX, QUERY
 from clienthealth.settings import Settings
+from clienthealth.subscription import ask
+from clienthealth_exporters.jvm.exporter import PUSHED
 from deploy.demo import alerting
 from deploy.demo.broker import Broker
 from deploy.demo.client import DemoClient
@@ -32,6 +35,8 @@ from deploy.demo.webhook import Webhook
 #: Spark on two busy cores.
 MONITOR_SECONDS = 240.0
 STOP_SECONDS = 20.0
+#: How often JVMs are read, and clients are asked to push.
+INTERVAL_SECONDS = 5.0
 #: As production compiles, for all JVMs of a Spark; its 26,000 classes are taken as they come from jars that were
 #: compared with their checksums: a start takes 18 s of CPU instead of 20 s.
 QUICK_START = {
@@ -49,7 +54,7 @@ class Stack:
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         self.run_folder = folder
         self.settings_file = folder / "health.toml"
-        self.broker = Broker(folder / "broker")
+        self.broker = Broker(folder / "broker", telemetry_to="")
         self.settings = Settings()
         self.alerting: alerting.Alerting | None = None
         self.webhook = Webhook(0, folder / "pages.jsonl")
@@ -77,8 +82,9 @@ class Stack:
         """Start all but the clients. Raises ServiceError with the end of a log, or DependencyError."""
         self._say("starting the broker")
         self._open.enter_context(self.broker)
-        self._write_settings()
+        self._write_settings(clients)
         create_ours(self.settings)
+        ask(self.settings, INTERVAL_SECONDS)
         monitor = self._run("monitor", self._command("monitor"), environment=QUICK_START)
         self._say("starting the monitor (Spark), exporters and what the clients need")
         self._open.enter_context(self.webhook)
@@ -109,17 +115,20 @@ class Stack:
             running = client.start(self)
             self.running[client.name] = running
             with self._jvms.open("a", encoding="utf-8") as targets:
-                targets.writelines(f"{url}\n" for url in running.jolokia_urls)
+                heard = f" {PUSHED}" if client.pushes else ""
+                targets.writelines(f"{url}{heard}\n" for url in running.jolokia_urls)
             with self._log_files.open("a", encoding="utf-8") as files:
                 files.write(f"{running.log_source}\n")
 
     def new_broker(self) -> Broker:
-        """A broker for one client alone, which may be frozen and killed."""
+        """A broker for one client alone, which may be frozen and killed; what is pushed to it goes to ours."""
         if self._spare_brokers:
             return self._spare_brokers.pop()
         self._brokers += 1
-        broker = Broker(self.run_folder / f"broker-{self._brokers}", heap_mb=256)
-        return self._open.enter_context(broker)
+        folder = self.run_folder / f"broker-{self._brokers}"
+        broker = self._open.enter_context(Broker(folder, heap_mb=256, telemetry_to=self.bootstrap_servers))
+        ask(Settings(kafka=broker.kafka), INTERVAL_SECONDS)
+        return broker
 
     def legacy(self) -> LegacyBroker:
         """ZooKeeper and a broker 0.8.2.1, the same for all clients that ask."""
@@ -130,7 +139,9 @@ class Stack:
     def cluster(self) -> Cluster:
         """Three brokers, the same for all clients that ask."""
         if self._cluster is None:
-            self._cluster = self._open.enter_context(Cluster(self.run_folder / "cluster"))
+            cluster = Cluster(self.run_folder / "cluster", self.bootstrap_servers)
+            self._cluster = self._open.enter_context(cluster)
+            ask(Settings(kafka=cluster.kafka), INTERVAL_SECONDS)
         return self._cluster
 
     def states(self) -> list[dict[str, Any]]:
@@ -173,8 +184,8 @@ class Stack:
             self.cluster()
         self._spare_brokers = [self.new_broker() for client in clients if client.broker == "own"]
 
-    def _write_settings(self) -> None:
-        """Settings of this run: its broker, its folder, ports that are free, and little patience."""
+    def _write_settings(self, clients: Sequence[DemoClient]) -> None:
+        """Settings of this run: its broker, its folder, free ports, little patience, and who its clients are."""
         folder, defaults = self.run_folder, Settings()
         exporter_port = port_or_free(defaults.prometheus.port)
         metrics_port = port_or_free(defaults.monitor.metrics_port)
@@ -187,7 +198,12 @@ class Stack:
                 "trigger_seconds": 5,
             },
             "prometheus": {"port": exporter_port},
-            "jvm": {"interval_seconds": 5.0},
+            "identity": {
+                # Nobody logs in here, and clients of several services have one address.
+                "push_services": [f"{name}={of.service}" for of in clients if of.pushes for name in of.client_ids],
+                "push_hosts": [f"127.*={socket.gethostname()}"],
+            },
+            "jvm": {"interval_seconds": INTERVAL_SECONDS},
             "links": {"status_page": f"http://127.0.0.1:{exporter_port}"},
             "review": {"out": str(folder / "reports")},
         }

@@ -13,13 +13,17 @@ _HOUR_MS = 3_600_000
 
 
 def create_topics(
-    kafka: KafkaSettings, topics: Iterable[str], partitions: int = -1, config: Mapping[str, str] | None = None
+    kafka: KafkaSettings,
+    topics: Iterable[str],
+    partitions: int = -1,
+    config: Mapping[str, str] | None = None,
+    replicas: int = -1,
 ) -> None:
     """Create the topics that are not there yet; returns when all have a leader. Raises KafkaError, ServiceError.
 
-    They have as many replicas as the brokers give by default, and partitions too where -1 is asked for.
+    They have as many partitions and replicas as the brokers give by default, where -1 is asked for.
     """
-    _create(kafka, [Topic(name, partitions, config or {}) for name in topics])
+    _create(kafka, [Topic(name, partitions, config or {}, replicas) for name in topics])
 
 
 def create_ours(settings: Settings, partitions: int = 1) -> None:

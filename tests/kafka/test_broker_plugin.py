@@ -21,9 +21,8 @@ from clienthealth.doctor.newest import newest
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.platform import jars
 from clienthealth.platform.java import java
-from clienthealth.platform.kafka import admin
 from clienthealth.settings import IdentitySettings, Settings
-from clienthealth.subscription import Subscription
+from clienthealth.subscription import ask
 from deploy.demo.broker import Broker
 from deploy.demo.client import PROGRAMS
 from deploy.demo.topics import create_ours
@@ -80,9 +79,7 @@ def test_modern_clients_are_heard_through_their_brokers_alone(
             identity=IdentitySettings(push_services=("*producer-api*=api",), push_hosts=("127.*=here",)),
         )
         broker.create_topic(TOPIC)
-        client = admin(settings)
-        Subscription.ours(1).write(client)
-        client.close()
+        ask(settings, 1)
         servers = {f"{kind}.bootstrap.servers": broker.bootstrap_servers for kind in ("p", "c")}
         steady = {**servers, "topic": TOPIC, "p.client.id": "steady"}
         both = {**servers, "topics": TOPIC, "rate": "20", "c.group.id": "plugin-readers", "p.client.id": "producer-api"}

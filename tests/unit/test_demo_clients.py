@@ -32,6 +32,17 @@ def test_controls_show_no_mode_and_say_so() -> None:
         assert client.help.startswith("control: ") == (client.mode is None and not client.default), client.name
 
 
+def test_a_client_id_that_is_pushed_tells_the_service_and_who_is_not_heard_so_says_why() -> None:
+    pushing = [client for client in CLIENTS.values() if client.pushes]
+    services = {name: client.service for client in pushing for name in client.client_ids}
+    assert all(client.client_ids and client.broker not in ("legacy", "none", "gateway") for client in pushing)
+    assert all(services[name] == client.service for client in pushing for name in client.client_ids)
+    assert {client.name for client in CLIENTS.values() if client.default and not client.pushes} == {
+        "cross-topic-blocking",
+        "shutdown-loop",
+    }
+
+
 def test_the_soak_has_healthy_clients_alone_and_a_cluster_that_is_rolled_under_two_versions() -> None:
     soaked = [CLIENTS[name] for name in chosen("SOAK")]
     assert {client.mode for client in soaked} == {None}

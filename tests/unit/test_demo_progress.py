@@ -26,6 +26,9 @@ class Process:
     pid: int
     onset_ms: int | None = 0
 
+    def is_instance(self, name: str) -> bool:
+        return name.endswith(f":{self.pid}")
+
 
 def course(name: str, pid: int, *seen: tuple[str, Status]) -> Course:
     running = cast(Running, Process(pid))

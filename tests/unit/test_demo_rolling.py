@@ -87,3 +87,20 @@ def test_what_fails_beside_a_client_is_raised_where_somebody_looks(tmp_path: Pat
 def test_a_client_that_nothing_happened_to_is_well(tmp_path: Path) -> None:
     with sleeping(tmp_path, lambda _: None) as running:
         running.check()
+
+
+def test_a_process_is_known_by_its_id_and_by_what_its_clients_push_as(tmp_path: Path) -> None:
+    log = tmp_path / "app.log"
+    running = Running(["sleep", "60"], tmp_path, "s", [], log)
+    try:
+        assert running.is_instance(f"web-7:{running.pid}")
+        assert not running.is_instance("127.0.0.1:n1Xw_Q")
+        line = "2026-11-23 04:40:10,716 INFO  [x] o.a.k.T - Client telemetry registered with client instance id: "
+        log.write_text(f"{line}n1Xw_Q\n{line}half", encoding="utf-8")
+        assert running.is_instance("127.0.0.1:n1Xw_Q")
+        assert not running.is_instance("127.0.0.1:half")
+        log.write_text(f"{line}n1Xw_Q\n{line}halfway\n", encoding="utf-8")
+        assert running.is_instance("127.0.0.1:halfway")
+        assert not running.is_instance("127.0.0.1:half")
+    finally:
+        running.stop()
