@@ -18,11 +18,17 @@ def verdict(monitor: Stepped) -> dict[str, Any]:
     return dict(of_mode[0])
 
 
-def ended(left: float, terminating: bool, *lines: Any, version: str = "3.9.1") -> dict[str, Any]:
+def ended(
+    left: float, terminating: bool, *lines: Any, version: str = "3.9.1", idle_since: float = 60
+) -> dict[str, Any]:
     """A producer of whose records so many bytes were left at its last push, ten minutes later."""
     inputs: list[Any] = [*lines]
     for second in range(0, 70, 10):
-        metrics = {"record-send-total": 100.0 * second, "select-total": 50.0 * second, "buffer-total-bytes": BUFFER}
+        metrics = {
+            "record-send-total": 100.0 * min(second, idle_since),
+            "select-total": 50.0 * second,
+            "buffer-total-bytes": BUFFER,
+        }
         metrics["buffer-available-bytes"] = BUFFER - left
         metrics["terminating"] = float(terminating and second == 60)
         inputs.append(pushed := snapshot(second, metrics, "p", instance="h:1"))
@@ -67,13 +73,16 @@ def test_what_its_log_tells_counts_for_more() -> None:
     assert ended(4e6, True, *forced)["status"] == "confirmed"
 
 
-def test_silence_confirms_of_clients_alone_that_push_on_whatever_happens_and_whose_log_is_read() -> None:
+def test_silence_confirms_of_idle_clients_alone_that_push_on_whatever_happens_and_whose_log_is_read() -> None:
     started = logged(0, "producer-config", "p")
-    went = ended(4e6, False, started, version="4.1.2")
+    idle: dict[str, Any] = {"version": "4.1.2", "idle_since": 50}
+    went = ended(4e6, False, started, **idle)
     assert (went["status"], went["evidence"][-1]["kind"]) == ("confirmed", "absence")
     assert went["evidence"][-1]["text"].endswith("no word of a close, nor had its last push")
-    assert ended(4e6, False, started, version="4.1.1")["status"] == "suspected"
-    assert ended(4e6, False, version="4.1.2")["status"] == "suspected"
-    assert ended(4e6, True, started, version="4.1.2")["status"] == "unknown"
-    assert ended(0.0, False, started, version="4.1.2")["status"] == "ok"
-    assert ended(16_384.0, False, started, version="4.1.2")["status"] == "suspected"
+    assert ended(4e6, False, started, version="4.1.2")["status"] == "suspected"
+    assert ended(4e6, False, started, version="4.1.1", idle_since=50)["status"] == "suspected"
+    assert ended(4e6, False, **idle)["status"] == "suspected"
+    assert ended(4e6, True, started, **idle)["status"] == "unknown"
+    assert ended(0.0, False, started, **idle)["status"] == "ok"
+    assert ended(16_384.0, False, started, **idle)["status"] == "suspected"
+    assert ended(16_384.0, False, started, version="4.1.2")["status"] == "unknown"

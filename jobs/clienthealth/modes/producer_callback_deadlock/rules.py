@@ -106,7 +106,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     refused = _refused(window, thresholds)
     measured = _measured(window, w, thresholds)
     facts = [fact for fact, _ in dumped] + measured
-    if any(fact.kind == "metric" for fact in facts):
+    # Alone they tell of back-pressure; a client that pushes its metrics on the thread that is stuck has no others.
+    if any(fact.kind == "metric" or fact.direct for fact in facts):
         facts += _logged(window)
     sent = _sent_inside(window)
     facts += refused + sent

@@ -15,8 +15,9 @@ Causes (`detail.cause`): `exit-without-close`, `forced-close`, `killed` (where t
 
 A client that pushes its metrics (KIP-714) says with the last push that it closes; with nothing left to deliver then it
 is well. That it did not say so shows little where its buffer was empty: the I/O thread then ends before the last push.
-Of a client before 4.1.2 (KAFKA-19747) silence never confirms: it pushes no more after a push during which its
-connection broke.
+Silence never confirms of a client before 4.1.2 (KAFKA-19747): it pushes no more after a push during which its
+connection broke; nor of one that was sending: while all requests that it may have under way are, it cannot push (with
+max.in.flight.requests.per.connection=1 under back-pressure 1 and 2 pushes came of 14, and not the last one).
 
 Known gaps. Clients before 1.0 do not name themselves when they log their close, so theirs cannot be missed. Records
 sent after the last reading are not seen, those delivered after it are still counted: the loss is an interval from 0

@@ -153,7 +153,7 @@ def _missed(
     read = bool(events(window, STARTED, PRODUCER_CONFIG, CLOSING, CLOSED, FORCED, ABORTED)) and not nameless
     died = events(window, DIED)
     pushes = window.readings[-1].get(PUSHES) is not None
-    may_live = pushes and (version(window) or NAMED_SINCE) < PUSHES_ON_SINCE
+    may_live = pushes and _may_live_on(window)
     if may_live and not (died or forced or unclosed or pending.large(limits)):
         return Verdict(ID, "unknown", reason=CUT_OFF, detail=_loss(pending))
     if not read and not died and not unclosed and not pending.large(limits):
@@ -170,6 +170,14 @@ def _missed(
         facts.append(Fact("absence", gone, gone, text))
     cause = "forced-close" if forced else "killed" if died else "exit-without-close"
     return conclude(ID, facts, {"cause": cause, **_loss(pending)})
+
+
+def _may_live_on(window: ClientWindow) -> bool:
+    """Can it push no more and be alive: it is old, or was so busy that no request of its own had a place any more."""
+    if (version(window) or NAMED_SINCE) < PUSHES_ON_SINCE:
+        return True
+    sent = [reading.get("record-send-total") for reading in window.readings[-2:]]
+    return len(sent) < 2 or None in sent or sent[0] != sent[1]
 
 
 def _pending(window: ClientWindow, readings: Sequence[Reading]) -> _Pending | None:
@@ -245,7 +253,7 @@ BESIDE = "it reports no more, but others of its process do: its application may 
 LEAVING = "its last push said that it was closing, and no line of its log tells whether close() waited; it had"
 CUT_OFF = (
     "it had a little to deliver when it pushed last, and that it pushes no more shows no end: clients before 4.1.2 "
-    "push no more for good when the connection breaks during a push"
+    "push no more for good when the connection breaks during a push, and busy ones find no place for a push"
 )
 BLIND = "the client did not tell what it still had to deliver"
 NAMELESS = "it had a little to deliver when last heard of, and clients before 1.0 do not name themselves at their close"
