@@ -43,6 +43,8 @@ NAMES = (
     "scaling",
     "fleet",
     "diagnose",
+    "pushes",
+    "watched",
 )
 OTHERS = tuple(sorted(path.stem for path in Path(__file__).parent.glob("bench_*.py")))
 STOP_SECONDS = 150.0

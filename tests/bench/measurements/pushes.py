@@ -1,0 +1,154 @@
+"""What clients that push their metrics (KIP-714) cost a broker with our plugin, and the topic."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from confluent_kafka import Consumer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from clienthealth.platform import jars
+from clienthealth.platform.java import java
+from clienthealth.platform.kafka import admin
+from clienthealth.settings import Settings
+from clienthealth.subscription import NAME, Subscription
+from deploy.demo.broker import Broker
+from deploy.demo.processes import Process
+from deploy.demo.topics import create_ours
+from tests.bench.measurements import Scope
+from tests.bench.results import Figure, Result, Table
+from tests.bench.usage import TICKS, Usage
+
+TITLE = "Clients that push, at their broker"
+PROGRAM = Path(__file__).parents[1] / "pushing" / "ManyProducers.java"
+#: As many that push each second push as often as so many clients every 30 s.
+PRODUCERS, CLIENTS, CLIENTS_SECONDS = 333, 10_000, 30.0
+#: Each sends so seldom that what it sends costs the broker little.
+SEND_SECONDS = 10.0
+START_SECONDS = 180.0
+#: The threads of a broker that the plugin has, as Linux cuts their names.
+PLUGIN_THREADS = ("clienthealth-br", "kafka-producer-")
+NOBODY = "client_software_name=nobody"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """`cpu`: seconds that the plugin's threads have used; `pushes`, `stored_bytes`: on the topic."""
+
+    at: float
+    cpu: float
+    pushes: int
+    stored_bytes: int
+
+    @classmethod
+    def of(cls, broker: Broker, topic: str) -> Self:
+        """Now."""
+        threads = Path(f"/proc/{broker.pid}/task").iterdir()
+        cpu = sum(_cpu(thread) for thread in threads if (thread / "comm").read_text().strip() in PLUGIN_THREADS)
+        files = (broker.folder / "data" / f"{topic}-0").glob("*.log")
+        stored = sum(file.stat().st_size for file in files)
+        return cls(time.time(), cpu, _end(broker, topic), stored)
+
+
+def measure(scope: Scope) -> Result:
+    """The same load while the brokers ask for pushes, and while they do not."""
+    seconds, warming = scope.seconds(120, 20), scope.seconds(45, 10)
+    jar_path = os.pathsep.join(map(str, jars.classpath("clients-4.1")))
+    with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker", telemetry_to="") as broker:
+        settings = Settings(kafka=broker.kafka)
+        create_ours(settings)
+        broker.create_topic("orders")
+        topic = settings.topics.metrics[0]
+        _subscribe(settings, Subscription.ours(1.0).config)
+        options = {"servers": broker.bootstrap_servers, "topic": "orders", "producers": PRODUCERS}
+        command = [java(), "-Xmx1g", *(f"-D{name}={value}" for name, value in options.items())]
+        command += [f"-Devery.seconds={SEND_SECONDS}", "-cp", jar_path, str(PROGRAM)]
+        load = Process("producers", command, Path(folder) / "producers.txt")
+        try:
+            with Usage({"broker": broker.pid}) as usage:
+                load.wait_until(lambda: "READY" in load.log.read_text(), START_SECONDS)
+                time.sleep(warming)
+                busy = Moment.of(broker, topic), _after(seconds, broker, topic)
+                _subscribe(settings, {**Subscription.ours(1.0).config, "match": NOBODY})
+                # A client that is asked no more says so with its next push.
+                time.sleep(warming)
+                idle = Moment.of(broker, topic), _after(seconds, broker, topic)
+                asked, unasked = (usage.cost(since.at, until.at) for since, until in (busy, idle))
+        finally:
+            load.kill()
+        mean_bytes = _mean_bytes(broker, topic)
+    since, until = busy
+    pushes = until.pushes - since.pushes
+    rate = pushes / asked.seconds
+    micros = (asked.cores("broker") - unasked.cores("broker")) / rate * 1e6
+    plugin = (until.cpu - since.cpu) / pushes * 1e6
+    stored = (until.stored_bytes - since.stored_bytes) / pushes
+    of_all = CLIENTS / CLIENTS_SECONDS
+    of_clients = f"{CLIENTS:,} clients that push every {CLIENTS_SECONDS:.0f} s"
+    figures = [
+        Figure(f"{of_clients}: all brokers together", micros * of_all / 1e6, "cores"),
+        Figure("of it the plugin's threads", plugin * of_all / 1e6, "cores"),
+        Figure("the same on the topic", stored * of_all / 1e3, "kB/s"),
+    ]
+    how = (
+        f"{PRODUCERS} real producers of 4.1.2 in one JVM, each a record every {SEND_SECONDS:.0f} s, push each "
+        f"second as often as {CLIENTS:,} do every {CLIENTS_SECONDS:.0f} s, to one broker with the plugin (client "
+        f"compiler alone), one partition; {seconds:.0f} s after {warming:.0f} s. Then the same load is not asked for "
+        "pushes; what the broker uses less is what they cost."
+    )
+    rows = [
+        ["pushes/s", f"{rate:.0f}", f"{(idle[1].pushes - idle[0].pushes) / unasked.seconds:.0f}"],
+        ["cores of the broker", f"{asked.cores('broker'):.3f}", f"{unasked.cores('broker'):.3f}"],
+    ]
+    a_day = stored * of_all * 86_400 / 1e9
+    notes = [
+        f"a push costs {micros:,.0f} µs of CPU, of which {plugin:,.0f} µs in the plugin's threads; it takes "
+        f"{stored:,.0f} B on the topic ({mean_bytes:,.0f} B before zstd): {a_day:.0f} GB a day of all",
+        "10,000 clients have 10,000 connections, which are not measured here",
+    ]
+    return Result(figures, how, [Table(["", "asked", "not asked"], rows)], notes)
+
+
+def _after(seconds: float, broker: Broker, topic: str) -> Moment:
+    time.sleep(seconds)
+    return Moment.of(broker, topic)
+
+
+def _subscribe(settings: Settings, config: Mapping[str, str]) -> None:
+    client = admin(settings)
+    try:
+        resource = ConfigResource(ConfigResourceType.CLIENT_METRICS, NAME, dict(config))
+        client.alter_configs([resource], raise_on_unknown=False)
+    finally:
+        client.close()
+
+
+def _cpu(thread: Path) -> float:
+    fields = (thread / "stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def _end(broker: Broker, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "bench"})
+    try:
+        end: int = consumer.get_watermark_offsets(TopicPartition(topic, 0))[1]
+    finally:
+        consumer.close()
+    return end
+
+
+def _mean_bytes(broker: Broker, topic: str, records: int = 1000) -> float:
+    """Of what was pushed, as it came."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "bench"})
+    try:
+        consumer.assign([TopicPartition(topic, 0, max(0, _end(broker, topic) - records))])
+        sizes = [len(message.value() or b"") for message in consumer.consume(records, 30.0)]
+    finally:
+        consumer.close()
+    return sum(sizes) / max(1, len(sizes))
