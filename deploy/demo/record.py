@@ -30,7 +30,6 @@ from typing import Any, Self
 from clienthealth.doctor.newest import newest
 from clienthealth.mbeans import PATTERNS, RUNTIME, MBeans, object_name
 from clienthealth.settings import KafkaSettings, Settings
-from clienthealth.subscription import ask
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 from deploy.demo.broker import Broker
 from deploy.demo.client import PROGRAMS, DemoClient
@@ -38,7 +37,7 @@ from deploy.demo.clients import CLIENTS
 from deploy.demo.cluster import Cluster
 from deploy.demo.legacy import LegacyBroker
 from deploy.demo.running import Running
-from deploy.demo.topics import create_ours
+from deploy.demo.topics import ask_for_pushes, create_ours
 
 #: Seconds after the start and after the onset at which a thread dump is taken.
 DUMPS_BEFORE = (15.0,)
@@ -226,7 +225,7 @@ class Surroundings:
         if self._push_seconds is not None:
             settings = Settings(kafka=kafka)
             create_ours(settings)
-            ask(settings, self._push_seconds)
+            ask_for_pushes(kafka, self._push_seconds)
             self._asking.append(settings)
 
     def pushes(self, running: Running) -> Mapping[str, Sequence[Mapping[str, Any]]]:

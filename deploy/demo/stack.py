@@ -20,7 +20,6 @@ from clienthealth.errors import ServiceError
 from clienthealth.platform import checkout
 from clienthealth.self_monitoring.metrics import PREFIX, QUERY
 from clienthealth.settings import Settings
-from clienthealth.subscription import ask
 from clienthealth_exporters.jvm.exporter import PUSHED
 from deploy.demo import alerting
 from deploy.demo.broker import Broker
@@ -29,7 +28,7 @@ from deploy.demo.cluster import Cluster
 from deploy.demo.legacy import LegacyBroker
 from deploy.demo.processes import Process, port_or_free
 from deploy.demo.running import Running
-from deploy.demo.topics import create_ours
+from deploy.demo.topics import ask_for_pushes, create_ours
 from deploy.demo.webhook import Webhook
 
 #: Spark on two busy cores.
@@ -84,7 +83,7 @@ class Stack:
         self._open.enter_context(self.broker)
         self._write_settings(clients)
         create_ours(self.settings)
-        ask(self.settings, INTERVAL_SECONDS)
+        ask_for_pushes(self.broker.kafka, INTERVAL_SECONDS)
         monitor = self._run("monitor", self._command("monitor"), environment=QUICK_START)
         self._say("starting the monitor (Spark), exporters and what the clients need")
         self._open.enter_context(self.webhook)
@@ -127,7 +126,7 @@ class Stack:
         self._brokers += 1
         folder = self.run_folder / f"broker-{self._brokers}"
         broker = self._open.enter_context(Broker(folder, heap_mb=256, telemetry_to=self.bootstrap_servers))
-        ask(Settings(kafka=broker.kafka), INTERVAL_SECONDS)
+        ask_for_pushes(broker.kafka, INTERVAL_SECONDS)
         return broker
 
     def legacy(self) -> LegacyBroker:
@@ -141,7 +140,7 @@ class Stack:
         if self._cluster is None:
             cluster = Cluster(self.run_folder / "cluster", self.bootstrap_servers)
             self._cluster = self._open.enter_context(cluster)
-            ask(Settings(kafka=cluster.kafka), INTERVAL_SECONDS)
+            ask_for_pushes(cluster.kafka, INTERVAL_SECONDS)
         return self._cluster
 
     def states(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Creates the topics of the demo."""
+"""Creates the topics of the demo, and its subscriptions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from clienthealth.platform.kafka import admin
 from clienthealth.platform.topics import Topic, inputs, outputs
 from clienthealth.settings import KafkaSettings, Settings
+from clienthealth.subscription import Subscription
 
 _HOUR_MS = 3_600_000
 
@@ -30,6 +31,15 @@ def create_ours(settings: Settings, partitions: int = 1) -> None:
     """Create the topics that the monitor reads and writes."""
     ours = (*inputs(settings.topics, retention_ms=6 * _HOUR_MS), *outputs(settings.topics))
     _create(settings.kafka, [replace(topic, partitions=partitions) for topic in ours])
+
+
+def ask_for_pushes(kafka: KafkaSettings, seconds: float) -> None:
+    """Have brokers ask their clients for all metrics that we read. Raises KafkaError, ServiceError."""
+    client = admin(Settings(kafka=kafka), client_id="kafka-health-demo")
+    try:
+        Subscription.ours(seconds).write(client)
+    finally:
+        client.close()
 
 
 def _create(kafka: KafkaSettings, topics: Iterable[Topic]) -> None:

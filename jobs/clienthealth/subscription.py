@@ -19,8 +19,6 @@ from kafka.errors import IncompatibleBrokerVersion, KafkaError, UnsupportedVersi
 
 from clienthealth.errors import ServiceError
 from clienthealth.model.metric_names import JAVA, kip714, spellings
-from clienthealth.platform.kafka import admin
-from clienthealth.settings import Settings
 
 NAME = "kafka-client-health"
 #: Which clients are asked, as subscriptions say it.
@@ -68,15 +66,6 @@ class Subscription:
         answer = result[ConfigResourceType.CLIENT_METRICS.name.lower()][NAME]
         if answer != "OK":
             raise ServiceError(str(answer))
-
-
-def ask(settings: Settings, seconds: float = INTERVAL_SECONDS) -> None:
-    """Have brokers ask their clients for all metrics that we read. Raises KafkaError, ServiceError."""
-    client = admin(settings)
-    try:
-        Subscription.ours(seconds).write(client)
-    finally:
-        client.close()
 
 
 def subscriptions(client: KafkaAdminClient) -> Mapping[str, Subscription] | None:

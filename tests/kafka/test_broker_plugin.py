@@ -22,10 +22,9 @@ from clienthealth.model.telemetry import Snapshot
 from clienthealth.platform import jars
 from clienthealth.platform.java import java
 from clienthealth.settings import IdentitySettings, Settings
-from clienthealth.subscription import ask
 from deploy.demo.broker import Broker
 from deploy.demo.client import PROGRAMS
-from deploy.demo.topics import create_ours
+from deploy.demo.topics import ask_for_pushes, create_ours
 from tests.support.waiting import WAIT_SECONDS, eventually
 
 _LOG4J_1 = jars.SETS["broker"].modules[1:]
@@ -79,7 +78,7 @@ def test_modern_clients_are_heard_through_their_brokers_alone(
             identity=IdentitySettings(push_services=("*producer-api*=api",), push_hosts=("127.*=here",)),
         )
         broker.create_topic(TOPIC)
-        ask(settings, 1)
+        ask_for_pushes(broker.kafka, 1)
         servers = {f"{kind}.bootstrap.servers": broker.bootstrap_servers for kind in ("p", "c")}
         steady = {**servers, "topic": TOPIC, "p.client.id": "steady"}
         both = {**servers, "topics": TOPIC, "rate": "20", "c.group.id": "plugin-readers", "p.client.id": "producer-api"}

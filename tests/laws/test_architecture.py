@@ -46,6 +46,7 @@ EXCUSED = {
     "clienthealth.review.mail": "sends the report",
     "clienthealth.watch.recorder": "writes what was read, where it is asked for",
     "clienthealth.watch.attach": "brings an agent into a process of this machine, and takes it out again",
+    "clienthealth.watch.python_process": "reads the stacks of a process of this machine, and what it serves",
     "clienthealth.review.render": "writes the report, beside its own style sheet",
 }
 #: The rooms by what they stand on: a room uses rooms of earlier lines only, and never one of its own line.

@@ -18,19 +18,25 @@ from deploy.demo.client import PROGRAMS
 from deploy.demo.processes import Process
 from tests.bench.measurements import Scope
 from tests.bench.results import Figure, Result, Table
-from tests.bench.usage import Usage
+from tests.bench.usage import TICKS
 
 TITLE = "A JVM that is watched"
 RATE = 100
 START_SECONDS = 120.0
 CORES = 0.01
+#: Threads by the beginnings of their names, as Linux cuts them; the agent's dispatch, answer and are attached.
+PARTS = {
+    "agent": ("jolokia-", "Jolokia", "HTTP-Dispatcher", "Attach Listener"),
+    "compiler": ("C1 Compiler", "C2 Compiler"),
+    "collector": ("GC ", "G1 "),
+}
 #: A line of `-Xlog:safepoint` (JDK 17): seconds since the JVM's start, and how long its threads stood still.
 _PAUSE = re.compile(r"\[([\d.]+)s\].*Total: +(\d+) ns")
 
 
 def measure(scope: Scope) -> Result:
-    """The same application alone, watched and alone again."""
-    seconds, warming = scope.seconds(90, 10), scope.seconds(60, 10)
+    """The same application alone, and watched for twice as long."""
+    seconds, warming = scope.seconds(60, 10), scope.seconds(90, 10)
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
         broker.create_topic("orders")
         pauses = Path(folder) / "pauses.log"
@@ -44,41 +50,55 @@ def measure(scope: Scope) -> Result:
         )
         began = time.time()
         try:
-            with Usage({"application": application.pid}) as usage:
-                application.wait_until(lambda: "COUNTERS" in application.log.read_text(), START_SECONDS)
-                time.sleep(warming)
-                marks = [time.time()]
-                time.sleep(seconds)
-                marks.append(time.time())
-                arguments = ["watch", str(application.pid), "--for", str(seconds)]
-                watch = subprocess.run(
-                    [sys.executable, "-m", "clienthealth.cli", *arguments], capture_output=True, text=True, check=False
-                )
-                marks.append(time.time())
-                time.sleep(seconds)
-                marks.append(time.time())
-                parts = [usage.cost(since, until).cores("application") for since, until in pairwise(marks)]
+            application.wait_until(lambda: "COUNTERS" in application.log.read_text(), START_SECONDS)
+            time.sleep(warming)
+            marks = [(time.time(), _cpu(application.pid)), _after(seconds, application.pid)]
+            arguments = ["watch", str(application.pid), "--for", str(2 * seconds + 10)]
+            with subprocess.Popen(
+                [sys.executable, "-m", "clienthealth.cli", *arguments], stdout=subprocess.PIPE, text=True
+            ) as watch:
+                marks += [_after(seconds, application.pid), _after(seconds, application.pid)]
+                said = watch.communicate()[0].splitlines()
             lines = pauses.read_text(encoding="utf-8")
         finally:
             application.kill()
     stops = [(began + float(at), int(length) / 1e6) for at, length in _PAUSE.findall(lines)]
-    of_parts = [[ms for at, ms in stops if since <= at < until] for since, until in pairwise(marks)]
-    more = parts[1] - (parts[0] + parts[2]) / 2
+    rows, agent, longest = [], 0.0, 0.0
+    for name, (since, until) in zip(("alone", "attached to, watched", "watched"), pairwise(marks), strict=True):
+        used = {part: (until[1][part] - since[1][part]) / (until[0] - since[0]) for part in (*PARTS, "application")}
+        stood = [ms for at, ms in stops if since[0] <= at < until[0]]
+        rows.append(
+            [name, *(f"{cores:.4f}" for cores in used.values()), str(len(stood)), f"{max(stood, default=0.0):.1f}"]
+        )
+        agent, longest = used["agent"], max(stood, default=0.0)
     figures = [
-        Figure("CPU that a watch adds to a JVM", more, "cores", CORES),
-        Figure("its longest pause while it is watched", max(of_parts[1], default=0.0), "ms"),
+        Figure("CPU of the agent in a JVM that is watched", agent, "cores", CORES),
+        Figure("the longest pause of that JVM", longest, "ms"),
     ]
     how = (
-        f"A producer and a consumer of {RATE} records a second in a JVM without an agent, warm, {seconds:.0f} s "
-        f"alone, {seconds:.0f} s watched (the agent is attached and taken out within), {seconds:.0f} s alone. Pauses: "
-        "safepoints."
+        f"A producer and a consumer of {RATE} records a second in a JVM without an agent, after {warming:.0f} s; "
+        f"{seconds:.0f} s alone, {seconds:.0f} s in which the agent is attached, {seconds:.0f} s more, in cores by the "
+        "threads of the JVM. Pauses: safepoints."
     )
-    rows = [
-        [name, f"{cores:.3f}", str(len(pause)), f"{sum(pause):.1f}", f"{max(pause, default=0.0):.1f}"]
-        for name, cores, pause in zip(("alone", "watched", "alone"), parts, of_parts, strict=True)
-    ]
-    said = watch.stdout.splitlines()
-    notes = [
-        f"`kafka-health watch` ended with {watch.returncode} and said: {said[0] if said else watch.stderr.strip()}"
-    ]
-    return Result(figures, how, [Table(["", "cores", "pauses", "together ms", "longest ms"], rows)], notes)
+    head = ["", *(f"{part}" for part in PARTS), "application", "pauses", "longest ms"]
+    notes = [f"`kafka-health watch` ended with {watch.returncode} and said: {said[0] if said else ''}"]
+    return Result(figures, how, [Table(head, rows)], notes)
+
+
+def _after(seconds: float, pid: int) -> tuple[float, dict[str, float]]:
+    time.sleep(seconds)
+    return time.time(), _cpu(pid)
+
+
+def _cpu(pid: int) -> dict[str, float]:
+    """CPU seconds of a JVM's threads by part."""
+    used = dict.fromkeys((*PARTS, "application"), 0.0)
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            name = (thread / "comm").read_text(encoding="utf-8").strip()
+            fields = (thread / "stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")[2].split()
+        except OSError:
+            continue
+        part = next((part for part, begins in PARTS.items() if name.startswith(begins)), "application")
+        used[part] += (int(fields[11]) + int(fields[12])) / TICKS
+    return used
