@@ -37,6 +37,7 @@ NAMES = (
     "decode",
     "small_batches",
     "idle",
+    "start",
     "onset",
     "scale",
     "growth",

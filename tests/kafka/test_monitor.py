@@ -130,10 +130,10 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
         admin.delete_records({TopicPartition(topic, 0): end + 15})
     lab.wait(lambda: lab.metric("records_read_total") == read + 5)
     assert lab.metric("lost_records_total") == lost + 15
-    admin.delete_topics([topic])
-    lab.wait(lambda: lab.metric("input_topic_present") == 0)
     # Nothing arrives any more, and time passes all the same: two intervals of ten seconds and a minute at most.
     silent_ms = int(1000 * time.time())
+    admin.delete_topics([topic])
+    lab.wait(lambda: lab.metric("input_topic_present") == 0)
     lab.wait(lambda: any(departed(record) for record in lab.records("health") if record.timestamp >= silent_ms), 120)
     said = [r for r in lab.records("health") if r.timestamp >= silent_ms and departed(r)]
     assert all(r.timestamp - silent_ms <= 80_000 for r in said)

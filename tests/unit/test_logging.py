@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import logging
+import re
+from pathlib import Path
+from zipfile import ZipFile
 
+import pyspark
+
+from clienthealth import streaming
 from clienthealth.cli._logging import _Repeated
+from clienthealth.platform import jars
 
 
 def line(name: str, text: str, at: float) -> logging.LogRecord:
@@ -25,3 +32,14 @@ def test_a_repeated_line_of_the_library_comes_once_a_minute() -> None:
 def test_our_own_lines_always_come() -> None:
     shown = _Repeated("kafka").filter
     assert all(shown(line("clienthealth_exporters.groups.exporter", "cannot be read", 0)) for _ in range(3))
+
+
+def test_the_classes_that_spark_is_kept_quiet_about_exist() -> None:
+    """A release moves a class, and its lines are back in everybody's log."""
+    of_spark = Path(pyspark.__file__).parent / "jars"
+    sources = [*of_spark.glob("spark-*.jar"), *of_spark.glob("hadoop-*.jar"), *jars.classpath("spark")]
+    entries = {name for jar in sources for name in ZipFile(jar).namelist()}
+    text = Path(streaming.__file__).with_name("spark-log4j2.properties").read_text()
+    names = re.findall(r"^logger\.\w+\.name = (\S+)$", text, re.MULTILINE)
+    assert len(names) > 5
+    assert [name for name in names if not {f"{name.replace('.', '/')}{end}" for end in (".class", "/")} & entries] == []

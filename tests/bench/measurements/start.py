@@ -1,0 +1,80 @@
+"""From `kafka-health monitor` to the first verdict on `client-health`, cold, where a client is failing already."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from clienthealth.errors import ServiceError
+from tests.bench.lab import Lab
+from tests.bench.measurements import Scope
+from tests.bench.measurements.onset import DEADLOCK, INTERVAL_SECONDS, TOPIC, Fate, Fleet, Verdicts
+from tests.bench.publish import fill
+from tests.bench.results import Figure, Result, Table
+
+TITLE = "The first minute"
+CLIENTS, HISTORY_SECONDS, FAILING_SECONDS = 20, 300.0, 180.0
+STARTS = 3
+LIMIT_SECONDS = 300.0
+TARGET_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Start:
+    """Seconds from the command: until the first batch was planned, and until the verdict was published; CPU of both."""
+
+    planned: float
+    verdict: float
+    cpu: float
+
+
+def measure(scope: Scope) -> Result:
+    """Monitors one after the other, each with nothing of its own yet."""
+    with Lab() as lab:
+        lab.topics()
+        filled = fill(lab.servers, TOPIC, _readings(time.time()), CLIENTS)
+        starts = [_start(lab, f"monitor-{number}") for number in range(1 if scope.quick else STARTS)]
+    figures = [
+        Figure("start to the first verdict", statistics.median(s.verdict for s in starts), "s", TARGET_SECONDS),
+        Figure("CPU of that", statistics.median(s.cpu for s in starts), "s"),
+    ]
+    how = (
+        f"{filled.records:,} readings of {CLIENTS} clients on the topic, of the last {HISTORY_SECONDS:.0f} s; one "
+        f"hangs in a callback for {FAILING_SECONDS:.0f} s already. From `kafka-health monitor`, without checkpoint and "
+        "history, to the record that says so, as a consumer sees it. All processes of the monitor."
+    )
+    rows = [[str(n), f"{s.planned:.1f}", f"{s.verdict:.1f}", f"{s.cpu:.1f}"] for n, s in enumerate(starts, 1)]
+    return Result(figures, how, [Table(["start", "first batch planned s", "verdict s", "CPU s"], rows)])
+
+
+def _readings(now: float) -> Iterator[tuple[bytes, bytes]]:
+    phases = (client * INTERVAL_SECONDS / CLIENTS for client in range(CLIENTS))
+    fates = [Fate(client, DEADLOCK, phase, fills_in=30.0) for client, phase in enumerate(phases)]
+    fates[0].onset = now - FAILING_SECONDS
+    fleet = Fleet(fates)
+    for second in range(round(HISTORY_SECONDS)):
+        at = now - HISTORY_SECONDS + second
+        for _, key, value in fleet(at, at + 1):
+            yield key, value
+
+
+def _start(lab: Lab, name: str) -> Start:
+    with lab.monitor(name) as monitor:
+        verdicts = Verdicts(lab.servers, monitor.settings.topics.health)
+        failing = (0, DEADLOCK)
+        try:
+            while failing not in verdicts.first:
+                if not monitor.process.alive or time.time() - monitor.started > LIMIT_SECONDS:
+                    raise ServiceError(f"no verdict {LIMIT_SECONDS:.0f} s after the start\n{monitor.process.tail()}")
+                verdicts.read(0.2)
+        finally:
+            verdicts.close()
+        seconds = verdicts.first[failing] - monitor.started
+        cpu = monitor.usage.cost(monitor.started, monitor.started + seconds)
+        (plan,) = Path(monitor.settings.monitor.checkpoint).glob("*/offsets/0")
+        start = Start(plan.stat().st_mtime - monitor.started, seconds, cpu.cores("jvm", "python") * cpu.seconds)
+    print(f"  {name}: planned {start.planned:.1f} s, verdict {start.verdict:.1f} s, CPU {start.cpu:.1f} s", flush=True)
+    return start
