@@ -178,6 +178,7 @@ def _services() -> Panel:
             "confirmed": (verdicts.clients("confirmed", by), "none"),
             "suspected": (verdicts.clients("suspected", by), "none"),
             "not judged": (verdicts.clients("unknown", by), "none"),
+            "partly judged, nothing found": (verdicts.clients("partial", by), "none"),
             "ok": (verdicts.clients("ok", by), "none"),
             "gone": (verdicts.clients("gone", by), "none"),
             "fullest buffer": (largest("producer_buffer_used_ratio"), "percentunit"),

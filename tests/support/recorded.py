@@ -24,7 +24,7 @@ from clienthealth.settings import Settings
 from clienthealth.step import departures, process_log, readings
 from clienthealth.step.bucket import NO_LOG, Bucket, client_of
 from clienthealth.step.faults import Faults
-from clienthealth.windows.packed import TS, WHO, Chunk
+from clienthealth.windows.packed import TS, WHO, Chunk, decode, encode
 from clienthealth.windows.packer import Packer
 from clienthealth.windows.view import Floats
 
@@ -126,6 +126,11 @@ def _thinned(who: Floats, ts: Floats, every_ms: int) -> NDArray[np.bool_]:
 def sent(record: Read) -> RawRecord:
     """A record of a recording as it would have been sent. py-spy tells no time: that of its record counts then."""
     return raw_record(replace(record, ts_ms=record.ts_ms or time_of(record.value) or 0))
+
+
+def chunks(folder: Path) -> list[Chunk]:
+    """A recording as one task decodes it, to be stepped."""
+    return [decode(encode(chunk)) for chunk in _packed(folder).chunks().values()]
 
 
 class _Packed(Packer):

@@ -65,15 +65,19 @@ def test_sums_of_a_service() -> None:
             verdict("producer-not-closed", "confirmed"), service="a", instance="g", worst="confirmed", departed=True
         ),
         record(verdict("producer-not-closed", "unknown", reason="x"), service="b", worst="unknown"),
+        record(verdict("m", "ok"), verdict("n", "unknown"), service="b", instance="p", worst="unknown"),
+        record(verdict("m", "ok"), verdict("n", "unknown"), service="b", instance="of the release before"),
         group(),
     )
     assert of("kafka_client_service_clients", lines) == [
         '{service="a",status="ok"} 2',
+        '{service="a",status="partial"} 0',
         '{service="a",status="unknown"} 0',
         '{service="a",status="suspected"} 1',
         '{service="a",status="confirmed"} 1',
         '{service="a",status="gone"} 1',
         '{service="b",status="ok"} 0',
+        '{service="b",status="partial"} 2',
         '{service="b",status="unknown"} 1',
         '{service="b",status="suspected"} 0',
         '{service="b",status="confirmed"} 0',
@@ -83,6 +87,7 @@ def test_sums_of_a_service() -> None:
         '{service="a",mode="producer-callback-deadlock",status="confirmed"} 1',
         '{service="a",mode="producer-not-closed",status="confirmed"} 1',
         '{service="a",mode="producer-not-closed",status="suspected"} 1',
+        '{service="b",mode="n",status="unknown"} 2',
         '{service="b",mode="producer-not-closed",status="unknown"} 1',
     ]
     # Of callbacks the average counts, and that of the deadlocked one is unknown.

@@ -51,7 +51,8 @@ def test_objectives_are_summed_per_service_and_period_worst_first() -> None:
         {"service": "a", "period": 3, "slot": 0, "status": "ok", "count": 90},
         {"service": "a", "period": 3, "slot": 1, "status": "confirmed", "count": 10},
         {"service": "b", "period": 3, "slot": 1, "status": "suspected", "count": 30},
-        {"service": "b", "period": 3, "slot": 1, "status": "ok", "count": 70},
+        {"service": "b", "period": 3, "slot": 1, "status": "ok", "count": 40},
+        {"service": "b", "period": 3, "slot": 1, "status": "partial", "count": 30},
         {"service": "b", "period": 3, "slot": 1, "status": "unknown", "count": 7},
     ]
     overall, services = objectives(rows, {"a": 2, "b": 1}, 0.9, {}, 0)
@@ -59,9 +60,9 @@ def test_objectives_are_summed_per_service_and_period_worst_first() -> None:
     assert services[0].trend == [None, None, None, 0.7]
     assert services[1].trend == [None, None, 1.0, 0.9]
     assert services[1].change == pytest.approx(-0.1)
-    assert overall.minutes == Minutes(ok=160, suspected=30, confirmed=10, unknown=7)
+    assert overall.minutes == Minutes(ok=130, partial=30, suspected=30, confirmed=10, unknown=7)
     assert overall.clients == 3
-    assert overall.slots == {0: Minutes(ok=90), 1: Minutes(ok=70, suspected=30, confirmed=10, unknown=7)}
+    assert overall.slots == {0: Minutes(ok=90), 1: Minutes(ok=40, partial=30, suspected=30, confirmed=10, unknown=7)}
 
 
 def test_each_service_is_held_against_the_target_of_its_owner() -> None:

@@ -107,12 +107,25 @@ def test_worst_first_and_counted() -> None:
     assert "confirmed 1 suspected 1 lagging 1 ok 1" in page
 
 
+def test_who_is_judged_in_part_is_not_called_healthy() -> None:
+    blind = verdict("send-blocked-on-metadata", "unknown", reason="no line of its log was ever read")
+    fine = [verdict(mode, "ok") for mode in ("delivery-stalled", "producer-callback-deadlock")]
+    page = text(get(record(*fine, blind, worst="unknown"), healthy()))
+    assert "partial 1 ok 1" in page and "Nothing found, not all judged 1" in page
+    missing = "not judged: send-blocked-on-metadata (no line of its log was ever read)"
+    assert f"nothing found, 2 of 3 judged; {missing}" in page
+
+
 def test_statuses_differ_by_shape_and_word() -> None:
     page_text = get(
-        deadlock(), record(worst="suspected", client_id="a"), healthy(), record(worst="unknown", client_id="b")
+        deadlock(),
+        record(worst="suspected", client_id="a"),
+        healthy(),
+        record(worst="unknown", client_id="b"),
+        record(verdict("a", "ok"), verdict("b", "unknown"), worst="unknown", client_id="c"),
     )
     shapes = dict(re.findall(r'<span class="badge (\w+)"><svg[^>]*>(.*?)</svg>', page_text))
-    assert len(shapes) == 4 and len({re.sub(r"var\(--[\w-]+\)", "", shape) for shape in shapes.values()}) == 4
+    assert len(shapes) == 5 and len({re.sub(r"var\(--[\w-]+\)", "", shape) for shape in shapes.values()}) == 5
 
 
 def test_hostile_text_never_becomes_markup() -> None:

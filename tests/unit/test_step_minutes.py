@@ -56,6 +56,24 @@ def test_what_a_minute_says() -> None:
     (row,) = (row for row in rows(ONE_BATCH) if row["client_id"] == "a" and row["minute"] == START + 120_000)
     assert (row["samples"], row["kind"], row["service"], row["instance"]) == (60, "producer", "shop", "h:a")
     assert row["buffer_used_ratio_max"] == pytest.approx(0.02)
+    # It does not count what it sent, so that only the deadlock could be judged.
+    assert row["status"] == "partial"
+
+
+def test_a_minute_in_which_a_gate_suspects_and_its_judge_does_not_know_is_not_ok() -> None:
+    monitor = Stepped()
+    polls = {"assigned-partitions": 2, "records-consumed-total": 5, "records-lag-max": 9}
+    monitor.batch(
+        [snapshot(n, {**polls, "last-poll-seconds-ago": max(1, n - 60)}, "c", "consumer") for n in range(0, 125, 5)],
+        130,
+    )
+    record = monitor.records["shop|h:1|c"]
+    stalled = next(verdict for verdict in record["verdicts"] if verdict["mode"] == "consumer-stalled")
+    assert stalled["status"] == "unknown" and stalled["reason"].startswith("the application has not called poll()")
+    for after in range(0, 301, 60):
+        monitor.batch(later(after), SECONDS + after + 60)
+    by_minute = {row["minute"]: row["status"] for row in monitor.minutes if row["client_id"] == "c"}
+    assert by_minute[START + 60_000] != "ok" == by_minute[START]
 
 
 @pytest.mark.parametrize(("seconds", "saved"), [(3, False), (3, True), (20, True), (200, True), (ONE_BATCH, True)])

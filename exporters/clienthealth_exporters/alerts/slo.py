@@ -1,7 +1,8 @@
 """Burn rate of the error budget: the share of client-minutes, per service, with a confirmed failure mode.
 
 Client-minutes and not requests: a service with one client still has 1,440 of them a day. As in the weekly review, a
-client that nothing can be said of (`unknown` in every mode) or that has gone counts in neither sum. The review counts
+client that nothing can be said of (`unknown` in every mode) or that has gone counts in neither sum, and one in which
+nothing was found counts as healthy by the modes that were judged (`partial`). The review counts
 suspected minutes as unhealthy; a page is for what is sure, so that the alerts count confirmed ones alone. The counts
 are the exporter's own, which are right whatever series it leaves out. Windows and factors are those of the SRE
 workbook, with the fourth of kubernetes-mixin. A rule fires when both its windows burn the budget `factor` times too
@@ -67,10 +68,10 @@ def clients(statuses: str, *labels: str) -> str:
 def counts() -> Sequence[Recording]:
     """Clients judged, unhealthy, confirmed and there now, by service."""
     return [
-        Recording(JUDGED, clients("ok|suspected|confirmed", "service")),
+        Recording(JUDGED, clients("ok|partial|suspected|confirmed", "service")),
         Recording(UNHEALTHY, clients("suspected|confirmed", "service")),
         Recording(CONFIRMED, clients("confirmed", "service")),
-        Recording(PRESENT, clients("ok|unknown|suspected|confirmed", "service")),
+        Recording(PRESENT, clients("ok|partial|unknown|suspected|confirmed", "service")),
     ]
 
 

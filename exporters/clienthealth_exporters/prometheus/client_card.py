@@ -71,7 +71,7 @@ def _prepare() -> None:
         **{
             function.__name__: function
             for function in (
-                address, amount, blindness, identity_parts, level, measurements, onset, others, owner_of,
+                address, amount, blindness, identity_parts, judged, level, measurements, onset, others, owner_of,
                 partition_rows, plain, reasons, runbook_url, shape, since, status_of, what_is_wrong, width,
             )
         },
@@ -79,7 +79,7 @@ def _prepare() -> None:
 
 
 def status_of(state: State) -> str:
-    """The word for a client: confirmed, suspected, lagging (groups), unknown, ok or gone."""
+    """The word for a client: confirmed, suspected, lagging (groups), unknown, partial, ok or gone."""
     if state.urgency >= 30:
         return "confirmed"
     if state.urgency >= 20:
@@ -88,7 +88,7 @@ def status_of(state: State) -> str:
         return "lagging"
     if state.departed:
         return "gone"
-    return "unknown" if state.urgency == 10 else "ok"
+    return "unknown" if state.urgency == 10 else "partial" if state.urgency else "ok"
 
 
 @cache
@@ -101,6 +101,7 @@ def shape(status: str) -> Markup:
         "suspected": element("path", d="M6 .8 11.6 11H.4z", **warn),
         "lagging": element("path", d="M.7 .7h10.6v10.6H.7z", **warn),
         "unknown": element("circle", cx=6, cy=6, r=4.6, **none, **dashed),
+        "partial": element("path", d="M6 .8a5.2 5.2 0 0 1 0 10.4z", fill="var(--ok)"),
         "ok": element("circle", cx=6, cy=6, r=5.2, fill="var(--ok)"),
         "gone": element("path", d="M2 2l8 8M10 2l-8 8", **none, stroke_width=2),
     }
@@ -168,6 +169,12 @@ def what_is_wrong(record: HealthRecord) -> str:
 def reasons(record: HealthRecord) -> list[str]:
     """Why a client cannot be judged."""
     return sorted({str(verdict.reason) for verdict in record.verdicts if verdict.reason})
+
+
+def judged(record: HealthRecord) -> str:
+    """How many of the modes of a client could be judged, and why the others could not."""
+    fine, blind = others(record)
+    return f"nothing found, {len(fine)} of {len(fine) + len(blind)} judged; not judged: {', '.join(blind)}"
 
 
 def others(record: HealthRecord) -> tuple[list[str], list[str]]:

@@ -15,6 +15,7 @@ from math import isnan, nan
 from typing import TYPE_CHECKING
 
 from clienthealth.model.health_record import HealthRecord, amount
+from clienthealth.model.verdicts import UNHEALTHY
 
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
@@ -122,7 +123,7 @@ class History:
         return self._tracks.setdefault(state.key, Track())
 
     def _count(self, state: State, hour: int) -> None:
-        if state.standing not in ("ok", "suspected", "confirmed"):
+        if state.standing in ("unknown", "gone"):
             return
         service = state.client.service
         if service not in self._hours and len(self._hours) >= MAX_SERVICES:
@@ -130,7 +131,7 @@ class History:
         hours = self._hours.setdefault(service, {})
         count = hours.setdefault(hour, [0, 0])
         count[0] += 1
-        count[1] += state.standing != "ok"
+        count[1] += state.standing in UNHEALTHY
         for old in [start for start in hours if start <= hour - HOURS]:
             del hours[old]
 

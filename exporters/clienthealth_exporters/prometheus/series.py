@@ -369,7 +369,8 @@ def _service(name: str, text: str, *extra: str) -> Family:
 _BY_NAME = {family.name: family for family in FAMILIES}
 SERVICE_CLIENTS = _service(
     "clients",
-    "Clients of the service by what is known of them: ok, suspected, confirmed, unknown, or gone.",
+    "Clients of the service by what is known of them: ok, partial (nothing found, but not every failure mode could be "
+    "judged), suspected, confirmed, unknown (none could), or gone.",
     "status",
 )
 SERVICE_FAILURES = _service(

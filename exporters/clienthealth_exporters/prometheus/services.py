@@ -26,8 +26,8 @@ from clienthealth_exporters.prometheus.series import (
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: What a client can be in the sums: its worst verdict while it is there.
-STANDINGS = ("ok", "unknown", "suspected", "confirmed", "gone")
+#: What a client can be in the sums: how it is while it is there.
+STANDINGS = ("ok", "partial", "unknown", "suspected", "confirmed", "gone")
 
 
 def standing(record: HealthRecord) -> str:
@@ -37,7 +37,7 @@ def standing(record: HealthRecord) -> str:
     """
     if record.departed:
         return "gone"
-    return "unknown" if record.stale or record.client.kind == "group" else record.worst
+    return "unknown" if record.stale or record.client.kind == "group" else record.standing
 
 
 def largest(record: HealthRecord) -> tuple[float | None, ...]:

@@ -17,7 +17,7 @@ from clienthealth.indicators.lag_state import FINE, STATE_ORDER
 from clienthealth.model import wording
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import HealthRecord, aged, amount, decode, strict
-from clienthealth.model.verdicts import Status
+from clienthealth.model.verdicts import Standing, Status
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.exposition import Lines, Shown, beginning, group_of, lines
 from clienthealth_exporters.prometheus.history import History, lag_of
@@ -28,7 +28,7 @@ from clienthealth_exporters.prometheus.services import largest, sent, standing
 from clienthealth_exporters.prometheus.shard import namer, owner
 
 log = logging.getLogger(__name__)
-_URGENCY: Mapping[Status, int] = {"ok": 0, "unknown": 10, "suspected": 20, "confirmed": 30}
+_URGENCY: Mapping[Standing, int] = {"ok": 0, "partial": 5, "unknown": 10, "suspected": 20, "confirmed": 30}
 #: The limits of `largest`, None where there is none.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
 #: What records speak of.
@@ -362,9 +362,9 @@ def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
 
 
 def urgency(record: HealthRecord) -> int:
-    """How much a client wants attention: its worst verdict; for a group the state of its lag, below the suspected."""
+    """How much a client wants attention: by how it is; for a group the state of its lag, below the suspected."""
     if record.client.kind != "group":
-        return _URGENCY[record.worst]
+        return _URGENCY[record.standing]
     state = record.text("group", "status")
     if state in LAG_ALARMS:
         return _URGENCY["suspected"] - len(LAG_ALARMS) + LAG_ALARMS.index(state)

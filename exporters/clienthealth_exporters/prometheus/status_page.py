@@ -32,7 +32,12 @@ NAMED_SERVICES = 3
 #: Fewer are told by their cards alone.
 SUMMED_UP_FROM = 3
 _ILL = ("confirmed", "suspected", "lagging")
-_TITLES = {"unknown": "Cannot be judged", "gone": "Gone", "ok": "Healthy"}
+_TITLES = {
+    "unknown": "Cannot be judged",
+    "partial": "Nothing found, not all judged",
+    "gone": "Gone",
+    "ok": "Healthy",
+}
 _WORDS = (*_ILL, *_TITLES)
 
 

@@ -19,7 +19,7 @@ import msgspec
 from clienthealth.errors import RecordError
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
-from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Status, Verdict
+from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Standing, Status, Verdict, standing
 
 #: Of a record. It is raised when what a reader knows would be read wrongly; fields that are added leave it as it is.
 SCHEMA = 1
@@ -112,9 +112,10 @@ def seen_from_json(row: Mapping[str, Any]) -> Seen:
     )
 
 
-def worst(verdicts: Iterable[Verdict]) -> str:
-    """The worst status of some verdicts; unknown where there is none."""
-    return max((v.status for v in verdicts), key=STATUS_ORDER.index, default="unknown")
+def worst(verdicts: Iterable[Verdict]) -> Status:
+    """The worst status of some verdicts; `ok` only where each of them is, unknown where there is none."""
+    of_all = standing(verdict.status for verdict in verdicts)
+    return "unknown" if of_all == "partial" else of_all
 
 
 class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schema", tag=SCHEMA):
@@ -123,7 +124,7 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     client, verdicts  as `encoded` and `verdicts_json` give them
     window_*          the window that was judged; for a group the one over which its lag was looked at
     samples           readings in it
-    worst             the worst status among the verdicts; of a group ok while its lag is fine, else unknown
+    worst             see `worst`; of a group ok while its lag is fine, else unknown
     last_seen         when the client was last heard of
     departed          it has gone since
     config            those of its options that a judgement looks at
@@ -170,6 +171,12 @@ class HealthRecord:
     stale: bool = False
     config: Mapping[str, str] = dataclasses.field(default_factory=dict)
     also_seen: tuple[Seen, ...] = ()
+
+    @property
+    def standing(self) -> Standing:
+        """How the client is, as far as it was judged."""
+        partly = self.worst == "unknown" and any(verdict.status == "ok" for verdict in self.verdicts)
+        return "partial" if partly else self.worst
 
     def value(self, *path: str) -> float | None:
         """An indicator by its path, None where it is unknown."""
@@ -229,6 +236,9 @@ def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
         if not isinstance(indicators, dict) or amount(window_end) is None:
             raise TypeError("indicators or window_end")
         worst = row.get("worst")
+        if worst == "ok" and any(verdict.status == "unknown" for verdict in verdicts):
+            # Up to 0.2 a mode that was not judged did not count.
+            worst = "unknown"
         at_latest = min(int(window_end), written_ms) if written_ms > 0 else int(window_end)
         return HealthRecord(
             client=client,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,11 +10,21 @@ from clienthealth.model.readings import Source
 
 Status = Literal["ok", "unknown", "suspected", "confirmed"]
 EvidenceKind = Literal["metric", "log", "thread-dump", "absence"]
+#: How a client is on the whole. `partial`: nothing was found, and not every mode could be judged.
+Standing = Literal["ok", "partial", "unknown", "suspected", "confirmed"]
 
 #: From harmless to certain; of two judgements of one moment the later in this order holds.
 STATUS_ORDER: tuple[Status, ...] = ("unknown", "ok", "suspected", "confirmed")
 #: Those that say that something is wrong.
 UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
+
+
+def standing(statuses: Iterable[Status]) -> Standing:
+    """How a client is, of which the modes say this: `ok` only where every mode was judged, `unknown` where none was."""
+    of_modes = frozenset(statuses)
+    if of_modes.isdisjoint(UNHEALTHY):
+        return "ok" if of_modes == {"ok"} else "partial" if "ok" in of_modes else "unknown"
+    return "confirmed" if "confirmed" in of_modes else "suspected"
 
 
 @dataclass(frozen=True, slots=True)

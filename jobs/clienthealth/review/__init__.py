@@ -4,7 +4,8 @@ What its words mean, everywhere in the review:
 
 client-minute       a row of the table `minutes`: one client in one minute of UTC. Consumer groups are not clients:
                     their lag is measured, no failure mode is judged on them, so they are in no client-minute.
-healthy             its status is `ok`
+healthy             its status is `ok`, or `partial`: nothing was found, and not every mode could be judged. It counts
+                    as healthy by what was, else a fleet without logs had no objective; how many is stated by itself
 unhealthy           its status is `suspected` or `confirmed`; both spend the error budget in full. What is wrong with
                     a client hurts whether or not a thread dump has proved it, and a budget that waited for proof
                     would reward bad evidence. The two are counted apart, so that a suspicion can be disputed.

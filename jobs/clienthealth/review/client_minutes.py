@@ -58,7 +58,7 @@ def statuses(minutes: DataFrame, periods: Sequence[Period], step: int) -> DataFr
     newest = periods[-1]
     rows = _clients_only(within(minutes, periods[0].start, newest.end))
     slot = F.when(F.col("minute") >= F.lit(newest.start), F.floor(_minute_of(newest) / step)).otherwise(-1)
-    status = F.when(F.col("status").isin("ok", *UNHEALTHY), F.col("status")).otherwise("unknown")
+    status = F.when(F.col("status").isin("ok", "partial", *UNHEALTHY), F.col("status")).otherwise("unknown")
     return rows.groupBy(
         "service", _index(periods).alias("period"), slot.cast("int").alias("slot"), status.alias("status")
     ).count()

@@ -25,6 +25,7 @@ class Minutes:
     """Client-minutes by status. See the package's docstring for what counts."""
 
     ok: int = 0
+    partial: int = 0
     suspected: int = 0
     confirmed: int = 0
     unknown: int = 0
@@ -32,6 +33,7 @@ class Minutes:
     def __add__(self, other: Minutes) -> Minutes:
         return Minutes(
             self.ok + other.ok,
+            self.partial + other.partial,
             self.suspected + other.suspected,
             self.confirmed + other.confirmed,
             self.unknown + other.unknown,
@@ -43,14 +45,19 @@ class Minutes:
         return self.suspected + self.confirmed
 
     @property
+    def healthy(self) -> int:
+        """In which nothing was found, as far as was judged."""
+        return self.ok + self.partial
+
+    @property
     def observed(self) -> int:
         """What the ratio is taken of."""
-        return self.ok + self.unhealthy
+        return self.healthy + self.unhealthy
 
     @property
     def sli(self) -> float | None:
         """Share of observed client-minutes that were healthy; None where nothing was observed."""
-        return self.ok / self.observed if self.observed else None
+        return self.healthy / self.observed if self.observed else None
 
 
 def total(many: Iterable[Minutes]) -> Minutes:
@@ -155,7 +162,8 @@ class ServiceSlo:
             "state": self.budget.state,
             "client_minutes": {
                 "observed": self.minutes.observed,
-                "healthy": self.minutes.ok,
+                "healthy": self.minutes.healthy,
+                "partial": self.minutes.partial,
                 "suspected": self.minutes.suspected,
                 "confirmed": self.minutes.confirmed,
                 "unhealthy": self.minutes.unhealthy,

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from clienthealth.incidents import Transition
 from clienthealth.indicators.client import minute_figures
-from clienthealth.judging import gate, live_modes
-from clienthealth.model.verdicts import STATUS_ORDER, Status
+from clienthealth.judging import gate, live_modes, verdict
+from clienthealth.model.verdicts import Status, standing
 from clienthealth.modes import modes
 from clienthealth.step import also_seen, skew
-from clienthealth.step.bucket import Bucket, client_of
+from clienthealth.step.bucket import NO_LOG, Bucket, client_of
 from clienthealth.step.readings import SHIFT, Ints, horizons
 from clienthealth.step.state import LAST, MINUTE, BucketState
 from clienthealth.windows.packed import TS, WHO
@@ -93,9 +93,10 @@ def _of_clients(
 
 def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Ints, end: Ints) -> list[Row]:
     length = bucket.grid.length[client]
-    w = bucket.windows(kind, client, *bucket.span(client, end - np.maximum(length, MINUTE_MS), end))
+    lo, hi = bucket.span(client, end - np.maximum(length, MINUTE_MS), end)
+    w = bucket.windows(kind, client, lo, hi)
     live = live_modes(kind, bucket.settings.modes)
-    reasons = [gate(mode, w)[1] for mode in live]
+    gates = [gate(mode, w) for mode in live]
     inside = np.subtract(*reversed(bucket.span(client, begin, end))).tolist()
     figures = {name: values.tolist() for name, values in minute_figures(w).items()}
     rows = []
@@ -104,11 +105,12 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
         key = client_of(who).key
         failures = lasting(bucket.state, key, closed.get(key, ()), start, start + MINUTE_MS)
         statuses: list[Status] = [*failures.values()]
-        statuses += [
-            "unknown" if reason[at] else "ok"
-            for mode, reason in zip(live, reasons, strict=True)
-            if mode.id not in failures
-        ]
+        for mode, (suspected, reasons) in zip(live, gates, strict=True):
+            if suspected[at] and mode.id not in failures:
+                seen = bucket.window(who, number, start, start + MINUTE_MS, int(lo[at]), int(hi[at]), NO_LOG)
+                statuses.append("ok" if verdict(mode, seen).status == "ok" else "unknown")
+            elif mode.id not in failures:
+                statuses.append("unknown" if reasons[at] else "ok")
         row: Row = {
             "minute": start,
             "service": who.service,
@@ -120,7 +122,7 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
             "library": who.library,
             "version": who.version,
             "samples": inside[at],
-            "status": max(statuses, key=STATUS_ORDER.index, default="unknown"),
+            "status": standing(statuses),
             "modes": [{"mode": mode, "status": status} for mode, status in sorted(failures.items())],
         }
         for name, values in figures.items():

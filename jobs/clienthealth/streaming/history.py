@@ -56,7 +56,7 @@ _WHO: tuple[tuple[str, DataType], ...] = tuple(
     (name, StringType()) for name in ("service", "host", "instance", "client_id", "kind", "group", "library", "version")
 )
 
-#: One row per client and minute. `status`: the worst of the modes; `modes`: those suspected or confirmed.
+#: One row per client and minute. `status`: `model.verdicts.Standing`; `modes`: those suspected or confirmed.
 #: Null is unknown, never 0. Lag is that of the partition furthest behind. `clock_skew_seconds`: how much the
 #: client's clock was ahead (behind: negative), null where it was right. `also_seen`: lines of trouble that no mode is
 #: about, counted since the client's row before; null where there were none.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from clienthealth.review.document import Block, Bullets, Column, Inline, Name, Paragraph, Section, Strong, Table
 from clienthealth.review.model import Review
+from clienthealth.review.slo import Minutes
 from clienthealth.review.wording import minutes, number, percent, stretch
 
 GAPS_SHOWN, CLOCKS_SHOWN = 20, 10
@@ -49,7 +50,17 @@ def _watched(review: Review) -> str:
     unknown = f"{number(quality.unknown)} client-minutes ({percent(overall.unknown / every if every else None, 1)})"
     return (
         f"{watched} ({percent(quality.watched / quality.minutes, 1)}). {gaps if quality.gaps else 'There was no gap.'} "
-        f"{unknown} could not be judged and count neither way."
+        f"{unknown} could not be judged and count neither way.{_partly(overall)}"
+    )
+
+
+def _partly(minutes: Minutes) -> str:
+    if not minutes.partial:
+        return ""
+    return (
+        f" In {number(minutes.partial)} ({percent(minutes.partial / minutes.observed, 1)}) nothing was found, but not "
+        "every failure mode could be judged: they count as healthy by what was. The status page says what is missing; "
+        "most often it is the log, or thread dumps."
     )
 
 
