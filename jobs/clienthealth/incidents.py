@@ -10,9 +10,9 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from clienthealth.judging import evidence_of
+from clienthealth.judging import detail_of, evidence_of, gone_on_with, united
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
@@ -127,11 +127,13 @@ class Incidents:
         escalates = before.status == "suspected" and verdict.status == "confirmed"
         newest = verdict if escalates or verdict.status == before.status else before
         onsets = [v.since_ms for v in (before, verdict) if v.since_ms is not None]
+        counts = united((*gone_on_with(before, incident.seen_ms), *verdict.counts))
         now = dataclasses.replace(
             newest,
             since_ms=min(onsets) if onsets else None,
-            detail={**before.detail, **newest.detail},
+            detail=detail_of(verdict.mode, [before.detail, newest.detail], counts),
             evidence=evidence_of((*before.evidence, *verdict.evidence)),
+            counts=counts,
         )
         of_client[verdict.mode] = dataclasses.replace(
             incident,
@@ -148,10 +150,13 @@ class Incidents:
         incident = self.of(key).get(mode)
         return [self._close(incident, "withdrawn", ts_ms)] if incident and ts_ms > incident.seen_ms else []
 
-    def ended(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
-        """A client has gone: what it suffered from is over."""
+    def ended(self, key: str, mode: str, ts_ms: int, lost: Mapping[str, Any] | None = None) -> list[Transition]:
+        """A client has gone: what it suffered from is over. `lost`: what that may have lost, as `detail` has it."""
         incident = self.of(key).get(mode)
-        return [self._close(incident, "closed", ts_ms)] if incident else []
+        if incident is None:
+            return []
+        verdict = dataclasses.replace(incident.verdict, detail={**incident.verdict.detail, **(lost or {})})
+        return [self._close(dataclasses.replace(incident, verdict=verdict), "closed", ts_ms)]
 
     def explained(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
         """Another fault of the client explains an incident: a mere suspicion was none of its own."""

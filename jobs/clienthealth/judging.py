@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from clienthealth.model.readings import ClientWindow
-from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Status, Verdict
+from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceKind, Status, Verdict
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.windows.columns import Bools
 from clienthealth.windows.view import Windows
 
+#: So many half minutes of an incident are kept apart; what is older no window reaches any more.
+KEPT_SLOTS = 64
 #: What the settings say of the thresholds, by mode and name.
 Overrides = Mapping[str, Mapping[str, float]]
 
@@ -69,8 +71,8 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     """Verdicts of one mode on overlapping windows as one: the worst holds, since the earliest onset of that fault.
 
     A window that cannot be judged does not outweigh one that can, nor one with too few readings another one's reason;
-    but where there is evidence that something may be
-    wrong, the newest word holds. Evidence is what the windows of the worst status rest on, each fact once.
+    but where there is evidence that something may be wrong, the newest word holds. Evidence is what the windows of the
+    worst status rest on, each fact once; numbers are those of all of them (`detail_of`).
     """
     worst = max(verdicts, key=lambda v: STATUS_ORDER.index(v.status))
     if worst.status in ("ok", "unknown"):
@@ -79,11 +81,15 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     unhealthy = [v for v in verdicts if v.unhealthy]
     latest = [v for v in unhealthy if v.status == worst.status][-1]
     onsets = [v.since_ms for v in unhealthy if v.since_ms is not None]
+    counts = united(count for v in unhealthy for count in v.counts)
+    cause = latest.detail.get("cause") or next((c for v in reversed(unhealthy) if (c := v.detail.get("cause"))), None)
+    same = [v.detail for v in unhealthy if v.detail.get("cause") in (None, cause)]
     return dataclasses.replace(
         latest,
         since_ms=min(onsets) if onsets else None,
-        detail=_detail(unhealthy, latest),
+        detail=detail_of(latest.mode, [*same, latest.detail], counts),
         evidence=evidence_of(e for v in unhealthy for e in v.evidence),
+        counts=counts,
     )
 
 
@@ -94,24 +100,78 @@ def explained(verdicts: Sequence[Verdict], statuses: Mapping[str, Status] | None
     """
     present = dict(statuses or {})
     present |= {v.mode: v.status for v in verdicts if v.unhealthy and present.get(v.mode) != "confirmed"}
-    by = {other: mode for mode in sorted(present) for other in modes()[mode].explains}
-    return [
-        Verdict(v.mode, "unknown", reason=f"what it shows is explained by {by[v.mode]}")
-        if v.mode in by and v.status != "unknown" and _as_sure(present[by[v.mode]], v.status)
-        else v
-        for v in verdicts
-    ]
+    return [_explained(v, present) if v.status != "unknown" else v for v in verdicts]
 
 
-def _as_sure(status: Status, other: Status) -> bool:
-    return STATUS_ORDER.index(status) >= STATUS_ORDER.index(other)
+def _explained(verdict: Verdict, present: Mapping[str, Status]) -> Verdict:
+    by = next((mode for mode, status in sorted(present.items()) if explains(mode, status, verdict)), None)
+    if by is None:
+        return verdict
+    return Verdict(verdict.mode, "unknown", reason=f"what it shows is explained by {by}", detail=verdict.detail)
 
 
-def _detail(unhealthy: Sequence[Verdict], latest: Verdict) -> dict[str, Any]:
-    """The details of the fault, each as its newest verdict has it, from all verdicts with the same cause or none."""
-    cause = latest.detail.get("cause") or next((c for v in reversed(unhealthy) if (c := v.detail.get("cause"))), None)
-    same = [v for v in unhealthy if v.detail.get("cause") in (None, cause)]
-    return {name: value for v in (*same, latest) for name, value in v.detail.items()}
+def explains(mode: str, status: Status, verdict: Verdict) -> bool:
+    """Does a failure mode that is found with this status explain what the verdict says?"""
+    if verdict.mode not in modes()[mode].explains or STATUS_ORDER.index(status) < STATUS_ORDER.index(verdict.status):
+        return False
+    return modes()[verdict.mode].explicable(verdict)
+
+
+def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
+    """The details of one fault out of those of its windows, the newest last: each as its newest window has it.
+
+    Of sums and peaks the greatest holds, and what was counted over all windows; what is momentary only the newest says.
+    """
+    mode, newest = modes().get(mode_id), details[-1]
+    detail = {name: value for of_window in details for name, value in of_window.items()}
+    if mode is None:
+        return detail
+    for name in mode.momentary - newest.keys():
+        detail.pop(name, None)
+    for name in (mode.sums | mode.peaks) & detail.keys():
+        detail[name] = max(of_window[name] for of_window in details if name in of_window)
+    for count in counts:
+        detail[count.name] = max(detail.get(count.name, 0), round(count.total))
+    return detail
+
+
+def united(counts: Iterable[Count]) -> tuple[Count, ...]:
+    """What overlapping windows counted of one fault: of each half minute what that window did which saw most of it."""
+    whole: dict[tuple[str, str], Count] = {}
+    for count in counts:
+        before = whole.setdefault((count.name, count.kind), count)
+        if before is not count:
+            since = max(before.settled_ms, count.settled_ms)
+            slots = {
+                slot: max(before.slots.get(slot, 0.0), count.slots.get(slot, 0.0))
+                for slot in sorted({*before.slots, *count.slots})
+                if slot >= since
+            }
+            settled = max(before.settled, count.settled)
+            whole[count.name, count.kind] = Count(count.name, count.kind, slots, settled, since)
+    return tuple(map(_settled, whole.values()))
+
+
+def _settled(count: Count) -> Count:
+    slots = sorted(count.slots)
+    old, kept = slots[:-KEPT_SLOTS], slots[-KEPT_SLOTS:]
+    if not old:
+        return count
+    settled = count.settled + sum(count.slots[slot] for slot in old)
+    return dataclasses.replace(
+        count, slots={slot: count.slots[slot] for slot in kept}, settled=settled, settled_ms=kept[0]
+    )
+
+
+def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
+    """What was counted of an incident until `seen_ms`, also where only its sums are known (up to 0.2)."""
+    counted = {count.name for count in verdict.counts}
+    mode = modes().get(verdict.mode)
+    sums = (mode.sums if mode else frozenset()) & verdict.detail.keys() - counted
+    kinds: tuple[EvidenceKind, ...] = ("log", "metric")
+    return verdict.counts + tuple(
+        Count(name, kind, {}, float(verdict.detail[name]), seen_ms) for name in sorted(sums) for kind in kinds
+    )
 
 
 def evidence_of(facts: Iterable[Evidence], per_kind: int = 3) -> tuple[Evidence, ...]:

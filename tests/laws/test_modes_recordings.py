@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from clienthealth.diagnose import add_ends
 from clienthealth.judging import judge_windows
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import Verdict
@@ -18,10 +19,13 @@ from clienthealth.modes import modes
 from clienthealth.modes.consumer_shutdown_loop.lines import ID as LOOP
 from clienthealth.modes.consumer_stalled.lines import ID as CONSUMER_STALLED
 from clienthealth.modes.cross_topic_blocking.lines import ID as BLOCKING
+from clienthealth.modes.delivery_stalled.lines import ID as STALLED
 from clienthealth.modes.producer_callback_deadlock.lines import ID as DEADLOCK
 from clienthealth.modes.producer_not_closed.lines import ID as NOT_CLOSED
 from clienthealth.modes.send_blocked_on_metadata.lines import ID as METADATA
-from tests.support.recorded import RECORDINGS, Recorded, clients, folders
+from clienthealth.step.bucket import Bucket
+from tests.support.recorded import RECORDINGS, SETTINGS, Recorded, clients, folders
+from tests.support.recorded import verdicts as judged_windows
 
 #: All read all recordings.
 pytestmark = pytest.mark.xdist_group("recordings")
@@ -69,6 +73,15 @@ def verdicts(folder: Path) -> dict[str, Verdict]:
     return worst
 
 
+def found_at_the_end(folder: Path) -> dict[str, Verdict]:
+    """By mode, what a post-mortem says of the first client of a recording, whose end counts as the client's."""
+    first, *_ = clients(folder)
+    bucket = Bucket(first.bucket.state, SETTINGS, first.bucket.grid, first.bucket.faults)
+    by_key = {f"{of.kind}|{of.key}": (of, found) for of, found in judged_windows(folder).items()}
+    add_ends(bucket, by_key)
+    return {verdict.mode: verdict for verdict in by_key[f"{first.client.kind}|{first.client.key}"][1]}
+
+
 @pytest.mark.parametrize("folder", folders(), ids=lambda path: path.name)
 def test_what_happened_is_found(folder: Path) -> None:
     mode = truth(folder)["expected_mode"]
@@ -92,6 +105,20 @@ def test_nothing_else_is_confirmed(folder: Path) -> None:
 def test_controls_are_silent(name: str) -> None:
     judged = verdicts(EVIDENCE / name)
     assert {mode for mode, v in judged.items() if v.status in ("suspected", "confirmed")} == set()
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda path: path.name)
+def test_the_end_of_a_recording_is_no_failure_beside_another_one(folder: Path) -> None:
+    also = truth(folder).get("also", ())
+    if truth(folder)["expected_mode"] in (DEADLOCK, STALLED) and NOT_CLOSED not in also:
+        assert not found_at_the_end(folder)[NOT_CLOSED].unhealthy
+
+
+def test_what_the_end_of_a_recording_shows_is_said_of_the_failure_that_explains_it() -> None:
+    found = found_at_the_end(EVIDENCE / "2_deadlock_client39")
+    assert found[NOT_CLOSED].reason == f"what it shows is explained by {DEADLOCK}"
+    told = [fact.text for fact in found[DEADLOCK].evidence]
+    assert "when last heard of it still had to deliver 4.0 MiB (100 % of the buffer)" in told
 
 
 def test_exceptions_are_still_needed() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from clienthealth.model.readings import LogEvent, Thread
+from dataclasses import replace
+
+from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from tests.scenarios._making import (
     AWAIT_UPDATE,
     CALLBACK,
     FULL,
     GET,
     MIB,
+    NETWORK,
     PARK,
     Scenario,
     at,
+    caller,
     dump,
     every,
     filling,
@@ -50,10 +54,18 @@ SELECTOR = (
     "java.lang.Thread.run",
 )
 OTHER = Thread("kafka-producer-network-thread | audit", "RUNNABLE", ("sun.nio.ch.EPoll.wait",), 50.0)
+DO_SEND = "org.apache.kafka.clients.producer.KafkaProducer.doSend"
+FLUSHES = "org.apache.kafka.clients.producer.KafkaProducer.flush"
+CLOSE = "org.apache.kafka.clients.producer.KafkaProducer.close"
 #: A callback holds the I/O thread from 20 to 42 s, then everything is delivered.
 HELD = producer(
     lambda s: 500 + 50 * min(s, 20) + 50 * max(0, s - 42), lambda s: 20_000 * (s - 20) if 20 < s < 42 else 0.0, step=1
 )
+
+
+def whole(seconds: float, *threads: Thread, deadlocked: tuple[str, ...] = ()) -> ThreadDump:
+    """A dump that is known to be complete. `deadlocked`: what the JVM itself says below it."""
+    return replace(dump(seconds, *threads), complete=True, deadlocked=deadlocked)
 
 
 def refusal(seconds: float) -> LogEvent:
@@ -61,7 +73,37 @@ def refusal(seconds: float) -> LogEvent:
     return mine(line(seconds, "flush-refused-in-callback"))
 
 
+IN_SEND = (*PARK, "org.apache.kafka.clients.producer.internals.BufferPool.allocate", DO_SEND)
+
 SCENARIOS: tuple[Scenario, ...] = (
+    fires(
+        "io-thread-died-by-its-log",
+        window(logs=[mine(line(20, "io-thread-died", thrown="java.lang.OutOfMemoryError"))]),
+    ),
+    suspects("io-thread-missing-in-a-whole-dump", window(dumps=[whole(20, caller(1, IN_SEND))])),
+    fires(
+        "io-thread-missing-in-two-whole-dumps",
+        window(dumps=[whole(20, caller(1, IN_SEND)), whole(35, caller(2, IN_SEND))]),
+    ),
+    unknown("io-thread-not-in-the-part-of-a-dump", window(dumps=[dump(20, caller(1, IN_SEND)), dump(35, caller(1))])),
+    unknown(
+        "io-thread-missing-while-the-producer-is-closed",
+        window(dumps=[whole(20, caller(1, (*PARK, "java.lang.Thread.join", CLOSE, FLUSHES)))]),
+    ),
+    fires(
+        "deadlock-that-the-jvm-reports",
+        window(
+            dumps=[whole(20, network(LOGGER, "BLOCKED"), deadlocked=("log-flusher", NETWORK))],
+            readings=producer(rising(), still(), step=10),
+        ),
+    ),
+    near_miss(
+        "deadlock-of-other-threads",
+        window(
+            dumps=[whole(20, network(SELECTOR, "RUNNABLE"), deadlocked=("a", "b"))],
+            readings=producer(rising(), still(), step=10),
+        ),
+    ),
     fires(
         "deadlock-64-mib-10-s", window(readings=producer(stuck_at(500, 15), filling(200_000, 15, 64 * MIB), 64 * MIB))
     ),

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from clienthealth.judging import judge_windows
+from clienthealth.judging import explained, judge_windows
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import UNHEALTHY
 from clienthealth.modes import modes
@@ -40,10 +40,13 @@ def recorded(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
     for whole, thin in zip(clients(folder), clients(folder, THINNED_MS), strict=True):
         for how, every_ms, client in (("", 0, whole), (" every 10 s", THINNED_MS, thin)):
             assert not client.bucket.faults.all
-            by_mode = {verdict.mode: verdict.status for verdict in verdicts(folder, every_ms)[client.client]}
+            judged = verdicts(folder, every_ms)[client.client]
+            ends = judge_windows([client.departure], {}, absence=True)
             name = f"{folder.relative_to(RECORDINGS)} {client.client.client_id}{how}"
-            silent = {v.mode: v.status for v in client.silence if by_mode.get(v.mode) not in UNHEALTHY}
-            yield name, by_mode | silent | statuses([], client.departure)
+            found = {verdict.mode for verdict in judged if verdict.status in UNHEALTHY}
+            judged = [v for v in judged if v.mode not in {s.mode for s in client.silence} - found]
+            judged += [v for v in client.silence if v.mode not in found]
+            yield name, {verdict.mode: verdict.status for verdict in explained([*judged, *ends])}
 
 
 def made() -> Iterator[tuple[str, dict[str, str]]]:

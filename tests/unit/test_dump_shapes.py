@@ -14,6 +14,7 @@ from clienthealth.decode import decode_logs
 from clienthealth.diagnose import diagnose
 from clienthealth.diagnose.outcome import exit_code
 from clienthealth.logs.dump_formats import dumps_in, may_hold_dumps
+from clienthealth.logs.dumps import rejoin
 from clienthealth.logs.events import events_and_dumps, literals
 from clienthealth.model.readings import Source, Thread
 from clienthealth.model.telemetry import Dump, DumpedThread, LogLine
@@ -298,7 +299,11 @@ def test_callers_without_the_producers_own_thread_are_judged() -> None:
     assert "network-thread" not in without
     judged = verdicts(without)
     assert judged["send-blocked-on-metadata"].status == "suspected"
-    assert judged["producer-callback-deadlock"].reason == "no dump shows the producer's I/O thread"
+    # Callers inside send(), and no thread that could send: the dump is whole.
+    dead = judged["producer-callback-deadlock"]
+    assert (dead.status, dead.detail) == ("suspected", {"cause": "io-thread-died"})
+    part = verdicts(without[: without.index("JNI global")])
+    assert part["producer-callback-deadlock"].reason == "no dump shows the producer's I/O thread"
 
 
 def test_a_dump_without_kafka_judges_nothing() -> None:
@@ -333,3 +338,49 @@ def test_a_line_that_holds_a_dump_is_a_line_all_the_same() -> None:
     events, dumps = events_and_dumps(line, record.source, catalogue())
     assert [(event.signature, event.client_id, event.level) for event in events] == [("produce-refused", "p", "ERROR")]
     assert [thread.name for dump in dumps for thread in dump.threads] == [NAME]
+
+
+#: What an OpenJ9 says of a deadlock, in the section of locks above the threads.
+J9_LOCKS = """\
+1LKDEADLOCK    Deadlock detected !!!
+NULL           ---------------------
+NULL
+2LKDEADLOCKTHR  Thread "kafka-producer-network-thread | orders" (0x00000000004D2600)
+3LKDEADLOCKWTR    is waiting for:
+4LKDEADLOCKMON      sys_mon_t:0x00007F1D0C0F8E58 infl_mon_t: 0x00007F1D0C0F8ED0:
+4LKDEADLOCKOBJ      java/lang/Object@0x00000000E0037E80
+3LKDEADLOCKOWN    which is owned by:
+2LKDEADLOCKTHR  Thread "audit-writer" (0x00000000004D3900)
+"""
+
+
+def javacore_of_a_deadlock() -> str:
+    head = "0SECTION       TITLE subcomponent dump routine\n1TIDATETIME    Date: 2026/11/20 at 21:04:00:123\n"
+    thread = (
+        '3XMTHREADINFO      "kafka-producer-network-thread | orders" J9VMThread:0x00000000004D2600, state:B, prio=5\n'
+    )
+    return f"{head}{J9_LOCKS}{thread}{j9()}NULL           END OF DUMP\n"
+
+
+@pytest.mark.parametrize("shape", ["jstack-17", "jhsdb-17", "javacore"])
+def test_the_deadlock_that_a_jvm_reports_is_read(shape: str) -> None:
+    text = javacore_of_a_deadlock() if shape == "javacore" else (FOLDER / f"{shape}-deadlock.txt").read_text()
+    (found,) = dumps_in(text)
+    assert set(found.deadlocked) == {"kafka-producer-network-thread | orders", "audit-writer"}
+    assert [thread.name for thread in found.threads].count("kafka-producer-network-thread | orders") == 1
+    # Two dumps in one file: each has its own.
+    assert [len(one.deadlocked) for one in dumps_in(f"{text}\n{text}")] == [2, 2]
+
+
+def test_a_deadlock_is_read_of_a_dump_that_comes_line_by_line() -> None:
+    text = (FOLDER / "jstack-17-deadlock.txt").read_text()
+    lines = [LogLine(ts_ms=1_795_208_640_000, message=line) for line in text.splitlines()]
+    events = [
+        event
+        for number, line in enumerate(lines)
+        for event in events_and_dumps(line, Source("client-logs", 0, number), catalogue())[0]
+    ]
+    # What is judged passes what sorts raw records out.
+    assert all(any(literal in event.text for literal in literals(catalogue())) for event in events[-2:])
+    (found,) = rejoin(events)
+    assert set(found.deadlocked) == {"kafka-producer-network-thread | orders", "audit-writer"}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from clienthealth.incidents import Incidents, OpenIncident
+from clienthealth.judging import merged
 from clienthealth.model.clients import Client
-from clienthealth.model.verdicts import Evidence, Status, Verdict
+from clienthealth.model.verdicts import Count, Evidence, Status, Verdict
 
 CLIENT = Client("orders", "web-7", "web-7:31337", "order-producer", "producer")
 MODE = "producer-callback-deadlock"
@@ -115,3 +116,53 @@ def test_read_back_after_a_restart_it_repeats_nothing() -> None:
     book = Incidents([stored])
     assert book.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000) == []
     assert [incident.client for incident in book.all] == [CLIENT]
+
+
+def blocked(status: Status, slots: dict[int, float], threads: int, name: str = "failed_sends") -> Verdict:
+    detail = {"cause": "topic-missing", name: round(sum(slots.values())), "blocked_threads": threads}
+    counts = (Count(name, "log", slots),)
+    return merged([Verdict("send-blocked-on-metadata", status, 40_000, detail, counts=counts)])
+
+
+def test_what_windows_counted_is_summed_up_and_none_of_it_twice() -> None:
+    book = Incidents()
+    windows = (
+        (60_000, blocked("suspected", {0: 3, 30_000: 2}, 8)),
+        (90_000, blocked("confirmed", {30_000: 4, 60_000: 1}, 2)),
+        (90_000, blocked("confirmed", {30_000: 4, 60_000: 6}, 2)),  # the same, with what came later
+        (120_000, blocked("suspected", {60_000: 5, 90_000: 7}, 1)),
+    )
+    for end_ms, one in windows:
+        book.judged(CLIENT, [one], end_ms)
+    (incident,) = book.all
+    assert incident.verdict.detail == {"cause": "topic-missing", "failed_sends": 3 + 4 + 6 + 7, "blocked_threads": 8}
+
+
+def test_an_incident_of_the_release_before_is_counted_on() -> None:
+    before = dataclasses.replace(
+        blocked("confirmed", {}, 8), detail={"failed_sends": 9, "blocked_threads": 8}, counts=()
+    )
+    book = Incidents([OpenIncident(CLIENT, before, seen_ms=60_000)])
+    book.judged(CLIENT, [blocked("confirmed", {30_000: 4, 60_000: 2}, 2)], 90_000)
+    book.judged(CLIENT, [blocked("confirmed", {60_000: 3, 90_000: 5}, 2)], 120_000)
+    (incident,) = book.all
+    assert (incident.verdict.detail["failed_sends"], incident.verdict.detail["blocked_threads"]) == (9 + 3 + 5, 8)
+
+
+def test_of_a_long_incident_only_the_newest_half_minutes_are_kept_apart() -> None:
+    book = Incidents()
+    for at in range(0, 300 * 30_000, 30_000):
+        book.judged(CLIENT, [blocked("confirmed", {at: 1, at + 30_000: 2}, 1)], at + 60_000)
+    (incident,) = book.all
+    assert incident.verdict.detail["failed_sends"] == 1 + 300 * 2
+    assert all(len(count.slots) <= 64 for count in incident.verdict.counts)
+
+
+def test_what_is_momentary_goes_with_the_window_that_said_it() -> None:
+    book = Incidents()
+    waits = Verdict("delivery-stalled", "suspected", 1, {"first_expiry_in_seconds": 12.0, "stalled_seconds": 41.0})
+    book.judged(CLIENT, [merged([waits])], 60_000)
+    expired = Verdict("delivery-stalled", "confirmed", 1, {"records_expired": 5, "stalled_seconds": 30.0})
+    book.judged(CLIENT, [merged([expired])], 90_000)
+    (incident,) = book.all
+    assert incident.verdict.detail == {"records_expired": 5, "stalled_seconds": 41.0}

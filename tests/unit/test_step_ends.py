@@ -55,6 +55,27 @@ def forced_close(second: float, instance: str | None = None) -> list[Any]:
     ]
 
 
+def test_a_deadlocked_client_that_goes_is_one_failure_that_says_what_may_be_lost() -> None:
+    monitor = Stepped()
+    stuck = {
+        "select-total": 4000.0,
+        "record-send-total": 900.0,
+        "record-error-total": 0.0,
+        "buffer-total-bytes": BUFFER,
+    }
+    full = [
+        snapshot(second, {**stuck, "buffer-available-bytes": max(0.0, BUFFER * (1 - (second - 60) / 100))}, "p")
+        for second in range(60, 180, 10)
+    ]
+    run(monitor, [*(reading(second, "h:1") for second in range(0, 60, 10)), *full], 400)
+    assert changes(monitor) == []
+    opened, *_, closed = changes(monitor, "producer-callback-deadlock")
+    assert (opened.change, closed.change, closed.previous) == ("opened", "closed", "confirmed")
+    assert closed.verdict.detail["lost_bytes"] == [0, 33_554_432]
+    end = verdict(monitor, "shop|h:1|p")
+    assert (end["status"], end["reason"]) == ("unknown", "what it shows is explained by producer-callback-deadlock")
+
+
 @pytest.mark.parametrize("instance", [None, "h:1"], ids=["nameless", "named"])
 @pytest.mark.parametrize("speaks", [True, False], ids=["goes on logging", "silent"])
 def test_the_forced_close_of_a_process_is_not_its_successors(instance: str | None, speaks: bool) -> None:

@@ -47,6 +47,15 @@ EXAMPLES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
     "callback-error": (
         ("[Producer clientId=a] Error executing user-provided callback on message for topic-partition 'orders-0'", {}),
     ),
+    "io-thread-died": (
+        (
+            "Uncaught exception in thread 'kafka-producer-network-thread | orders, new':\n"
+            "java.lang.OutOfMemoryError: Java heap space\n\tat java.base/java.nio.HeapByteBuffer.<init>",
+            {"client": "orders, new", "thrown": "java.lang.OutOfMemoryError"},
+        ),
+        ("Uncaught exception in kafka-producer-network-thread | producer-1: ", {"client": "producer-1"}),
+        ("Uncaught exception in thread 'kafka-producer-network-thread':", {}),
+    ),
     "flush-refused-in-callback": (
         (
             "[Producer clientId=a] KafkaProducer.flush() invocation inside a callback is not permitted because it may "

@@ -19,7 +19,7 @@ from clienthealth.attachments.input import Input
 from clienthealth.decode import Decoded, decode_any, decode_line, decode_logs, decode_metrics
 from clienthealth.diagnose.clear import honest
 from clienthealth.diagnose.tally import Tally
-from clienthealth.judging import explained, judge_windows, merged, silenced
+from clienthealth.judging import explained, explains, judge_windows, merged, silenced
 from clienthealth.logs.events import events_and_dumps
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import ClientWindow, LogEvent, Source
@@ -34,6 +34,9 @@ from clienthealth.step.faults import Faults
 from clienthealth.step.state import FIRST, LAST, BucketState
 from clienthealth.windows.packed import TS, WHO, Who, process_of, who_of
 from clienthealth.windows.packer import Packer
+
+#: What was seen so long before the last reading (ms), or later, lasts until then.
+LASTING_MS = 90_000
 
 
 @dataclass(frozen=True)
@@ -219,7 +222,8 @@ def add_ends(
         window = departures.departure(bucket, number)
         ends = [_at_most_suspected(v) for v in judge_windows([window], bucket.settings.modes, absence=True)]
         client, verdicts = by_key.get(_key(window.client), (window.client, []))
-        by_key[_key(client)] = (client, _with_silence(verdicts, silence(bucket, number, window)) + ends)
+        verdicts = _with_silence(verdicts, silence(bucket, number, window))
+        by_key[_key(client)] = (client, _with_ends(verdicts, ends, int(times[-1])))
 
 
 def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
@@ -240,6 +244,27 @@ def _with_silence(verdicts: Sequence[Verdict], silent: Sequence[Verdict]) -> lis
         before = by_mode.get(verdict.mode)
         by_mode[verdict.mode] = verdict if before is None or not before.unhealthy else merged([before, verdict])
     return explained(list(by_mode.values()))
+
+
+def _with_ends(verdicts: list[Verdict], ends: list[Verdict], last_ms: int) -> list[Verdict]:
+    """A recording that ends is not a process that has: what a fault explains of the end is said of the fault.
+
+    `last_ms`: the client's last reading; only what lasts until then explains what that shows.
+    """
+    lasting = {
+        v.mode: v.status
+        for v in verdicts
+        if v.unhealthy and max((e.ts_ms for e in v.evidence), default=0) > last_ms - LASTING_MS
+    }
+    left = explained(ends, lasting)
+    for end in (end for end, now in zip(ends, left, strict=True) if end.unhealthy and not now.unhealthy):
+        verdicts = [
+            dataclasses.replace(v, evidence=tuple(sorted((*v.evidence, *end.evidence), key=lambda e: e.ts_ms)))
+            if v.mode in lasting and explains(v.mode, v.status, end)
+            else v
+            for v in verdicts
+        ]
+    return verdicts + left
 
 
 def _key(client: Client) -> str:

@@ -20,7 +20,7 @@ from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Verdict
 from clienthealth.model.wording import duration
-from clienthealth.modes import Told, modes
+from clienthealth.modes import Mode, Told, modes
 
 Word = Literal["confirmed", "suspected", "unknown", "ok"]
 #: Facts and look-alikes that are shown of a verdict.
@@ -29,6 +29,8 @@ UNTIMED = "time unknown"
 #: Keys of `detail` that the sentence on the cause usually says.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
+#: The number that a fact begins with, and what stands before and after it: "at least 2 sends", "1 send".
+_AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here speaks of a Kafka client"
 
 
@@ -195,7 +197,7 @@ def _finding(
         facts=tuple(_fact(fact, untimed, dumps) for fact in _decisive(verdict.evidence)[:MOST_FACTS]),
         cause=told.cause,
         detail=tuple(
-            (_words(n), _value(n, v))
+            (_words(n), _of_all(n, v, mode))
             for n, v in verdict.detail.items()
             if n not in _IN_CAUSE or _unsaid(n, verdict, told)
         ),
@@ -205,11 +207,11 @@ def _finding(
 
 
 def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Of facts that differ only in their numbers the one that lasted longest, else the newest."""
+    """Of facts that differ only in their numbers the one that lasted longest, else the most, else the newest."""
     kept: dict[tuple[str, str], Evidence] = {}
     for fact in evidence:
-        same = fact.kind, _NUMBER.sub("0", fact.text)
-        if same not in kept or _lasted(fact.text) >= _lasted(kept[same].text):
+        same = fact.kind, _ONE_OR_MORE.sub(r"0 \1 ", _NUMBER.sub("0", fact.text))
+        if same not in kept or _weight(fact) >= _weight(kept[same]):
             kept[same] = fact
     shown = [f for f in kept.values() if not any(_says_more(other, f) for other in kept.values())]
     return sorted(shown, key=lambda fact: fact.ts_ms)
@@ -223,6 +225,11 @@ def _says_more(fact: Evidence, other: Evidence) -> bool:
 def _lasted(text: str) -> float:
     match = _DURATION.search(text)
     return float(match[1]) if match else 0.0
+
+
+def _weight(fact: Evidence) -> tuple[float, float]:
+    match = _AT_FIRST.match(fact.text)
+    return _lasted(fact.text), float(match[1].replace(",", "")) if match else 0.0
 
 
 def _unsaid(name: str, verdict: Verdict, told: Told) -> bool:
@@ -251,6 +258,12 @@ def _where(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> st
 
 def _words(name: str) -> str:
     return name.removesuffix("_seconds").replace("_", " ")
+
+
+def _of_all(name: str, value: Any, mode: Mode) -> str:
+    """A number of the whole incident: what was counted is a lower bound, and others were not always as great."""
+    most = name in mode.peaks and isinstance(value, int)
+    return f"{'at least ' if name in mode.sums else 'up to ' if most else ''}{_value(name, value)}"
 
 
 def _value(name: str, value: Any) -> str:

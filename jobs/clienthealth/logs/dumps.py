@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import islice
 
-from clienthealth.logs.dump_formats import dumps_in
+from clienthealth.logs.dump_formats import DEADLOCK, HOLDER, dumps_in
 from clienthealth.logs.fields import DUMP_TITLE, offset
 from clienthealth.model.readings import LogEvent, Source, Thread, ThreadDump
 from clienthealth.model.telemetry import Dump, DumpedThread, LogLine
@@ -27,7 +27,7 @@ _END = "JNI global ref"
 #: What the frames that a judgement may rest on contain.
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
 #: How the lines between threads and frames begin.
-_MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END)
+_MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
 #: A header: the name in quotes (which may hold quotes itself) and what only a header has behind it.
 _HEADER = re.compile(r'"(.{0,1000})" (?:#\d|\[|daemon |prio=|os_prio=|cpu=|tid=|virtual|- Thread t@\d)', re.ASCII)
 #: Stands for lines that are missing: no thread goes on behind it.
@@ -38,7 +38,13 @@ _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
     """The dumps in a log record, MAX_DUMPS at most. The first is of its time, a later one as much later as it says."""
     return [
-        ThreadDump((line.ts_ms or 0) + later, tuple(map(_judged, dump.threads)), source)
+        ThreadDump(
+            (line.ts_ms or 0) + later,
+            tuple(map(_judged, dump.threads)),
+            source,
+            complete=bool(dump.complete),
+            deadlocked=dump.deadlocked,
+        )
         for dump, later in _with_distance(line.dumps)
     ]
 

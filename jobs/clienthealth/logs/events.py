@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clienthealth.logs.also_seen import Trouble
-from clienthealth.logs.dump_formats import SHIPPED
+from clienthealth.logs.dump_formats import DEADLOCK, HOLDER, SHIPPED
 from clienthealth.logs.dumps import DUMP_LINE, dumps_of, is_line
 from clienthealth.logs.fields import body_of
 from clienthealth.logs.wordings import Catalogue
@@ -29,6 +29,8 @@ _OF_DUMPS = (
     " tid=0x",
     "Mounted virtual thread",
     "JNI global",
+    DEADLOCK,
+    HOLDER,
 )
 
 

@@ -91,12 +91,16 @@ class ThreadDump:
     """The threads of a dump that touch a Kafka client or were seen to poll one (and `DestroyJavaVM`, if there).
 
     `others`: those in foreign code, where a client of the process calls poll() in a way that no frame shows.
+    `complete`: is it known that no thread is missing? `deadlocked`: the names of the threads of which the JVM says that
+    they wait for each other.
     """
 
     ts_ms: int
     threads: tuple[Thread, ...]
     source: Source | None = None
     others: tuple[Thread, ...] = ()
+    complete: bool = False
+    deadlocked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

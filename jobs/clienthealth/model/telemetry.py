@@ -100,11 +100,12 @@ class DumpedThread(msgspec.Struct):
 class Dump(msgspec.Struct):
     """A thread dump that was found in a text.
 
-    what      what wrote it, for people
-    threads   those that touch a Kafka client, and DestroyJavaVM; then those in code that is not the JVM's
-    ts_ms     its time, taken as UTC where it names no zone; None where it says none
-    taken     the numbers of the text's lines, from 0, that it is made of
-    complete  does it end as such a dump ends? False where it was cut, None where its shape has no end
+    what        what wrote it, for people
+    threads     those that touch a Kafka client, and DestroyJavaVM; then those in code that is not the JVM's
+    ts_ms       its time, taken as UTC where it names no zone; None where it says none
+    taken       the numbers of the text's lines, from 0, that it is made of
+    complete    does it end as such a dump ends? False where it was cut, None where its shape has no end
+    deadlocked  the names of the threads of which the JVM itself says that they wait for each other
     """
 
     what: str
@@ -112,6 +113,7 @@ class Dump(msgspec.Struct):
     ts_ms: int | None = None
     taken: frozenset[int] = frozenset()
     complete: bool | None = None
+    deadlocked: tuple[str, ...] = ()
 
 
 class LogLine(msgspec.Struct):

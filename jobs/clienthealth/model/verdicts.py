@@ -57,8 +57,33 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """What was counted of a fault, by the half minute in which it happened: windows overlap, and count it once.
+
+    name       in `detail`, where the sum stands: at least so many
+    kind       what it was counted in; two kinds see the same, so that the greater sum holds
+    slots      by begin of the half minute (epoch ms)
+    settled    the sum of those before `settled_ms`, which no window reaches any more
+    """
+
+    name: str
+    kind: EvidenceKind
+    slots: Mapping[int, float]
+    settled: float = 0.0
+    settled_ms: int = 0
+
+    @property
+    def total(self) -> float:
+        """The sum."""
+        return self.settled + sum(self.slots.values())
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """The judgement of one mode on one client. `since_ms`: onset. `reason`: why it is `unknown`."""
+    """The judgement of one mode on one client. `since_ms`: onset. `reason`: why it is `unknown`.
+
+    `counts`: what the sums in `detail` are made of.
+    """
 
     mode: str
     status: Status
@@ -66,6 +91,7 @@ class Verdict:
     detail: Mapping[str, Any] = field(default_factory=dict)
     evidence: tuple[Evidence, ...] = ()
     reason: str | None = None
+    counts: tuple[Count, ...] = ()
 
     @property
     def unhealthy(self) -> bool:

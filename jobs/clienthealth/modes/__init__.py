@@ -118,9 +118,13 @@ class FailureMode(Generic[T]):
                    `lost_bytes` tell at least and at most, where known
     doubt          all that there is of a client that is looked at once → why the mode cannot be called absent, '' where
                    it can
+    sums           names in `detail` of what is counted over the whole incident (`Verdict.counts`): at least so many
+    peaks          names in `detail` of which the greatest over the incident holds
+    momentary      names in `detail` that hold only as long as the newest window says them
     needs_times    why lines that nobody has timed cannot prove it, '' where they can
     worth_a_dump   two readings, thresholds → what in them only a thread dump could explain, in words
     explains       modes whose symptoms it shows too: while it is found, they are not found of the same client
+    explicable     verdict → may another mode explain it?
     """
 
     #: Does it speak of clients that are gone? Then it is judged when a session ends, not while it lasts.
@@ -142,7 +146,11 @@ class FailureMode(Generic[T]):
     lines: tuple[Meaning, ...] = ()
     reads: tuple[Meaning, ...] = ()
     explains: frozenset[str] = frozenset()
+    explicable: Callable[[Verdict], bool] = lambda verdict: True
     loses: bool = False
+    sums: frozenset[str] = frozenset()
+    peaks: frozenset[str] = frozenset()
+    momentary: frozenset[str] = frozenset()
     doubt: Callable[[Look], str] = unmeasured
     needs_times: str = ""
     worth_a_dump: Callable[[TwoReadings, T], Iterable[str]] = lambda readings, thresholds: ()

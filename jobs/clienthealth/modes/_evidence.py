@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +17,13 @@ from clienthealth.logs.thread_names import JVM_FRAMES
 from clienthealth.logs.wordings import Meaning
 from clienthealth.model import wording
 from clienthealth.model.readings import ClientWindow, LogEvent, Reading, Source, Thread, ThreadDump
-from clienthealth.model.verdicts import Evidence, EvidenceKind, Verdict
+from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Verdict
 from clienthealth.windows.view import number
 
+#: Of a count by half minutes (`Verdict.counts`), in ms.
+SLOT_MS = 30_000
+#: Lines about one thing come so close together, in ms: whoever logs an exception may log it twice.
+SAME_MOMENT_MS = 1000
 #: metadata-age counts from 1970 until the first metadata: so old means never.
 NEVER_SECONDS = 1e8
 
@@ -42,6 +47,7 @@ def conclude(
     otherwise: str | None = None,
     independent: bool = True,
     doubts: Sequence[Fact] = (),
+    counts: Sequence[Count] = (),
 ) -> Verdict:
     """The verdict that facts allow; without any, ok, or unknown where `otherwise` says why nothing can be seen.
 
@@ -64,7 +70,35 @@ def conclude(
             Evidence(fact.kind, fact.ts_ms, fact.text, fact.source)
             for fact in sorted((*facts, *doubts), key=lambda f: f.ts_ms)
         ),
+        counts=tuple(count for count in counts if count.slots),
     )
+
+
+#: When things happened (epoch ms), and how many at once.
+Happened = Sequence[tuple[int, float]]
+
+
+def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happened) -> Count:
+    """Things of a window as a count by half minutes.
+
+    What comes in its first moment may go on from the window before: that one has counted it.
+    """
+    slots: dict[int, float] = defaultdict(float)
+    for ts_ms, so_many in happened:
+        if ts_ms >= window.start_ms + SAME_MOMENT_MS:
+            slots[ts_ms // SLOT_MS * SLOT_MS] += so_many
+    return Count(name, kind, dict(slots))
+
+
+def number_of(*happened: Happened) -> int | None:
+    """How many there are in a window, as that tells which saw most of them; None where there are none."""
+    return round(max(sum(so_many for _, so_many in of_kind) for of_kind in happened)) or None
+
+
+def increases(window: ClientWindow, name: str, first_row: int = 0) -> Happened:
+    """When a counter had risen, and by how much, from a row of the window on."""
+    known = [(r.ts_ms, value) for r in window.readings[first_row:] if (value := r.get(name)) is not None]
+    return [(ts, after - before) for (_, before), (ts, after) in itertools.pairwise(known) if after > before]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from clienthealth.logs.thread_names import JVM_FRAMES, NETWORK_THREAD
 from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
+#: Frames of a caller whose records, or whose metadata, only an I/O thread can send or fetch.
+SENDING = ("clients.producer.KafkaProducer.doSend", "clients.producer.KafkaProducer.flush")
 #: How frames begin that a thread passes through wherever it is: of the JVM, and of what Python waits in.
 _RUNTIME = (*JVM_FRAMES, "selectors.", "socket.", "ssl.", "threading.")
 _WAITING = ("WAITING", "TIMED_WAITING", "BLOCKED")
@@ -48,6 +50,13 @@ def network_threads(window: ClientWindow, earlier: bool = False) -> Iterator[tup
             owner = thread.name.partition(" | ")[2]
             if owner == window.client.client_id or not owner or (not window.client.client_id and window.readings):
                 yield dump, thread
+
+
+def sends(thread: Thread) -> bool:
+    """Is it an application's thread inside a Java producer that was not closed?"""
+    return any(frame.endswith(SENDING) for frame in thread.frames) and not any(
+        frame.endswith("producer.KafkaProducer.close") for frame in thread.frames
+    )
 
 
 def in_callback(thread: Thread) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clienthealth.incidents import OpenIncident, Transition
-from clienthealth.judging import judge_windows, silenced
+from clienthealth.judging import explained, judge_windows, silenced
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, encoded, seen_json, verdicts_json, worst
 from clienthealth.model.metrics import CLIENT_METRICS
@@ -31,6 +31,8 @@ from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, TS, WHO, LogEn
 INTERVALS = 3
 #: After every time (ms).
 FAR_MS = 1 << 62
+#: What a client that has gone may have lost, in the detail of its verdict; what kept it from delivering says it then.
+LOST = ("lost_records", "lost_bytes")
 #: No batch is that long in coming while anything arrives.
 SHARED_MS = 60_000
 
@@ -165,7 +167,8 @@ def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Tran
     seen = departure(bucket, number)
     departed_ms = int(state.clients[number, LAST])
     key = seen.client.key
-    verdicts = judge_windows([seen], settings.modes, absence=True)
+    found = {mode: incident.verdict.status for mode, incident in state.incidents.of(key).items()}
+    verdicts = explained(judge_windows([seen], settings.modes, absence=True), found)
     absent = {v.mode for v in verdicts}
     changes: list[Transition] = []
     who = state.whos[number]
@@ -181,7 +184,14 @@ def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Tran
         state.incidents.heard(key, lived_ms, offset)
     else:
         for mode in suffers:
-            changes += state.incidents.ended(key, mode, departed_ms)
+            lost = {
+                name: bounds
+                for verdict in verdicts
+                if verdict.mode in modes()[mode].explains and verdict.status == "unknown"
+                for name, bounds in verdict.detail.items()
+                if name in LOST
+            }
+            changes += state.incidents.ended(key, mode, departed_ms, lost)
     changes += state.incidents.judged(seen.client, verdicts, departed_ms, offset)
     shown = with_incidents([*verdicts, *silent], state.incidents, key)
     record = _record(seen.client, shown, seen.start_ms, departed_ms, settings, bucket.also_seen(who))

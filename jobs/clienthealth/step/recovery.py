@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from clienthealth.incidents import Incidents, OpenIncident, Transition
+from clienthealth.judging import explains
 from clienthealth.model.readings import ClientWindow
-from clienthealth.model.verdicts import STATUS_ORDER, Verdict
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import LiveMode, Mode, modes
 from clienthealth.settings import Settings
 from clienthealth.step.state import BucketState
@@ -62,12 +63,12 @@ def refresh(
 
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
     """End the incidents of a client that another one, as sure as they are, explains: that is one failure."""
-    statuses = {mode: incident.verdict.status for mode, incident in incidents.of(key).items()}
+    found = {mode: incident.verdict for mode, incident in incidents.of(key).items()}
     changes = []
-    for mode, status in statuses.items():
-        for other in modes()[mode].explains & statuses.keys():
-            if STATUS_ORDER.index(status) >= STATUS_ORDER.index(statuses[other]):
-                changes += incidents.explained(key, other, end_ms)
+    for mode, verdict in found.items():
+        for other in found.values():
+            if explains(mode, verdict.status, other):
+                changes += incidents.explained(key, other.mode, end_ms)
     return changes
 
 

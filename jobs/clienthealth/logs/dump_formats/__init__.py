@@ -14,11 +14,13 @@ import json
 
 from clienthealth.logs.dump_formats.bare import bare_stacks
 from clienthealth.logs.dump_formats.documents import dumps_of_document, is_dump_document
-from clienthealth.logs.dump_formats.scan import scan
+from clienthealth.logs.dump_formats.scan import DEADLOCK, HOLDER, scan
 from clienthealth.logs.dump_formats.shapes import HINTS
 from clienthealth.model.telemetry import Dump
 
 __all__ = [
+    "DEADLOCK",
+    "HOLDER",
     "LITERALS",
     "SHIPPED",
     "dumps_in",

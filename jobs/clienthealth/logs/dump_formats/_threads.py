@@ -91,5 +91,7 @@ def dump_of(
             of_kafka.append(block)
         elif block.name and block.foreign:
             others.append(block)
+    if len(of_kafka) > MAX_THREADS:
+        of_kafka.sort(key=lambda block: not block.name.startswith(NETWORK_THREAD))
     kept = islice((*of_kafka, *others), MAX_THREADS)
     return Dump(what, [block.thread(number) for number, block in enumerate(kept, 1)], ts_ms, taken, complete)

@@ -30,14 +30,18 @@ _ENTRY = re.compile(
 
 
 _FOREIGN = re.compile(r"[ \t]*at (?!java\.|javax\.|jdk\.|sun\.)", re.ASCII)
-#: What a JVM says of deadlocks below its dump: it names threads, and shows their frames, again.
-_SUMMARY = re.compile(r"Found (?:one Java-level|\d{1,6}) deadlock", re.ASCII)
+#: What a JVM says of deadlocks below its dump (`jstack -F` and OpenJ9: above the threads): it names threads, and shows
+#: their frames, again. In a circle each thread holds what another one waits for.
+DEADLOCK, HOLDER = "Found one Java-level deadlock", "which is held by "
+_REPORT_FIRST = "Deadlock Detection:"
+_SUMMARY = re.compile(rf"{DEADLOCK}|Found \d{{1,6}} deadlock", re.ASCII)
+_DEADLOCKED = re.compile(rf"(?:[ \t]*{HOLDER}|2LKDEADLOCKTHR +Thread )\"(?P<name>.{{1,1000}}?)\"", re.ASCII)
 _IN_SUMMARY = re.compile(r"[ \t\"=]|Found |Java stack information", re.ASCII)
 
 
 @dataclass
 class _Open:
-    """The dump that is being read. `summed_up`: what follows names its threads again."""
+    """The dump that is being read. `summed_up`: what follows names its threads again; `deadlocked`: as in `Dump`."""
 
     shape: Shape
     ts_ms: int | None
@@ -47,6 +51,7 @@ class _Open:
     keys: set[str] = field(default_factory=set)
     ended: bool = False
     summed_up: bool = False
+    deadlocked: list[str] = field(default_factory=list)
 
 
 def scan(text: str) -> list[Dump]:
@@ -63,6 +68,8 @@ class _Scan:
         self.block: Block | None = None
         #: Stands a line that no dump has among the frames? Then no more of them follow a blank line.
         self.foreign = False
+        #: Threads of a deadlock that is told before those of its dump.
+        self.announced: list[str] = []
         self.telling = [number for number, line in enumerate(text.lower().split("\n")) if "kafka" in line]
 
     def dumps(self) -> list[Dump]:
@@ -101,10 +108,15 @@ class _Scan:
             if match:
                 self._thread(number, shape, match.groupdict())
                 return
+        if line.startswith(_REPORT_FIRST):
+            self._close()
         dump, block = self.dump, self.block
         if dump is not None and dump.shape is HOTSPOT and _SUMMARY.match(line):
             dump.ended = dump.summed_up = True
             self.block = None
+        if deadlocked := _DEADLOCKED.match(line):
+            of_dump = dump is not None and dump.shape is HOTSPOT
+            (dump.deadlocked if dump is not None and of_dump else self.announced).append(deadlocked["name"])
         if dump is not None and dump.summed_up and _IN_SUMMARY.match(line):
             dump.taken.add(number)
             return
@@ -198,6 +210,7 @@ class _Scan:
         stamped = next((match for match in times if match), None)
         titled = any(DUMP_TITLE in self.lines[at] for at in above)
         self.dump = _Open(shape, _time(stamped) if stamped else None, titled, set(above))
+        self.dump.deadlocked, self.announced = self.announced, []
         return self.dump
 
     def _close(self) -> None:
@@ -207,7 +220,9 @@ class _Scan:
 
     def _made(self, dump: _Open) -> Dump:
         complete = dump.ended if dump.titled or (dump.shape.end and dump.shape is not HOTSPOT) else None
-        return dump_of(dump.shape.what, dump.blocks, dump.ts_ms, frozenset(dump.taken), complete)
+        made = dump_of(dump.shape.what, dump.blocks, dump.ts_ms, frozenset(dump.taken), complete)
+        made.deadlocked = tuple(dict.fromkeys(dump.deadlocked))
+        return made
 
 
 def _time(match: re.Match[str]) -> int | None:

@@ -165,7 +165,10 @@ FORCED = Shape(
     frames=((_FORCED, _add_forced),),
     state=_NEVER,
     other=_pattern(r"[ \t]*- |Deadlock Detection|No deadlocks"),
-    above=_pattern(r"Attaching to|Debugger attached|Server compiler|JVM version is|Deadlock Detection|No deadlocks"),
+    above=_pattern(
+        r"Attaching to|Debugger attached|Server compiler|JVM version is|Deadlock Detection|No deadlocks|Found |=====|\""
+        r"|[ \t]+(?:waiting to lock|which is held)|[ \t]+waiting for"
+    ),
     time=_NEVER,
 )
 

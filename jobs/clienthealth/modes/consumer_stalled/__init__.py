@@ -91,4 +91,6 @@ MODE = LiveMode(
     gate=GATE,
     recovered=recovered,
     silence=silence,
+    sums=frozenset({"times_expired"}),
+    peaks=frozenset({"seconds_since_poll"}),
 )

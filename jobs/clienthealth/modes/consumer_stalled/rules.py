@@ -12,9 +12,11 @@ from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDu
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
+    SAME_MOMENT_MS,
     Fact,
     conclude,
     count,
+    counted,
     duration,
     events,
     has_frame,
@@ -30,8 +32,6 @@ from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
 
-#: Lines about one expiry come so close together.
-SAME_MOMENT_MS = 1000
 #: A thread that polled ends so soon after its last poll, or before.
 SAME_END_MS = 5000
 #: Frames of frameworks whose threads poll and call the application's handler in between.
@@ -104,7 +104,9 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "times_expired": len(_moments(window, POLL_EXPIRED)) or None,
     }
     reason = None if facts else GATE.reason(w, thresholds)
-    return conclude(ID, facts, detail, reason, doubts=refused + _silence(window, w, thresholds))
+    expired = [(event.ts_ms, 1) for event in _moments(window, POLL_EXPIRED)]
+    counts = [counted(window, "times_expired", "log", expired)]
+    return conclude(ID, facts, detail, reason, doubts=refused + _silence(window, w, thresholds), counts=counts)
 
 
 # -- what the metrics show, over any number of windows ---------------------------------------------------------------

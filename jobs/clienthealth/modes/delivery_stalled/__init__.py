@@ -21,6 +21,7 @@ from clienthealth.logs.also_seen import AUTHENTICATION, TLS
 from clienthealth.modes import Cause, LiveMode
 from clienthealth.modes.delivery_stalled.lines import ID, LINES
 from clienthealth.modes.delivery_stalled.rules import GATE, Thresholds, judge, recovered
+from clienthealth.modes.producer_not_closed.lines import ID as NOT_CLOSED
 from clienthealth.modes.send_blocked_on_metadata.lines import (
     CONNECTION_FAILED,
     CONNECTION_FAILED_SOMEWHERE,
@@ -98,4 +99,8 @@ MODE = LiveMode(
     reads=(*LINES, CONNECTION_FAILED, CONNECTION_FAILED_SOMEWHERE, AUTHENTICATION, TLS),
     gate=GATE,
     recovered=recovered,
+    explains=frozenset({NOT_CLOSED}),
+    sums=frozenset({"records_expired"}),
+    peaks=frozenset({"stalled_seconds"}),
+    momentary=frozenset({"first_expiry_in_seconds"}),
 )

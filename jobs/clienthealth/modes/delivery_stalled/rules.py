@@ -12,7 +12,20 @@ from clienthealth.logs.also_seen import AUTHENTICATION, TLS
 from clienthealth.model.readings import ClientWindow, LogEvent
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
-from clienthealth.modes._evidence import Fact, conclude, count, duration, events, option, percent, quoted
+from clienthealth.modes._evidence import (
+    Fact,
+    Happened,
+    conclude,
+    count,
+    counted,
+    duration,
+    events,
+    increases,
+    number_of,
+    option,
+    percent,
+    quoted,
+)
 from clienthealth.modes.delivery_stalled.lines import (
     CONNECTION_FAILED_OF_AIOKAFKA,
     EXPIRED,
@@ -80,8 +93,15 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     delivers = reason is None and not facts and _delivers(w, thresholds)
     if not stands_still:
         facts += _logged(window, bool(facts), delivers, thresholds)
-    detail = _detail(window, w) if facts else None
-    return conclude(ID, facts, detail, None if facts else reason, independent=False)
+    if not facts:
+        return conclude(ID, facts, otherwise=reason)
+    by_log, by_metric = _batches(events(window, EXPIRED)), _given_up(window, w, thresholds)
+    detail = _detail(window, w, number_of(by_log, by_metric))
+    counts = [
+        counted(window, "records_expired", "log", by_log),
+        counted(window, "records_expired", "metric", by_metric),
+    ]
+    return conclude(ID, facts, detail, independent=False, counts=counts)
 
 
 def _delivers(w: Windows, limits: Thresholds) -> bool:
@@ -306,10 +326,32 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     return facts
 
 
+def _batches(expired: Sequence[LogEvent]) -> Happened:
+    """When records expired by the log, and how many. Of a batch each record's callback may log the same."""
+    seen: set[tuple[str, ...]] = set()
+    happened: list[tuple[int, float]] = []
+    for event in expired:
+        batch = tuple(event.captures.get(name, "") for name in ("partition", "records", "waitMs"))
+        if not any(batch):
+            happened.append((event.ts_ms, event.repeats))
+        elif batch not in seen:
+            seen.add(batch)
+            happened.append((event.ts_ms, _number(event, "records") or 1))
+    return happened
+
+
+def _given_up(window: ClientWindow, w: Windows, limits: Thresholds) -> Happened:
+    """When records were given up by the client's count, since nothing is delivered any more."""
+    since, seconds = stalls(w)
+    if not seconds[0] and not refused(w, limits)[0]:
+        return []
+    return increases(window, "record-error-total", int(since[0]) if seconds[0] else 0)
+
+
 def _expiries(expired: Sequence[LogEvent], lasting: bool) -> Fact:
-    records = [_number(event, "records") or 1 for event in expired]
+    records = number_of(_batches(expired)) or 0
     waited = max((_number(event, "waitMs") for event in expired), default=0)
-    text = f"{'at least ' if expired[1:] else ''}{count(sum(records), 'record')} expired"
+    text = f"{'at least ' if expired[1:] else ''}{count(records, 'record')} expired"
     if waited:
         text += f" after waiting for {duration(waited / 1000)}"
     return Fact(
@@ -341,17 +383,14 @@ def _unreachable(window: ClientWindow) -> list[LogEvent]:
     return failed or events(window, CONNECTION_FAILED_SOMEWHERE)
 
 
-def _detail(window: ClientWindow, w: Windows) -> dict[str, object]:
+def _detail(window: ClientWindow, w: Windows, lost: int | None) -> dict[str, object]:
     since, seconds = stalls(w)
     waits = float(seconds[0])
     timeout = option(window, "delivery.timeout.ms")
-    expired = events(window, EXPIRED)
-    counted = float(grown_since(w, "record-error-total", since)[0]) if waits else 0.0
-    lost = max(counted, sum(_number(event, "records") or 1 for event in expired))
     left = None if timeout is None or not waits or lost else max(0.0, timeout / 1000 - waits)
     return {
         **_cause(window, w, since),
-        "records_expired": round(lost) or None,
+        "records_expired": lost,
         "stalled_seconds": round(waits, 1) or None,
         "first_expiry_in_seconds": None if left is None else round(left, 1),
     }

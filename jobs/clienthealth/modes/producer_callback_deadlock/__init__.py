@@ -13,7 +13,8 @@ something that another thread delivered.
 Relatives, told apart by `detail.cause`: `get-in-callback` and `flush-in-callback`. `send-in-callback`: the callback's
 own send() waits for metadata or memory on the I/O thread, at most `max.block.ms` per record, then it recovers.
 `callback-blocked`: the callback holds the thread in something else. `io-thread-blocked`: other code that is not the
-client's holds it: an interceptor, a logger, a reporter of metrics. `flush-refused`: since 4.1 the client throws
+client's holds it: an interceptor, a logger, a reporter of metrics. `io-thread-died`: an exception that nobody
+caught has ended the thread. `flush-refused`: since 4.1 the client throws
 instead of waiting, so nothing is stuck and nothing is flushed. `poll-not-called`: librdkafka's delivery reports, which
 the application never serves, fill its queue; its statistics come in poll() too, and end meanwhile.
 `detail.bounded`: the thread has come back, or will, by itself;
@@ -28,8 +29,9 @@ from __future__ import annotations
 from clienthealth.modes import Cause, LiveMode
 from clienthealth.modes.delivery_stalled.lines import ID as DELIVERY_STALLED
 from clienthealth.modes.producer_callback_deadlock.health import doubt, worth_a_dump
-from clienthealth.modes.producer_callback_deadlock.lines import EXHAUSTED, FLUSH_REFUSED, ID, LINES
+from clienthealth.modes.producer_callback_deadlock.lines import EXHAUSTED, FLUSH_REFUSED, ID, LINES, THREAD_DIED
 from clienthealth.modes.producer_callback_deadlock.rules import GATE, Thresholds, judge, recovered, silence
+from clienthealth.modes.producer_not_closed.lines import ID as NOT_CLOSED
 from clienthealth.modes.send_blocked_on_metadata.lines import METADATA_WAITED
 
 MODE = LiveMode(
@@ -95,6 +97,16 @@ MODE = LiveMode(
             },
         ),
         Cause(
+            "io-thread-died",
+            "The producer's only I/O thread has ended by {thrown}, which nobody caught: nothing is sent any more.",
+            vague="The producer's only I/O thread has ended: nothing is sent any more.",
+            title="Producer's I/O thread has died",
+            advice={
+                "": "Restart the process, or close the producer and make a new one: what its buffer held is lost. Then "
+                "mend what ended the thread: most often memory ran out, or a class is missing."
+            },
+        ),
+        Cause(
             "flush-refused",
             "A callback calls flush(), which the client refuses there: nothing is stuck, but nothing is flushed "
             "either.",
@@ -115,11 +127,13 @@ MODE = LiveMode(
     ),
     judge=judge,
     lines=LINES,
-    reads=(EXHAUSTED, FLUSH_REFUSED, METADATA_WAITED),
+    reads=(EXHAUSTED, FLUSH_REFUSED, METADATA_WAITED, THREAD_DIED),
     gate=GATE,
     recovered=recovered,
     silence=silence,
-    explains=frozenset({DELIVERY_STALLED}),
+    explains=frozenset({DELIVERY_STALLED, NOT_CLOSED}),
     doubt=doubt,
+    peaks=frozenset({"waiting_threads", "buffer_used_ratio", "blocked_seconds"}),
+    momentary=frozenset({"bounded"}),
     worth_a_dump=worth_a_dump,
 )

@@ -6,6 +6,19 @@ from clienthealth.logs.wordings import Meaning, Wording
 
 ID = "producer-callback-deadlock"
 
+THREAD_DIED = Meaning(
+    "a producer's I/O thread has ended by an exception that nobody caught",
+    (
+        Wording(
+            "io-thread-died",
+            {"java": "KafkaThread, its handler of uncaught exceptions; until 0.11 Utils.newThread"},
+            "Uncaught exception in ",
+            r"Uncaught exception in (?:thread ')?kafka-producer-network-thread(?: \| (?P<client>[^\n]{1,300}?))?'?:?"
+            r"[ ]*(?:\n(?P<thrown>[\w.$]{3,200})|\n|\Z)",
+        ),
+    ),
+    kind="producer",
+)
 #: What makes it a deadlock is that nothing leaves it.
 EXHAUSTED = Meaning(
     "send() found no room in the buffer",
@@ -87,4 +100,4 @@ CLOSED_INSIDE = Meaning(
     ),
     kind="producer",
 )
-LINES = (EXHAUSTED, CALLBACK_FAILED, FLUSH_REFUSED, CLOSED_INSIDE)
+LINES = (EXHAUSTED, CALLBACK_FAILED, FLUSH_REFUSED, CLOSED_INSIDE, THREAD_DIED)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clienthealth.indicators.buffer import used_ratios
-from clienthealth.model.readings import ClientWindow
+from clienthealth.model.readings import ClientWindow, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
@@ -18,6 +18,8 @@ from clienthealth.modes._evidence import (
     count,
     duration,
     events,
+    innermost,
+    listing,
     number_or_none,
     option,
     percent,
@@ -26,10 +28,17 @@ from clienthealth.modes._evidence import (
     run,
     values,
 )
-from clienthealth.modes._io_thread import at_work, in_callback, network_threads, on_io_thread
+from clienthealth.modes._io_thread import (
+    at_work,
+    in_callback,
+    is_network_thread,
+    network_threads,
+    on_io_thread,
+    sends,
+)
 from clienthealth.modes._polls import CLOSED, ENDED, lived, reports_in_poll
-from clienthealth.modes.producer_callback_deadlock.callback_dumps import in_dumps
-from clienthealth.modes.producer_callback_deadlock.lines import EXHAUSTED, FLUSH_REFUSED, ID
+from clienthealth.modes.producer_callback_deadlock.callback_dumps import APART_MS, in_dumps
+from clienthealth.modes.producer_callback_deadlock.lines import EXHAUSTED, FLUSH_REFUSED, ID, THREAD_DIED
 from clienthealth.modes.send_blocked_on_metadata.lines import METADATA_WAITED
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
@@ -105,6 +114,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     dumped, doubts = _dumped(window, thresholds)
     refused = _refused(window, thresholds)
     measured = _measured(window, w, thresholds)
+    dead, thrown = _dead(window)
+    dumped = [*dead, *_deadlocked(window), *dumped]
     facts = [fact for fact, _ in dumped] + measured
     # Alone they tell of back-pressure; a client that pushes its metrics on the thread that is stuck has no others.
     if any(fact.kind == "metric" or fact.direct for fact in facts):
@@ -123,6 +134,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     held_seconds = _held_for(window, w, thresholds)
     detail = {
         "cause": cause,
+        "thrown": thrown,
         "bounded": True if cause in BOUNDED or held_seconds is not None else None,
         "blocked_seconds": held_seconds,
         "waiting_threads": max((int(v) for v in values(window, "waiting-threads")), default=None),
@@ -133,6 +145,40 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 def _dumped(window: ClientWindow, limits: Thresholds) -> tuple[list[tuple[Fact, str]], list[tuple[Fact, str]]]:
     return in_dumps(window, limits.still_cpu_share, limits.busy_cpu_share, _overdue_after(window, limits))
+
+
+def _dead(window: ClientWindow) -> tuple[list[tuple[Fact, str]], str | None]:
+    """The I/O thread has ended, by its log or by dumps without it in which others go on sending; and what it threw.
+
+    Only of a dump that is known to be complete is a thread missing; in two of them it is not just being started.
+    """
+    facts = [Fact("log", e.ts_ms, e.ts_ms, quoted(e.text), True, e.source) for e in events(window, THREAD_DIED)[-1:]]
+    thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)
+    without: list[tuple[ThreadDump, Thread]] = []
+    for dump in (*window.earlier_dumps, *window.dumps):
+        sender = next((thread for thread in dump.threads if sends(thread)), None)
+        if any(map(is_network_thread, dump.threads)):
+            without = []
+        elif dump.complete and sender is not None:
+            without.append((dump, sender))
+    if without and without[-1][0] in window.dumps:
+        (first, _), (last, sender) = without[0], without[-1]
+        text = f"'{sender.name}' is in {innermost(sender)}, and no producer of the process has an I/O thread any more"
+        twice = last.ts_ms - first.ts_ms >= APART_MS
+        facts.append(Fact("thread-dump", first.ts_ms, last.ts_ms, text, twice, last.source))
+    return [(fact, "io-thread-died") for fact in facts], thrown
+
+
+def _deadlocked(window: ClientWindow) -> list[tuple[Fact, str]]:
+    """The JVM itself says that the I/O thread and others wait for each other: they do so for ever."""
+    facts = []
+    for dump, thread in network_threads(window):
+        if thread.name in dump.deadlocked:
+            others = listing(f"'{name}'" for name in dump.deadlocked if name != thread.name)
+            text = f"the JVM reports a deadlock of the I/O thread '{thread.name}' and {others}, in {innermost(thread)}"
+            cause = "callback-blocked" if in_callback(thread) else "io-thread-blocked"
+            facts.append((Fact("thread-dump", dump.ts_ms, dump.ts_ms, text, True, dump.source), cause))
+    return facts
 
 
 def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:

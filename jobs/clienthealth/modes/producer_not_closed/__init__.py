@@ -29,7 +29,7 @@ from __future__ import annotations
 from clienthealth.modes import AbsenceMode, Cause
 from clienthealth.modes.producer_not_closed.health import doubt
 from clienthealth.modes.producer_not_closed.lines import ID, LINES
-from clienthealth.modes.producer_not_closed.rules import Thresholds, judge
+from clienthealth.modes.producer_not_closed.rules import Thresholds, explicable, judge
 
 AGAIN = "Send the lost records again if their source allows it"
 
@@ -102,5 +102,6 @@ MODE = AbsenceMode(
     lines=LINES,
     reads=LINES,
     loses=True,
+    explicable=explicable,
     doubt=doubt,
 )

@@ -124,6 +124,12 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     return _missed(window, pending, forced, unclosed, thresholds)
 
 
+def explicable(verdict: Verdict) -> bool:
+    """What kept records in the buffer explains that they are lost there, but not that nobody closed the producer."""
+    unclosed = verdict.detail.get("cause") == "exit-without-close"
+    return verdict.unhealthy and not (unclosed and any(fact.kind == "log" for fact in verdict.evidence))
+
+
 def _closing_at_the_end(pending: _Pending | None) -> Verdict:
     """Its last push said that it was closing; that push is made before close() has delivered what is left."""
     if pending is None or pending.nothing:

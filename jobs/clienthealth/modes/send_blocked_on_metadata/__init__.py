@@ -120,5 +120,7 @@ MODE = LiveMode(
     gate=GATE,
     recovered=recovered,
     doubt=doubt,
+    sums=frozenset({"failed_sends"}),
+    peaks=frozenset({"blocked_threads", "longest_block_seconds"}),
     worth_a_dump=worth_a_dump,
 )

@@ -15,13 +15,18 @@ from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
     NEVER_SECONDS,
+    SAME_MOMENT_MS,
     Fact,
+    Happened,
     conclude,
     count,
+    counted,
     duration,
     events,
     has_frame,
+    increases,
     listing,
+    number_of,
     quoted,
     rose_around,
     run,
@@ -86,6 +91,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     waits = _waits(window, w, thresholds)
     topics = _missing_topics(window, thresholds)
     same_call = _same_call(window, failures, waits)
+    sends_logged, sends_counted = _sends(failures), _sends_counted(window, w)
     facts = _logged(failures, thresholds) + _dumped(waits, same_call, thresholds)
     sends = bool(w.rose("record-send-total")[0])
     if waits or failures or not sends:
@@ -99,12 +105,16 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         **named,
         "blocked_threads": max(blocked.values(), default=None),
         "longest_block_seconds": longest,
-        "failed_sends": len(failures) or None,
+        "failed_sends": number_of(sends_logged, sends_counted),
     }
+    counts = [
+        counted(window, "failed_sends", "log", sends_logged),
+        counted(window, "failed_sends", "metric", sends_counted),
+    ]
     # Where the client may not use the topic, send() fails at once: it blocks nobody as long as no wait was measured.
     independent = cause != "topic-denied" or longest is not None
     otherwise = None if facts else _blindness(window, w, thresholds)
-    return conclude(ID, facts, detail, otherwise, independent, _doubts(window, sends, topics))
+    return conclude(ID, facts, detail, otherwise, independent, _doubts(window, sends, topics), counts)
 
 
 def _failures(window: ClientWindow) -> list[LogEvent]:
@@ -114,6 +124,26 @@ def _failures(window: ClientWindow) -> list[LogEvent]:
     """
     lines = [e for e in events(window, METADATA_WAITED) if not on_io_thread(e)]
     return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
+
+
+def _sends(failures: list[LogEvent]) -> Happened:
+    """When sends failed by the log, each once: no thread can fail again before its next wait is over."""
+    happened: list[tuple[int, float]] = []
+    last: dict[str, int] = {}
+    for event in failures:
+        soon = min(SAME_MOMENT_MS, _waited_ms(event))
+        if not event.thread or event.ts_ms - last.get(event.thread, 0) >= soon:
+            happened.append((event.ts_ms, 1))
+            last[event.thread or ""] = event.ts_ms
+    return happened
+
+
+def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
+    """When sends had failed by the client's count, where nothing went out meanwhile: of what goes out other records."""
+    sent = dict(increases(window, "record-send-total"))
+    if not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
+        return []
+    return [(ts, failed) for ts, failed in increases(window, "record-error-total") if ts not in sent]
 
 
 def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[tuple[ThreadDump, Thread]]:
@@ -171,7 +201,8 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
     longest = max(failures, key=_waited_ms)
     waited = _waited_ms(longest)
     first = failures[0]
-    sends = f"{'at least ' if failures[1:] else ''}{count(len(failures), 'send')}"
+    number = len(_sends(failures))
+    sends = f"{'at least ' if number > 1 else ''}{count(number, 'send')}"
     text = f"{sends} gave up after {duration(waited / 1000)}: {quoted(_sentence(longest.text))}"
     return [
         Fact(
@@ -201,7 +232,7 @@ def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[tuple
     if not waits:
         return True
     first, last = waits[0][0].ts_ms, waits[-1][0].ts_ms
-    logged = sum(first <= failure.ts_ms <= last for failure in failures)
+    logged = sum(first <= ts_ms <= last for ts_ms, _ in _sends(failures))
     errors = [(r.ts_ms, v) for r in window.readings if (v := r.get("record-error-total")) is not None]
     counted = [v for ts, v in errors if ts <= first][-1:] + [v for ts, v in errors if first < ts <= last]
     failed = max(logged, counted[-1] - counted[0] if counted else 0)

@@ -1,0 +1,90 @@
+"""The numbers of a verdict are those of the whole incident, each thing counted once: here as in the stream.
+
+The truth is the application's own count, or what stands in its files; more than that is never said.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from clienthealth.diagnose import pack, raw_record
+from clienthealth.model.verdicts import Verdict
+from clienthealth.modes.consumer_stalled.lines import ID as CONSUMER_STALLED
+from clienthealth.modes.delivery_stalled.lines import ID as DELIVERY_STALLED
+from clienthealth.modes.producer_callback_deadlock.lines import ID as DEADLOCK
+from clienthealth.modes.send_blocked_on_metadata.lines import ID as METADATA
+from clienthealth.recordings import read
+from clienthealth.step import step
+from clienthealth.step.state import BucketState, load, save
+from clienthealth.windows.packed import Chunk, decode, encode
+from clienthealth.windows.packer import Packer
+from tests.support.recorded import DECODERS, RECORDINGS, SETTINGS, verdicts
+
+#: All read all recordings.
+pytestmark = pytest.mark.xdist_group("recordings")
+
+#: Recording, mode, number; what is said at least, and the truth.
+NUMBERS = (
+    # 32 lines "not present in metadata", each of another call: 8 workers four times; record-error-total ends at 32.
+    ("send-blocked-topic-3.9", METADATA, "failed_sends", 32, 32),
+    ("send-blocked-topic-3.9", METADATA, "blocked_threads", 8, 8),
+    ("send-blocked-topic-3.9", METADATA, "longest_block_seconds", 20.0, 20.003),
+    # cb_failed: 217.
+    ("evidence/3_topic_missing", METADATA, "failed_sends", 210, 217),
+    ("send-blocked-cluster-4.1", METADATA, "failed_sends", 32, 32),
+    # record-error-total of the last reading; the application counts 870, 840 and 695 some seconds later.
+    # Their callbacks log what expired once for each record of a batch: 915 lines that speak of 15 records each.
+    ("delivery-stalled-3.9", DELIVERY_STALLED, "records_expired", 795, 795),
+    ("delivery-stalled-4.1", DELIVERY_STALLED, "records_expired", 795, 795),
+    ("delivery-swallowed-3.9", DELIVERY_STALLED, "records_expired", 605, 605),
+    # Thrown out five times, by its log.
+    ("consumer-rejoins-3.9", CONSUMER_STALLED, "times_expired", 5, 5),
+    ("evidence/2_deadlock_client39", DEADLOCK, "waiting_threads", 2, 2),
+)
+
+
+@pytest.mark.parametrize(("name", "mode", "number", "least", "truth"), NUMBERS)
+def test_in_the_post_mortem(name: str, mode: str, number: str, least: float, truth: float) -> None:
+    (verdict,) = (v for of in verdicts(RECORDINGS / name).values() for v in of if v.mode == mode and v.unhealthy)
+    assert least <= verdict.detail[number] <= truth
+
+
+@pytest.mark.parametrize(("name", "mode", "number", "least", "truth"), [NUMBERS[0], NUMBERS[5]])
+@pytest.mark.parametrize("seconds", [7, 40])
+def test_in_the_stream(name: str, mode: str, number: str, least: float, truth: float, seconds: int) -> None:
+    assert least <= streamed(RECORDINGS / name, mode, seconds).detail[number] <= truth
+
+
+def streamed(folder: Path, mode: str, seconds: int) -> Verdict:
+    """The verdict of an open incident after a recording came in batches of so many seconds, its state through bytes."""
+    state, now_ms = BucketState(), int(time.time() * 1000)
+    for begin, chunk in batches(folder, 1000 * seconds):
+        step(state, [chunk], SETTINGS, begin + 1000 * seconds)
+        state = load(save(state, 1), 1)
+    assert state.time_ms < now_ms
+    (verdict,) = (incident.verdict for incident in state.incidents.all if incident.verdict.mode == mode)
+    return verdict
+
+
+def batches(folder: Path, ms: int) -> list[tuple[int, Chunk]]:
+    """What was decoded of a recording, by when it was written; with the begin of each batch (epoch ms)."""
+    decoded = []
+    for record in read([folder]):
+        raw = raw_record(record)
+        one = DECODERS[record.stream](raw, SETTINGS, int(time.time() * 1000))
+        times = [s.ts_ms for s in one.snapshots if s.ts_ms] + [line.ts_ms for line in one.lines if line.ts_ms]
+        if times:
+            decoded.append((min(times) // ms * ms, one, raw.source))
+    chunks = []
+    for begin, of_batch in groupby(sorted(decoded, key=lambda item: item[0]), key=lambda item: item[0]):
+        packer = Packer(1)
+        for _, one, source in of_batch:
+            pack(one, source, packer)
+        for chunk in packer.chunks().values():
+            chunk.clocks = [packer.clock] if packer.clock else []
+            chunks.append((begin, decode(encode(chunk))))
+    return chunks
