@@ -155,9 +155,16 @@ SCENARIOS: tuple[Scenario, ...] = (
         "blocked-on-a-lock-beyond-request-timeout",
         window(dumps=[dump(5, network(CALLBACK, "BLOCKED", 900.0)), dump(50, network(CALLBACK, "BLOCKED", 901.4))]),
     ),
-    fires(
+    suspects(
         "the-same-on-jvm-8-without-cpu",
         window(dumps=[dump(5, network(CALLBACK, "BLOCKED", None)), dump(50, network(CALLBACK, "BLOCKED", None))]),
+    ),
+    fires(
+        "the-same-on-jvm-8-while-the-selector-stands",
+        window(
+            readings=producer(still(500), still(0.0), step=5),
+            dumps=[dump(5, network(CALLBACK, "BLOCKED", None)), dump(50, network(CALLBACK, "BLOCKED", None))],
+        ),
     ),
     fires(
         "blocked-at-the-same-place-four-minutes-before",

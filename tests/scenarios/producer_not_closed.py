@@ -17,12 +17,29 @@ from tests.scenarios._making import (
     near_miss,
     producer,
     rising,
+    still,
     suspects,
     unknown,
     window,
 )
 
 SCENARIOS: tuple[Scenario, ...] = (
+    unknown(
+        "a-close-that-was-still-delivering",
+        window(
+            readings=producer(rising(), lambda s: 8 * MIB - 100_000 * s),
+            logs=[STARTED, mine(line(20, "producer-closing", timeout="60000"))],
+            departed=50,
+        ),
+    ),
+    suspects(
+        "a-close-that-delivered-nothing",
+        window(
+            readings=producer(rising(), still(8 * MIB)),
+            logs=[STARTED, mine(line(20, "producer-closing", timeout="60000"))],
+            departed=50,
+        ),
+    ),
     fires("exit-after-a-burst", window(readings=last_reading(8 * MIB), logs=[STARTED], departed=10)),
     suspects("exit-with-little-in-the-buffer", window(readings=last_reading(49_152), logs=[STARTED], departed=10)),
     suspects("exit-after-a-burst-log-not-read", window(readings=last_reading(8 * MIB), departed=10)),

@@ -94,9 +94,16 @@ SCENARIOS: tuple[Scenario, ...] = (
             dumps=[dump(30, caller(1), caller(2)), dump(50, caller(1), caller(2))],
         ),
     ),
+    suspects(
+        "callers-found-55-s-apart-in-one-call-or-two",
+        window(logs=[mine(line(20, "connection-failed", **ADDRESS))], dumps=[dump(2, caller(1)), dump(57, caller(1))]),
+    ),
     fires(
         "callers-held-for-55-s",
-        window(logs=[mine(line(20, "connection-failed", **ADDRESS))], dumps=[dump(2, caller(1)), dump(57, caller(1))]),
+        window(
+            readings=producer(rising(), record_send_total=still(), record_error_total=still()),
+            dumps=[dump(2, caller(1)), dump(57, caller(1))],
+        ),
     ),
     suspects(
         "sends-fail-and-none-goes-out",
@@ -170,7 +177,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "the-same-call-in-dumps-of-two-windows",
         window(
             readings=producer(rising(), record_send_total=still(7), record_error_total=still()),
-            dumps=[dump(6, caller(1), OWN)],
+            dumps=[dump(26, caller(1), OWN)],
             earlier=[dump(-70, OWN), dump(-50, caller(1), OWN)],
         ),
     ),
@@ -229,7 +236,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "callers-held-while-other-topics-go-on",
         window(
             dumps=[dump(s, caller(1), OWN) for s in (2, 30, 56)],
-            readings=producer(rising(), record_send_total=rising()),
+            readings=producer(rising(), record_send_total=rising(), record_error_total=still()),
         ),
     ),
     unknown(

@@ -41,3 +41,8 @@ class Input:
     unread: Mapping[str, int] = field(default_factory=dict)
     process: tuple[str, str] | None = None
     topics: frozenset[str] = frozenset()
+
+    @property
+    def clocked(self) -> bool:
+        """Does it say itself when what it tells was?"""
+        return self.timed and self.dated and (self.start_ms is not None or not self.used)

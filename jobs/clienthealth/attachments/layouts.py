@@ -50,6 +50,13 @@ _FORMS: tuple[tuple[str, bytes], ...] = (
     ("time only", _CLOCK + _ZONE + rb"(?![\d:/])"),
 )
 _COMPILED = tuple((name, re.compile(_LEAD + form)) for name, form in _FORMS)
+#: The same with any words before it: of forms that are nothing but a time wherever they stand.
+_ANYWHERE = tuple(
+    (name, re.compile(rb"(?P<lead>[^\n]{0,120}?" + before + rb")" + form))
+    for name, form in _FORMS
+    for before in ((rb"%\d\|",) if name == "epoch" else (rb"(?<![\w.:/-])",))
+    if name in ("iso", "month day", "date", "epoch")
+)
 _MONTHS = {name: number for number, name in enumerate(month_abbr) if name}
 _ZONES = {
     "EST": -5,
@@ -107,6 +114,7 @@ class Layouts:
                         parts.append((match["a"], match["b"], match["c"]))
                     break
         forms = sorted((form for form in _COMPILED if form[0] in counts), key=lambda form: -counts[form[0]])
+        forms = forms or _anywhere(sample[:_SAMPLE])
         day = datetime.fromtimestamp(file_ms / 1000, UTC) if file_ms else None
         return cls(forms, _order(parts, day.date() if day else None), day.date() if day else None, until=day)
 
@@ -171,6 +179,15 @@ class Layouts:
         month = _MONTHS[groups["mon"]] if "mon" in groups and groups["mon"] in _MONTHS else int(groups.get("m", "0"))
         year = int(groups["y"]) if "y" in groups else (self.day.year if self.day else datetime.now(UTC).year)
         return date(year + 2000 if year < 100 else year, month, int(groups["d"]))
+
+
+def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
+    """A form of which most lines have one, whatever stands before it, where no line begins with a time."""
+    own = [line for line in lines if line.strip() and not line.startswith((b" ", b"\t", b"Caused by"))]
+    for name, pattern in _ANYWHERE:
+        if own and 2 * sum(pattern.match(line, 0, 300) is not None for line in own) > len(own):
+            return [(name, pattern)]
+    return []
 
 
 def _ms(moment: datetime | None) -> int | None:

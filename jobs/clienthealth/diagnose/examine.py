@@ -21,6 +21,8 @@ from clienthealth.settings import Settings
 #: A thread dump of thousands of threads is one record: files may hold larger ones than topics.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
+#: What has no time is taken to be so long before what has: longer than any two dumps are compared over.
+APART_MS = 10 * DAY_MS
 #: A dump that is named by its time is taken no further from all else that is known of its process.
 NEAR_MS = 1_800_000
 #: A process (service and instance), and what was attached of it.
@@ -44,10 +46,13 @@ def examine(
             undated: dict[tuple[str, str], int] = {}
             of_a_clock: list[tuple[Attached, list[RawRecord]]] = []
             dated: list[Attached] = []
+            of_no_time: list[tuple[Attached, RawRecord]] = []
             for stream in opener.streams(paths):
                 waiting: list[RawRecord] = []
                 for record in Reader(stream, generous, now_ms, progress, undated).records():
-                    if stream.input.dated:
+                    if record.timed != "own":
+                        of_no_time.append(((stream.process, stream.input), record))
+                    elif stream.input.dated:
                         yield record
                     else:
                         waiting.append(record)
@@ -58,13 +63,13 @@ def examine(
                     dated.append(attached)
             for attached, waiting in of_a_clock:
                 yield from of_their_day(attached, waiting, dated)
+            for (process, _), record in of_no_time:
+                yield apart(process, record, dated)
 
         diagnosis = diagnose(records(), generous, Tally(opener.inputs))
     if not diagnosis.inputs:
         raise InputError(f"nothing to read in {', '.join(map(str, paths))}")
-    untimed = frozenset(
-        topic for attached in diagnosis.inputs if not (attached.timed and attached.dated) for topic in attached.topics
-    )
+    untimed = frozenset(topic for attached in diagnosis.inputs if not attached.clocked for topic in attached.topics)
     clients = [
         (client, [_without_time(verdict, untimed) for verdict in verdicts]) for client, verdicts in diagnosis.clients
     ]
@@ -98,7 +103,24 @@ def of_their_day(of: Attached, records: Sequence[RawRecord], dated: Sequence[Att
         yield dataclasses.replace(record, ts_ms=record.ts_ms + shift if record.ts_ms else 0)
 
 
+def apart(process: tuple[str, str], record: RawRecord, dated: Sequence[Attached]) -> RawRecord:
+    """A record that says no time, long before all of its process that do: it is in no window with them.
+
+    The date of its file says nothing of how far it is from them.
+    """
+    starts = [other.start_ms for of_other, other in dated if of_other == process and other.start_ms is not None]
+    if not starts or not record.ts_ms:
+        return record
+    return dataclasses.replace(record, ts_ms=min(starts) - APART_MS)
+
+
 def _without_time(verdict: Verdict, untimed: frozenset[str]) -> Verdict:
-    """The verdict, without an onset where all that it rests on has no time."""
-    topics = {fact.source.topic for fact in verdict.evidence if fact.source is not None}
-    return dataclasses.replace(verdict, since_ms=None) if topics and topics <= untimed else verdict
+    """The verdict; its onset is known where something that it rests on has a time, and is not before that by days."""
+    sourced = [fact for fact in verdict.evidence if fact.source is not None]
+    timed = [fact.ts_ms for fact in sourced if fact.source is not None and fact.source.topic not in untimed]
+    if not sourced or verdict.since_ms is None:
+        return verdict
+    if not timed:
+        return dataclasses.replace(verdict, since_ms=None)
+    made_up = bool(untimed) and verdict.since_ms < min(timed) - APART_MS // 2
+    return dataclasses.replace(verdict, since_ms=min(timed)) if made_up else verdict

@@ -103,9 +103,7 @@ def stories(
     also_seen: AlsoSeen | None = None,
 ) -> list[Story]:
     """What to tell of all clients, the worst first."""
-    untimed = frozenset(
-        topic for attached in inputs if not (attached.timed and attached.dated) for topic in attached.topics
-    )
+    untimed = frozenset(topic for attached in inputs if not attached.clocked for topic in attached.topics)
     also_seen = also_seen or {}
     judged = {client for client, _ in clients}
     unjudged: list[tuple[Client, Sequence[Verdict]]] = [(client, ()) for client in also_seen if client not in judged]
@@ -317,7 +315,7 @@ def _range(attached: Input) -> str:
     if not attached.timed:
         return "time unknown, order kept"
     if attached.start_ms is None:
-        return "no time in it: the file's is taken"
+        return UNTIMED
     start, end = moment(attached.start_ms), moment(attached.end_ms)
     if not attached.dated:
         return f"{start[11:19]} to {end[11:19]}, on an unknown day"

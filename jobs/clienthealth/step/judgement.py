@@ -311,7 +311,7 @@ class _Judgement:
                     if window is None:
                         lo, hi = int(touched.lo[at]), int(touched.hi[at])
                         window = self.bucket.window(who, number, start, end, lo, hi, touched.logs.get(at, NO_LOG))
-                    verdicts.append(verdict(mode, window))
+                    verdicts.append(self._since_its_start(who, verdict(mode, window)))
                 elif reasons[at]:
                     verdicts.append(Verdict(mode.id, "unknown", reason=reasons[at]))
                 else:
@@ -361,7 +361,10 @@ class _Judgement:
                 windows[who].append(window)
         for who, mine in windows.items():
             of_kind = [mode for mode in self.modes.values() if who.kind in mode.kinds]
-            judged = [(w.end_ms, [self._verdict_by_log(mode, w) for mode in of_kind]) for w in mine]
+            judged = [
+                (w.end_ms, [self._since_its_start(who, self._verdict_by_log(mode, w)) for mode in of_kind])
+                for w in mine
+            ]
             newest = mine[-1]
             last = max([*(event.ts_ms for event in newest.logs), *(dump.ts_ms for dump in newest.dumps)])
             offset = max(0, self.state.time_ms - last)
@@ -378,6 +381,18 @@ class _Judgement:
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
         return verdict(mode, window)
+
+    def _since_its_start(self, who: Who, found: Verdict) -> Verdict:
+        """The verdict; no fault began before the client was started, where that is in its log."""
+        if found.since_ms is None or not found.evidence:
+            return found
+        newest_ms = max(fact.ts_ms for fact in found.evidence)
+        born = [
+            start.ts_ms
+            for start in self.bucket.starts.get(who.process, ())
+            if start.client_id == who.client_id and start.instance in ("", who.instance) and start.ts_ms <= newest_ms
+        ]
+        return replace(found, since_ms=max(found.since_ms, *born)) if born else found
 
 
 class _Collected(_Judgement):

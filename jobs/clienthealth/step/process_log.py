@@ -29,6 +29,8 @@ Process = tuple[str, str]
 LIFECYCLE_MS = 900_000
 #: Dumps of a process that are kept when no window holds them any more: a thread may still stand where they found it.
 EARLIER_DUMPS = 4
+#: Two dumps of a process are compared over a week (ms); a longer time is a clock that was wrong.
+COMPARED_MS = 7 * 86_400_000
 #: A dump that is older than a client's first reading by more than this is of the process before.
 BEFORE_MS = 60_000
 #: Of each signature the first is kept and so many of the last: clients of one name can come and go within minutes.
@@ -214,7 +216,8 @@ class ProcessLog:
     def within(self, start_ms: int, end_ms: int) -> ProcessLog:
         """Its entries in a window [start, end)."""
         inside = [entry for entry in self.entries if start_ms <= entry.ts_ms < end_ms]
-        earlier = [entry for entry in self.entries if entry.ts_ms < start_ms and entry.dump is not None]
+        since_ms = start_ms - COMPARED_MS
+        earlier = [entry for entry in self.entries if since_ms < entry.ts_ms < start_ms and entry.dump is not None]
         return replace(self, entries=inside, earlier=earlier[-EARLIER_DUMPS:])
 
     def about(self, who: Who) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...]]:

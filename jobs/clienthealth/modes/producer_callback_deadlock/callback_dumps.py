@@ -60,7 +60,7 @@ def in_dumps(
             if proves or _unmoved(window, dump):
                 fact = _seen(dump, f"{where} in {_wait_frame(thread)}, {why}", proves)
         elif held is not None and not sleeps(thread):
-            sure = bool(held) or first in window.dumps
+            sure = bool(held) or _stood(window, first, dump)
             fact = _held_fact(first, dump, thread, held, sure, overdue_seconds)
         elif waits(thread) and _unmoved(window, dump):
             fact = _seen(dump, f"{where} {_inside(thread)}, in {innermost(thread)}")
@@ -104,6 +104,14 @@ def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
     return len(_selects_after(window, dump)) >= MIN_READINGS or not values(window, "select-total")
 
 
+def _stood(window: ClientWindow, first: ThreadDump, last: ThreadDump) -> bool:
+    """Is it counted that the selector stood still from one dump to the other?"""
+    known = [(r.ts_ms, value) for r in window.readings if (value := r.get("select-total")) is not None]
+    before = [value for ts, value in known if ts <= first.ts_ms]
+    after = [value for ts, value in known if ts >= last.ts_ms]
+    return bool(before and after) and before[-1] == after[0]
+
+
 def _held(
     window: ClientWindow,
     first: ThreadDump,
@@ -136,7 +144,7 @@ def _held_fact(
 ) -> Fact:
     """Held by a lock, a queue, a loop; beyond `overdue_seconds`, without a time limit, it does not end by itself.
 
-    `sure`: false where only frames say so, in dumps of different windows: a place can be returned to.
+    `sure`: false where only frames say so: a place can be returned to, in another call.
     """
     apart = (last.ts_ms - first.ts_ms) / 1000
     return Fact(

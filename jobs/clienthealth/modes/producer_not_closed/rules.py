@@ -109,6 +109,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         fact = Fact("log", forced.ts_ms, forced.ts_ms, f"the client logged {quoted(forced.text)}", True, forced.source)
         return conclude(ID, [fact, *_left(window, pending)], {"cause": "forced-close", **_loss(pending)})
     if events(window, CLOSING, CLOSED) and not forced:
+        if _delivering(window):
+            return Verdict(ID, "unknown", reason=DELIVERING, detail=_loss(pending))
         return conclude(ID, _unfinished(window, pending, thresholds), {"cause": "killed", **_loss(pending)})
     unclosed = [Fact("log", e.ts_ms, e.ts_ms, quoted(e.text), source=e.source) for e in events(window, UNCLOSED)[-1:]]
     if readings and readings[-1].get(PUSHES) and not (forced or unclosed or events(window, DIED)):
@@ -137,6 +139,15 @@ def _closing_at_the_end(pending: _Pending | None) -> Verdict:
             ID, "ok", detail={"note": "its last push said that it was closing, with nothing left to deliver"}
         )
     return Verdict(ID, "unknown", reason=f"{LEAVING} {pending} to deliver", detail=_loss(pending))
+
+
+def _delivering(window: ClientWindow) -> bool:
+    """Was a close() that nothing tells the end of still delivering when the client was last heard of?"""
+    begun = events(window, CLOSING)
+    if not begun or events(window, CLOSED):
+        return False
+    left = [value for r in window.readings if r.ts_ms >= begun[-1].ts_ms and (value := used_bytes(r)) is not None]
+    return len(left) > 1 and 0 < left[-1] < left[0]
 
 
 def _unfinished(window: ClientWindow, pending: _Pending | None, limits: Thresholds) -> list[Fact]:
@@ -256,6 +267,7 @@ def _waited(window: ClientWindow) -> bool:
 
 SPEAKS = "it reports no more, but its process goes on logging: nothing tells that it has ended"
 BESIDE = "it reports no more, but others of its process do: its application may have stopped to call poll()"
+DELIVERING = "its close() was still delivering when it was last heard of, and no line tells of the end"
 LEAVING = "its last push said that it was closing, and no line of its log tells whether close() waited; it had"
 CUT_OFF = (
     "it had a little to deliver when it pushed last, and that it pushes no more shows no end: clients before 4.1.2 "

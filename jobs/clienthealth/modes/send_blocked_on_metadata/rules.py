@@ -223,23 +223,25 @@ def _sentence(text: str) -> str:
     return text
 
 
-def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[tuple[ThreadDump, Thread]]) -> bool:
-    """Did the callers that dumps found wait in one call all the time, as far as is known?
+def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[tuple[ThreadDump, Thread]]) -> bool | None:
+    """Did the callers that dumps found wait in one call all the time? None where nobody counts calls that failed.
 
     Where as many sends failed between two dumps as there are callers, each may have been in another call: a client
     that may not use its topic is found waiting in every dump, for a few seconds at a time.
     """
     if not waits:
-        return True
+        return None
     first, last = waits[0][0].ts_ms, waits[-1][0].ts_ms
     logged = sum(first <= ts_ms <= last for ts_ms, _ in _sends(failures))
     errors = [(r.ts_ms, v) for r in window.readings if (v := r.get("record-error-total")) is not None]
     counted = [v for ts, v in errors if ts <= first][-1:] + [v for ts, v in errors if first < ts <= last]
     failed = max(logged, counted[-1] - counted[0] if counted else 0)
-    return failed < min(Counter(dump.ts_ms for dump, _ in waits).values())
+    if failed >= min(Counter(dump.ts_ms for dump, _ in waits).values()):
+        return False
+    return True if len(counted) > 1 else None
 
 
-def _dumped(waits: list[tuple[ThreadDump, Thread]], same_call: bool, limits: Thresholds) -> list[Fact]:
+def _dumped(waits: list[tuple[ThreadDump, Thread]], same_call: bool | None, limits: Thresholds) -> list[Fact]:
     if not waits:
         return []
     seen: dict[str, list[int]] = defaultdict(list)
@@ -252,14 +254,14 @@ def _dumped(waits: list[tuple[ThreadDump, Thread]], same_call: bool, limits: Thr
     text = f"{count(len(names), 'caller')} of send() in KafkaProducer.waitOnMetadata: {listing(names)}"
     if span:
         text += f"; {name} was there in {len(times)} dumps over {duration(span)}"
-        text += "" if same_call else ", in several calls: sends failed in between"
+        text += ", in several calls: sends failed in between" if same_call is False else ""
     return [
         Fact(
             "thread-dump",
             waits[0][0].ts_ms,
             fullest.ts_ms,
             text,
-            direct=same_call and span >= limits.confirm_blocked_seconds,
+            direct=bool(same_call) and span >= limits.confirm_blocked_seconds,
             source=fullest.source,
         )
     ]

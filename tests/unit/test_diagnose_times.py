@@ -1,0 +1,75 @@
+"""When what was attached happened: its own times, wherever they stand, and never a file's date as a fact."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from clienthealth.diagnose import Diagnosis
+from clienthealth.diagnose.examine import examine
+from clienthealth.diagnose.story import stories
+from clienthealth.model.verdicts import Verdict
+from clienthealth.settings import Settings
+from tests.support.recorded import RECORDINGS
+
+DEADLOCK, STALLED = "producer-callback-deadlock", "consumer-stalled"
+DUMPS = RECORDINGS / "evidence" / "2_deadlock_client39"
+WORDS = (
+    "|MAXPOLL|rdkafka#consumer-1| [thrd:main]: Application maximum poll interval (300000ms) exceeded by 255ms (adjust "
+    "max.poll.interval.ms for long-running message processing): leaving group"
+)
+LONG_AGO = 1_745_143_200  # 2025-04-20, 578 days before the dumps
+
+
+def verdict(diagnosis: Diagnosis, mode: str) -> Verdict:
+    (found,) = (v for _, verdicts in diagnosis.clients for v in verdicts if v.mode == mode)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "since"),
+    [
+        # 300 s before the line: since then the application had not called poll().
+        (f"%4|1795208940.123{WORDS}", "2026-11-20 21:04:00"),
+        (f"[consumer] **%4|1795208940.123{WORDS}**", "2026-11-20 21:04:00"),
+        (f"Line 2499: %4|1795208940.123{WORDS}", "2026-11-20 21:04:00"),
+        (f"Nov 20, 2026 @ 21:09:00.123 %4|1795208940.123{WORDS}", "2026-11-20 21:04:00"),
+        (f"shop/billing-7 said at 2026-11-20T21:09:00.123Z: {WORDS[1:]}", "2026-11-20 21:04:00"),
+        (f"Dear team, we see {WORDS[1:]}", "time unknown"),
+    ],
+)
+def test_a_time_stands_anywhere_before_the_clients_words(line: str, since: str, tmp_path: Path) -> None:
+    log = tmp_path / "consumer.log"
+    log.write_text(f"{line}\n")
+    os.utime(log, (LONG_AGO, LONG_AGO))
+    diagnosis = examine([log], Settings())
+    (story,) = stories(diagnosis.clients, diagnosis.inputs, diagnosis.dumps)
+    (finding,) = (one for one in story.findings if one.mode == STALLED)
+    assert finding.since.removesuffix(" UTC") == since
+
+
+def test_the_date_of_a_file_is_neither_an_onset_nor_a_distance(tmp_path: Path) -> None:
+    first, second = (DUMPS / name for name in ("jstack-during1-210314.txt", "jstack-during3-210334.txt"))
+    (tmp_path / "first.txt").write_text(first.read_text())
+    undated = tmp_path / "second.txt"
+    undated.write_text(second.read_text().partition("\n")[2])
+    os.utime(undated, (LONG_AGO, LONG_AGO))
+    diagnosis = examine([tmp_path], Settings())
+    found = verdict(diagnosis, DEADLOCK)
+    assert found.status == "confirmed" and found.since_ms == 1_795_208_594_000  # 21:03:14, of the first dump
+    report = "\n".join(fact.text for _, verdicts in diagnosis.clients for v in verdicts for fact in v.evidence)
+    assert " d before" not in report and "days" not in report
+
+
+def test_no_fault_began_before_its_process_was_started(tmp_path: Path) -> None:
+    """The default of max.poll.interval.ms is five minutes: the client was started 20 s before it was thrown out."""
+    thrown_out = "[Consumer clientId=c, groupId=g] consumer poll timeout has expired. This means the time between"
+    started = (
+        "INFO  [main] o.a.k.clients.consumer.ConsumerConfig - ConsumerConfig values: \n\tclient.id = c\n\tgroup.id = g"
+    )
+    entries = f"2026-11-20 21:04:00,000 {started}\n2026-11-20 21:04:20,000 WARN  [hb] o.a.k.c.c.i.C - {thrown_out}\n"
+    (tmp_path / "app.log").write_text(entries)
+    found = verdict(examine([tmp_path], Settings()), STALLED)
+    assert found.since_ms == 1_795_208_640_000
