@@ -56,6 +56,7 @@ def test_deadlocked_producer_exactly() -> None:
         f'kafka_client_producer_request_latency_seconds{{{WHO},stat="avg"}} 0.012',
         f'kafka_client_producer_request_latency_seconds{{{WHO},stat="max"}} 0.25',
         'kafka_client_service_clients{service="orders-api",status="ok"} 0',
+        'kafka_client_service_clients{service="orders-api",status="partial"} 0',
         'kafka_client_service_clients{service="orders-api",status="unknown"} 0',
         'kafka_client_service_clients{service="orders-api",status="suspected"} 0',
         'kafka_client_service_clients{service="orders-api",status="confirmed"} 1',
