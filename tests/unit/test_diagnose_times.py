@@ -52,8 +52,8 @@ def test_a_time_stands_anywhere_before_the_clients_words(line: str, since: str, 
 
 def test_the_date_of_a_file_is_neither_an_onset_nor_a_distance(tmp_path: Path) -> None:
     first, second = (DUMPS / name for name in ("jstack-during1-210314.txt", "jstack-during3-210334.txt"))
-    (tmp_path / "first.txt").write_text(first.read_text())
-    undated = tmp_path / "second.txt"
+    (tmp_path / "jstack-1.txt").write_text(first.read_text())
+    undated = tmp_path / "jstack-2.txt"
     undated.write_text(second.read_text().partition("\n")[2])
     os.utime(undated, (LONG_AGO, LONG_AGO))
     diagnosis = examine([tmp_path], Settings())
