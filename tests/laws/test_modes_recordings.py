@@ -42,6 +42,7 @@ INDIRECT = {
     "slow-handler-4.1": "the same",
     "librdkafka-hangs": "the records end before max.poll.interval.ms (300 s) has passed",
     "librdkafka-hangs-beside": "the same",
+    "slow-topic-2.3": "the Java client logs nothing before max.poll.interval.ms (300 s)",
     "slow-handler-librdkafka": "librdkafka logs nothing before max.poll.interval.ms (60 s)",
     "callback-held-22s-3.1": "the callback comes back after 22 s",
     "flush-refused-4.1": "nothing is stuck: the client refuses what its callback wants",

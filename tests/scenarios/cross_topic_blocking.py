@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
+from clienthealth.model.readings import ClientWindow
 from tests.scenarios._making import (
     PARK,
     PUT,
@@ -24,6 +28,24 @@ from tests.scenarios._making import (
     unknown,
     window,
 )
+
+
+def by_selector(waited: Callable[[float], float], selects: float, fetches: Callable[[float], float]) -> ClientWindow:
+    """A Java client before 2.4 that does not say when it polls, of two topics that it has read before."""
+    readings = consumer(
+        {"a": still(8), "b": still(0)},
+        5,
+        io_wait_time_ns_total=lambda s: 1e12 + 1e9 * waited(s),
+        select_total=rising(selects),
+        fetch_total=fetches,
+        records_consumed_total=still(500),
+    )
+    of_topics = [
+        replace(r, topics=tuple(replace(t, metrics={**t.metrics, "records-consumed-total": 250.0}) for t in r.topics))
+        for r in readings
+    ]
+    return window("consumer", of_topics)
+
 
 SCENARIOS: tuple[Scenario, ...] = (
     fires(
@@ -156,4 +178,11 @@ SCENARIOS: tuple[Scenario, ...] = (
     near_miss("librdkafka-caught-up", window("consumer", prefetched({"a": (100_000, 900), "b": (0, 0)}))),
     unknown("polls-not-told", window("consumer", every(10, {"records-lag-max": still(5)}))),
     unknown("queues-not-told", window("legacy-consumer", every(10, {"fetch-requests-total": rising()}))),
+    suspects(
+        "away-from-poll-by-the-selector",
+        by_selector(lambda s: min(s, 10.0) * 0.9, 10, lambda s: 100 + 2.0 * min(s, 10)),
+    ),
+    near_miss("polls-though-paused-by-the-selector", by_selector(lambda s: 0.9 * s, 10, still(100))),
+    near_miss("polls-without-waiting-by-the-selector", by_selector(lambda s: 0.001 * s, 400, still(100))),
+    near_miss("fetches-without-waiting-by-the-selector", by_selector(lambda s: 0.001 * s, 12, rising(2))),
 )

@@ -50,6 +50,7 @@ JAVA: Mapping[str, tuple[str, ...]] = {
         "poll-idle-ratio-avg",
         "time-between-poll-max",
         "connection-count",
+        "io-wait-time-ns-total",
     ),
     "consumer-fetch-manager-metrics": (
         "records-lag-max",

@@ -70,6 +70,7 @@ CLIENT_METRICS: Mapping[str, Mapping[str, str]] = {
         "commit-latency-avg": "ms",
         "commit-latency-max": "ms",
         "connection-count": "1",
+        "io-wait-time-ns-total": "ns",
         "reply-queue": "1",
         TERMINATING: "1",
     },

@@ -1,17 +1,66 @@
-"""When an application called poll(), as its consumer reports it."""
+"""When an application called poll(), as its consumer reports it, or as its selector shows.
+
+Java clients tell it from 2.4 on. Of those from 1.0 on the selector shows it: an application waits there in poll(), with
+or without records; the thread of the heartbeats looks ten times a second and does not wait. Nobody fetches meanwhile.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
 from clienthealth.model.readings import ClientWindow, Reading, Sign
-from clienthealth.windows.columns import Floats
+from clienthealth.windows.columns import Column, Floats
 from clienthealth.windows.view import Windows
+
+#: Of the time between two readings so much is spent waiting where nobody polls (polled: 36 to 100 %, else 0.02 % at
+#: most), and the selector is asked so often in a second (10 to 11 times; more by an application that does not wait).
+WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 
 
 def seconds_away(w: Windows) -> Floats:
-    """How long the application stayed away from poll() at the longest, in seconds; NaN where it is not reported."""
-    return np.fmax(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
+    """How long the application stayed away from poll() at the longest, in seconds; NaN where that cannot be told."""
+    told = np.fmax(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
+    return _or_by_selector(w, told, lambda of, seconds: of.reduced(np.fmax, seconds))
+
+
+def seconds_since(w: Windows) -> Floats:
+    """How long ago the application called poll() last, at the last reading, in seconds; NaN where it cannot be told."""
+    told = np.where(
+        w.reported("last-poll-seconds-ago"), w.last("last-poll-seconds-ago"), w.max("time-between-poll-max")
+    )
+    since = _or_by_selector(w, told, lambda of, seconds: seconds[np.cumsum(of.samples) - 1])
+    return np.where(w.reported("last-poll-seconds-ago"), told, np.where(np.isnan(told), since, np.nan))
+
+
+def _or_by_selector(w: Windows, told: Floats, how: Callable[[Windows, Floats], Floats]) -> Floats:
+    """What windows are told, else what `how` makes of the seconds by the selector at each of their rows."""
+    some = np.flatnonzero(np.isnan(told) & w.reported("io-wait-time-ns-total"))
+    if not len(some):
+        return told
+    of = w.at(some)
+    # What was before a window is not known to be of its client.
+    inside = (of.ts[of.rows] - of.ts[of.lo][of.window_of_row]) / 1000
+    told = told.copy()
+    told[some] = how(of, np.minimum(_without_waiting(w).values[of.rows], inside))
+    return told
+
+
+def _without_waiting(w: Windows) -> Column:
+    """Over all rows: for how many seconds nobody has waited in the selector, nor fetched; NaN where it is not known."""
+
+    def made() -> Column:
+        names = ("io-wait-time-ns-total", "select-total", "fetch-total")
+        waited, selected, fetched = (np.diff(w.col(name), prepend=np.nan) for name in names)
+        passed = np.diff(w.ts, prepend=w.ts[:1]) / 1000
+        away = (passed > 0) & (waited >= 0) & (waited < WAITING_SHARE * 1e9 * passed) & (fetched == 0)
+        away &= (selected > 0) & (selected <= MOST_SELECTS * passed)
+        since = np.maximum.accumulate(np.where(away, 0, np.arange(len(w.ts))))
+        known = ~np.isnan(w.col("io-wait-time-ns-total")) & ~np.isnan(w.col("fetch-total"))
+        return Column(np.where(known, (w.ts - w.ts[since]) / 1000, np.nan) if len(w.ts) else np.zeros(0))
+
+    return w.once_for_rows("polls: without waiting", made)
 
 
 def polled_ms(reading: Reading) -> int | None:
@@ -26,8 +75,12 @@ def has_polled(window: ClientWindow, since_ms: int) -> bool:
     # The metric counts whole seconds.
     if any((at := polled_ms(reading)) is not None and at - 1000 > since_ms for reading in after):
         return True
-    consumed = [total for reading in after if (total := reading.get("records-consumed-total")) is not None]
-    return bool(consumed) and consumed[-1] > consumed[0]
+    # Of a client that does not tell it: fetches are sent in poll() alone.
+    names = (
+        ("records-consumed-total",) if any(polled_ms(r) for r in after) else ("records-consumed-total", "fetch-total")
+    )
+    of_names = ([total for reading in after if (total := reading.get(name)) is not None] for name in names)
+    return any(bool(totals) and totals[-1] > totals[0] for totals in of_names)
 
 
 def reports_in_poll(library: str | None) -> bool:

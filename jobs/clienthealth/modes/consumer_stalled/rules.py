@@ -26,7 +26,7 @@ from clienthealth.modes._evidence import (
 )
 from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._io_thread import waits as _waits
-from clienthealth.modes._polls import CLOSED, ENDED, has_polled, lived, reports_in_poll, seconds_away
+from clienthealth.modes._polls import CLOSED, ENDED, has_polled, lived, reports_in_poll, seconds_away, seconds_since
 from clienthealth.modes.consumer_stalled.lines import COMMIT_REFUSED, ID, POLL_EXPIRED, THREAD_DIED
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats
@@ -195,7 +195,7 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
     """Has it something to handle, and not polled for long, whatever it may?"""
-    silent_long: Bools = (w.last("last-poll-seconds-ago") >= limits.silent_seconds) & (w.samples >= MIN_READINGS)
+    silent_long: Bools = (seconds_since(w) >= limits.silent_seconds) & (w.samples >= MIN_READINGS)
     return silent_long & ~idle(w)
 
 
@@ -211,7 +211,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """No time of the polls."""
     return first_reason(
         len(w),
-        (BLIND_POLLS, ~w.reported("last-poll-seconds-ago") & ~w.reported("time-between-poll-max") & ~takes(w)),
+        (BLIND_POLLS, np.isnan(seconds_away(w)) & ~takes(w)),
     )
 
 
@@ -257,7 +257,7 @@ def _circles(window: ClientWindow, w: Windows) -> list[Fact]:
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     if not silent(w, limits)[0]:
         return []
-    seconds, last = w.last("last-poll-seconds-ago")[0], window.readings[-1]
+    seconds, last = float(seconds_since(w)[0]), window.readings[-1]
     most = number_or_none(interval(w)[0])
     allowed = f"max.poll.interval.ms is {duration(most or limits.assumed_poll_interval_seconds)}"
     text = f"the application has not called poll() for {duration(seconds)}; {allowed}{'' if most else ' by default'}"
@@ -343,7 +343,7 @@ def _ended(
     """The thread that polled has ended, by an exception that nobody caught, and the client has not polled since."""
     if not silent(w, limits)[0]:
         return {}, []
-    seconds, last = float(w.last("last-poll-seconds-ago")[0]), window.readings[-1]
+    seconds, last = float(seconds_since(w)[0]), window.readings[-1]
     polled_ms = round(last.ts_ms - 1000 * seconds)
     died = [
         event

@@ -16,9 +16,10 @@ fall behind. Both show only in metrics, so they stay suspected until the client 
 
 Known gaps. `MaxLag` and `ConsumerLag` stand at 0 throughout, as they are set when a response is processed: a frozen
 lag is no healthy lag. The log is silent. With several brokers only the fetcher of one is blocked: the fetch count of
-the connector goes on, and a thread dump has to tell. The Java consumer does not say which topic's handler is slow, and
-updates the lag of a partition only when it returns records of it. Where it tells its positions, the culprit is the
-topic whose records the time away from `poll()` goes with.
+the connector goes on, and a thread dump has to tell. The Java consumer does not say which topic's handler is slow,
+and updates the lag of a partition only when it returns records of it. Before 2.4 it does not tell when it polls: its
+selector, in which an application waits inside poll() and the heartbeats do not, shows it. Where it tells its
+positions, the culprit is the topic whose records the time away from `poll()` goes with.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ MODE = LiveMode(
         Cause(
             "",
             "The topic {culprit} is not consumed, so its full queue holds up {victims}.",
-            vague="The topic {culprit} is not consumed, so its full queue holds up the other topics.",
+            vague="The application stays with the records of some topic, and those of the others wait meanwhile.",
         ),
     ),
     judge=judge,

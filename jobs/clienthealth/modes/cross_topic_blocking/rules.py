@@ -156,8 +156,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """No queue per topic, and no time of the polls."""
     if w.kind == "legacy-consumer":
         return first_reason(len(w), (BLIND_QUEUES, ~w.has_topics))
-    polls = w.reported("last-poll-seconds-ago") | w.reported("time-between-poll-max")
-    return first_reason(len(w), (BLIND_POLLS, ~polls & ~w.last_knows("queue-records")))
+    return first_reason(len(w), (BLIND_POLLS, np.isnan(seconds_away(w)) & ~w.last_knows("queue-records")))
 
 
 GATE = Gate(blind, suspects)
@@ -331,7 +330,9 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     culprit = slow_topic(window.readings, limits.slow_poll_seconds / 2, limits.culprit_share)
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
-    hanging = window.readings[-1].get("last-poll-seconds-ago") or 0.0
+    # One poll between two long times away is all that the selector of an old client shows.
+    told = window.readings[-1].get("last-poll-seconds-ago")
+    hanging = away if told is None and not w.reported("time-between-poll-max")[0] else told or 0.0
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):
         return None
     others = [topic for topic in topics if topic != culprit]
