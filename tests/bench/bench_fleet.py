@@ -27,7 +27,7 @@ from clienthealth.platform.web import Request
 from clienthealth.settings import PrometheusSettings, Settings
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
-from tests.support.health_records import NOW_MS, record, verdict, wire
+from tests.support.health_records import NOW_MS, group, record, verdict, wire
 
 FAILING = 0.01
 SERVICES = 200
@@ -55,6 +55,24 @@ def fleet(clients: int, failing: float = FAILING, services: int = SERVICES, end_
             indicators=_producer(random) if kind == "producer" else _consumer(random, service),
             end_ms=end_ms,
         )
+
+
+def groups(number: int, partitions: int = 12, end_ms: int = NOW_MS) -> Iterator[Record]:
+    """Consumer groups, as the exporter of groups has them: each reads a topic of its own, one in ten lags."""
+    random = Random(11)
+    for count in range(number):
+        behind = 100_000 if count % 10 == 0 else 50
+        lag = [
+            {
+                **{"topic": f"topic-{count:03d}", "partition": partition, "state": "OK", "start_offset": 1_000},
+                **{"records": random.randrange(2, behind), "committed_offset": 900_000, "end_offset": 1_000_000},
+                "member": {"host": f"node-{partition}", "consumer_id": f"c-{partition}", "client_id": "worker"},
+            }
+            for partition in range(partitions)
+        ]
+        one = group(f"group-{count:03d}", end_ms=end_ms)
+        one["indicators"]["lag"] = lag
+        yield one
 
 
 def records(clients: int, failing: float = FAILING) -> Iterator[tuple[bytes, bytes, int]]:

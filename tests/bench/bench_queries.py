@@ -1,15 +1,19 @@
-"""Every query of every dashboard at 10,000 clients of 200 services, a thousand of them failing.
+"""Every query of every dashboard, and every rule, at 3 clusters of 10,000 clients in 200 services and of 400 groups.
 
-    python -m tests.bench.bench_queries
+    python -m tests.bench.bench_queries [--part N]
 
-A real Prometheus with its default limits scrapes an exporter of this fleet, with all rules. Each query is asked as
-Grafana asks it, at as many moments as our panels ask for: they lie within the last seconds, as what a query costs and
-what Prometheus limits is the number of moments times series. Prints the ten most expensive; ends with 1 where one
-fails.
+A tenth of the clients fail. A real Prometheus with its default limits scrapes an exporter of each cluster, with all
+rules. Each query is asked as Grafana asks it, at as many moments as our panels ask for: they lie within the last
+seconds, as what a query costs and what Prometheus limits is the number of moments times series. Prints the ten most
+expensive, and the slowest groups of rules; ends with 1 where one fails or takes longer than its interval. Half an hour
+on two quiet cores; `--part 10` is a tenth of it in a few minutes.
 """
 
 from __future__ import annotations
 
+import argparse
+import itertools
+import json
 import sys
 import tempfile
 import time
@@ -18,49 +22,78 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from clienthealth_exporters.alerts.build import PAGING
 from dashboards.panel import MOMENTS
-from tests.bench.bench_fleet import fleet
+from tests.bench.bench_fleet import fleet, groups
 from tests.e2e.test_alert_delivery import now_ms
 from tests.e2e.test_dashboards_queries import BOARDS, Prometheus, chosen, watching
 from tests.support.dashboard_reading import label_values, queries
 
-CLIENTS = 10_000
+CLUSTERS = ("eu", "us", "asia")
+CLIENTS, GROUPS = 10_000, 400
 FAILING = 0.1
 SHOWN = 10
+#: Of Prometheus: --query.max-samples.
+MAX_SAMPLES = 50_000_000
+#: What pages is evaluated so often; a group that takes longer leaves evaluations out.
+ALLOWED_SECONDS = int(PAGING.removesuffix("s"))
+
+
+class Asked(NamedTuple):
+    """A query, or a group of rules. `samples`: the most that it held at once; `outcome`: ok, or what was said."""
+
+    seconds: float
+    samples: int
+    outcome: str
+    where: str
+
+
+def fleets(part: int) -> Iterator[dict[str, Any]]:
+    """What each of the clusters has, or a part of it."""
+    end = now_ms()
+    return itertools.chain(fleet(CLIENTS // part, FAILING, end_ms=end), groups(GROUPS // part, end_ms=end))
 
 
 def main() -> int:
     """Ask everything."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.bench_queries")
+    parser.add_argument("--part", type=int, default=1, metavar="N", help="of the fleet one Nth")
+    asked, _ = parser.parse_known_args()
     with (
         tempfile.TemporaryDirectory() as folder,
-        watching(Path(folder), fleet(CLIENTS, FAILING, end_ms=now_ms()), busy=True, interval_seconds=5) as prometheus,
+        watching(Path(folder), fleets(asked.part), busy=True, interval_seconds=5, clusters=CLUSTERS) as prometheus,
     ):
         took = []
-        for query in _asked(prometheus):
+        for query in asking(prometheus):
             # A query at a time, so that a run that is given up has told what it has seen.
-            print(f"{query[0]:.2f} s {query[3]}: {query[1][:60]}", file=sys.stderr, flush=True)
+            print(f"{query.seconds:.2f} s {query.where}: {query.outcome[:60]}", file=sys.stderr, flush=True)
             took.append(query)
-        took.sort(reverse=True)
-    failed = [query for query in took if query[1] != "ok"]
-    for seconds, outcome, size, where in [*took[:SHOWN], *failed]:
-        print(f"{seconds:7.2f} s {size / 1e6:8.2f} MB  {where}: {outcome}")
-    print(f"{len(took)} queries, {sum(seconds for seconds, *_ in took):.1f} s in all, {len(failed)} failed")
-    return min(1, len(failed))
+        groups = evaluated(prometheus)
+    took.sort(reverse=True)
+    failed = [query for query in took if query.outcome != "ok"]
+    for query in [*took[:SHOWN], *failed]:
+        print(f"{query.seconds:7.2f} s {query.samples / 1e6:8.2f} M samples  {query.where}: {query.outcome}")
+    slow = [group for group in groups if group.outcome != "ok" or group.seconds > ALLOWED_SECONDS]
+    for group in sorted(groups, reverse=True)[:SHOWN]:
+        print(f"{group.seconds:7.2f} s rules {group.where}: {group.outcome}")
+    print(f"{len(took)} queries, {sum(query.seconds for query in took):.1f} s in all, {len(failed)} failed")
+    return min(1, len(failed) + len(slow))
 
 
-def _asked(prometheus: Prometheus) -> Iterator[tuple[float, str, int, str]]:
-    """Seconds, what was said, bytes of the answer, and which query."""
+def asking(prometheus: Prometheus, moments: int = MOMENTS) -> Iterator[Asked]:
+    """Every query of the dashboards, at so many moments."""
     for name, board in BOARDS.items():
         for title, target in queries(board):
             end = now_ms() / 1000
             # A week by the minute, in as many steps.
-            query = {"query": chosen(board, target["expr"].replace("[$__range:1m]", "[50s:5ms]"), {})}
+            query = {"query": chosen(board, target["expr"].replace("[$__range:1m]", "[50s:5ms]"), {}), "stats": "all"}
             instant = target.get("instant", False)
             if not instant:
-                query |= {"start": f"{end - MOMENTS * 0.02}", "end": f"{end}", "step": "0.02"}
+                query |= {"start": f"{end - moments * 0.02}", "end": f"{end}", "step": "0.02"}
             path = f"query{'' if instant else '_range'}?{urllib.parse.urlencode(query)}"
             yield _timed(prometheus, path, f"{name}, {title}")
         for variable in board["templating"]["list"]:
@@ -70,14 +103,32 @@ def _asked(prometheus: Prometheus) -> Iterator[tuple[float, str, int, str]]:
                 yield _timed(prometheus, f"label/{label}/values?{asked}", f"{name}, variable {label}")
 
 
-def _timed(prometheus: Prometheus, path: str, where: str) -> tuple[float, str, int, str]:
-    start = time.monotonic()
+def evaluated(prometheus: Prometheus) -> list[Asked]:
+    """The groups of rules: how long each took last, and the first error of its rules."""
+    with urllib.request.urlopen(f"{prometheus.url}/rules", timeout=150) as answer:
+        groups = json.load(answer)["data"]["groups"]
+    return [
+        Asked(
+            group["evaluationTime"],
+            0,
+            next((rule["lastError"] for rule in group["rules"] if rule["health"] == "err"), "ok"),
+            group["name"],
+        )
+        for group in groups
+    ]
+
+
+def _timed(prometheus: Prometheus, path: str, where: str) -> Asked:
+    start, samples = time.monotonic(), 0
     try:
         with urllib.request.urlopen(f"{prometheus.url}/{path}", timeout=150) as answer:
-            outcome, size = "ok", len(answer.read())
+            data = json.load(answer)["data"]
+            outcome = "ok"
+            if isinstance(data, dict):
+                samples = data["stats"]["samples"]["peakSamples"]
     except urllib.error.HTTPError as error:
-        outcome, size = error.read().decode()[:300], 0
-    return time.monotonic() - start, outcome, size, where
+        outcome = error.read().decode()[:300]
+    return Asked(time.monotonic() - start, samples, outcome, where)
 
 
 if __name__ == "__main__":

@@ -291,10 +291,10 @@ def watching(
     """
     assert PROMETHEUS
     records = [(name, value) for name, value, _ in (wire(dict(one)) for one in fleet)]
-    exporters = [_exporter(cluster, records) for cluster in clusters]
+    # Made once: what nobody changes need not be made anew for each scrape, and does not grow old.
+    texts = [_exporter(cluster, records).metrics().text for cluster in clusters]
     with ExitStack() as stack:
-        pages = (partial(lambda one: one.metrics().text, exporter) for exporter in exporters)
-        clients = ", ".join([stack.enter_context(serving(page)) for page in pages])
+        clients = ", ".join([stack.enter_context(serving(partial(str, text))) for text in texts])
         monitor = stack.enter_context(serving(Monitor(busy).page))
         write(folder / "written", Settings(), dry_run=False)
         (folder / "alerts").mkdir()
