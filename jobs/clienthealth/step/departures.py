@@ -20,6 +20,7 @@ from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.readings import ClientWindow, Reading, Sign, Source
 from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import modes
+from clienthealth.modes._polls import reports_in_poll
 from clienthealth.settings import Settings
 from clienthealth.step import ownership, process_log
 from clienthealth.step.bucket import Bucket, client_of
@@ -295,11 +296,14 @@ def _alive(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tuple[Sign
 
 
 def keep(state: BucketState) -> None:
-    """Whatever a process says, and its other clients that report, keep the incidents open of those that do not."""
+    """Whatever a process says keeps the incidents open of its clients that do not report.
+
+    Its other clients do so for one whose silence is the fault: any other can have ended while its process goes on.
+    """
     lives = ownership.lives(state, {who.process for who in state.former})
     for who in state.former:
         key, place = client_of(who).key, (who.process, who.instance)
-        for number, beside in enumerate(state.whos):
+        for number, beside in enumerate(state.whos if reports_in_poll(who.library) else ()):
             if (beside.process, beside.instance) == place and beside.identity != who.identity:
                 last, heard = (int(state.clients[number, column]) for column in (LAST, HEARD))
                 state.incidents.heard(key, last, heard - last)
