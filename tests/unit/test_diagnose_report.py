@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from clienthealth.attachments.input import Input
+from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.html_report import html_report
 from clienthealth.diagnose.outcome import EXIT_CODES, exit_code, json_lines
 from clienthealth.diagnose.report import colour_of, report, width_of
@@ -22,6 +24,7 @@ from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread
 from clienthealth.model.verdicts import Evidence, Status, Verdict
 from clienthealth.modes import modes
+from clienthealth.settings import Settings
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SHAPES = Path(__file__).parents[1] / "dump_shapes"
@@ -103,6 +106,9 @@ CANNOT JUDGE
               nothing here speaks of a Kafka client
   Next        all threads of the process (jcmd PID Thread.print of Java, py-spy
               dump --pid PID of Python), twice, ten seconds apart, into one file"""
+
+
+NOTHING_HERE = "nothing here speaks of a Kafka client"
 
 
 def test_the_report_says_what_was_read_what_is_wrong_why_and_what_to_do() -> None:
@@ -326,6 +332,21 @@ def test_lines_that_were_used_are_not_called_nothing() -> None:
     assert "nothing here speaks" in report([], [Input("app.log", "log", 100, 0)])
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-11-20 10:00:01,123 INFO [main] o.a.k.c.Metadata - [Producer clientId=a] Cluster ID: xyz",
+        "%7|1763632801.123|RECV|ledger#producer-1| [thrd:k:9092/1]: k:9092/1: Received MetadataResponse",
+        "\tat org.apache.kafka.clients.NetworkClient.poll(NetworkClient.java:560)",
+    ],
+)
+def test_what_names_a_client_is_not_called_nothing_though_none_of_it_counts(line: str, tmp_path: Path) -> None:
+    (tmp_path / "app.log").write_text(f"{line}\n{line}\n")
+    found = examine([tmp_path], Settings())
+    text = " ".join(report(found.clients, found.inputs).split())
+    assert "nothing here speaks" not in text and (found.clients or "a Kafka client is named here" in text)
+
+
 def test_a_forced_close_is_not_called_none_and_the_advice_is_of_the_library() -> None:
     def told(library: str | None, cause: str) -> str:
         client = Client("orders", "h", "h:1", "a", "producer", library)
@@ -348,3 +369,18 @@ def test_dumps_are_asked_for_before_a_restart_where_none_is_attached_also_of_wha
     beside = " ".join(report([(client, [proved])], (), attached).split())
     assert "thread dump" not in beside.partition("What to do")[2]
     assert "What to do Restart the process" in beside and "Next" not in beside
+
+
+def test_no_part_of_any_recordings_log_that_names_a_client_is_called_nothing(tmp_path: Path) -> None:
+    logs = [path for path in sorted(RECORDINGS.rglob("*.log*")) if path.is_file()]
+    parts = 0
+    for path in logs:
+        lines = (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).splitlines()
+        naming = [line for line in lines if b"clientId=" in line]
+        for part in (naming[:5], naming[-5:]):
+            if part:
+                (tmp_path / "part.log").write_bytes(b"\n".join(part) + b"\n")
+                found = examine([tmp_path / "part.log"], Settings())
+                assert NOTHING_HERE not in " ".join(report(found.clients, found.inputs).split()), path
+                parts += 1
+    assert parts > 50

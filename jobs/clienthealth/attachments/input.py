@@ -26,6 +26,7 @@ class Input:
     unread     why evidence could not be read → how many lines: whoever it speaks of cannot be called healthy
     process    whose it is: service and place of the clients that it speaks of; None where that is not known
     topics     the names under which evidence refers to it (`Source.topic`)
+    speaks     it names a Kafka client, or a class of its library, whether that counts or not
     """
 
     name: str
@@ -41,6 +42,7 @@ class Input:
     unread: Mapping[str, int] = field(default_factory=dict)
     process: tuple[str, str] | None = None
     topics: frozenset[str] = frozenset()
+    speaks: bool = False
 
     @property
     def clocked(self) -> bool:

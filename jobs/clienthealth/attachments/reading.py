@@ -44,6 +44,8 @@ from clienthealth.settings import Settings
 #: Texts up to this size are looked at whole: only in these are dumps of every shape found, and JSON documents.
 WHOLE = 1 << 24
 _SAMPLE = 1 << 16
+#: What names a client, or a class of its library.
+_SPEAKS = (b"clientId=", b"client_id=", b"#producer-", b"#consumer-", b"org.apache.kafka", b"kafka-producer-network")
 #: Where fewer of the lines that speak of Kafka are understood, another layout is tried.
 _FITS = 0.5
 
@@ -96,11 +98,11 @@ class Reader:
         if unwrap is not None:
             text = unwrap[1](text)
         self.input.what = unwrap[0] if unwrap else ""
-        begin, small = self._begin(text)
+        begin, small = self._begin(self._heard(text))
         if small:
             yield from self._whole(begin)
         else:
-            yield from self._large(begin, text)
+            yield from self._large(begin, self._heard(text))
         if self._cut:
             cannot_read(self.input, CUT)
 
@@ -117,6 +119,12 @@ class Reader:
         if self._progress is not None:
             self._progress(self.input.name, self._done, self._stream.size)
         return data
+
+    def _heard(self, text: Iterator[bytes]) -> Iterator[bytes]:
+        """The blocks as they are; does one speak of a Kafka client, in whatever words?"""
+        for block in text:
+            self.input.speaks = self.input.speaks or any(mark in block for mark in _SPEAKS)
+            yield block
 
     def _begin(self, text: Iterator[bytes]) -> tuple[bytes, bool]:
         """The first blocks, and are they all?"""

@@ -66,6 +66,6 @@ def _input(attached: Input) -> dict[str, Any]:
     fields = {
         name: value
         for name, value in dataclasses.asdict(dataclasses.replace(attached, topics=frozenset())).items()
-        if name not in ("process", "topics", "named")
+        if name not in ("process", "topics", "named", "speaks")
     }
     return fields | {"left_out": dict(attached.left_out), "unread": dict(attached.unread)}

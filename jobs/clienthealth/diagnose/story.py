@@ -32,6 +32,7 @@ _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d
 #: The number that a fact begins with, and what stands before and after it: "at least 2 sends", "1 send".
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here speaks of a Kafka client"
+SILENT = "a Kafka client is named here, and nothing that it says tells of a failure mode, nor that there is none"
 
 
 @dataclass(frozen=True)
@@ -330,5 +331,7 @@ def nothing_judged(inputs: Sequence[Input]) -> tuple[str, str]:
     unread = [attached.name for attached in inputs if attached.unread]
     used = sum(attached.used for attached in inputs)
     why = f"{used:,} lines of Kafka clients, and no failure mode of theirs can be judged by them" if used else NOTHING
+    if not used and any(attached.speaks for attached in inputs):
+        why = SILENT
     why = f"{why}; {', '.join(unread[:3])} could not be read" if unread else why
     return why, ANY_DUMPS
