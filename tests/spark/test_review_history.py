@@ -56,7 +56,7 @@ def test_a_minute_is_written_with_all_its_columns(spark: SparkSession, root: str
         '{"minute":1790000040000,"service":"orders-api","host":"web-1","instance":"web-1:100","client_id":"order-producer",'
         '"kind":"producer","group":null,"library":"java","version":"3.9.1","samples":6,"status":"suspected",'
         '"modes":[{"mode":"delivery-stalled","status":"suspected"}],"buffer_used_ratio_max":0.5,'
-        '"also_seen":[{"what":"disconnected","lines":3}]}'
+        '"lag_records":48.0,"lag_seconds":2.5,"also_seen":[{"what":"disconnected","lines":3}]}'
     )
     rows = spark.createDataFrame([(text.encode(),)], "value binary")
     history.append(history.minutes(rows), root, "minutes", history.Origin("query", 1))
@@ -67,7 +67,7 @@ def test_a_minute_is_written_with_all_its_columns(spark: SparkSession, root: str
         **{"service": "orders-api", "host": "web-1", "instance": "web-1:100", "client_id": "order-producer"},
         **{"kind": "producer", "library": "java", "version": "3.9.1", "samples": 6, "status": "suspected"},
         "modes": [{"mode": "delivery-stalled", "status": "suspected"}],
-        "buffer_used_ratio_max": 0.5,
+        **{"buffer_used_ratio_max": 0.5, "lag_records": 48, "lag_seconds": 2.5},
         "also_seen": [{"what": "disconnected", "lines": 3}],
     }
 

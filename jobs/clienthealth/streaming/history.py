@@ -280,8 +280,8 @@ def verdicts(changes: DataFrame, observed_ms: Column | int) -> DataFrame:
     return rows.select(*(columns.get(name, F.col(f"c.`{name}`")).alias(name) for name in VERDICTS.names))
 
 
-#: Times as the step writes them.
-_WRITTEN = {name: LongType() for name in ("ts", "since", "minute")}
+#: What the step writes otherwise than it is kept: times in ms, and a number with a fraction (no integer to Spark).
+_WRITTEN = {**{name: LongType() for name in ("ts", "since", "minute")}, "lag_records": DoubleType()}
 #: Columns of MINUTES that it does not write.
 _ADDED = ("schema_version", "day")
 
