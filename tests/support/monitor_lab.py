@@ -68,9 +68,7 @@ class Lab:
     def close(self) -> None:
         """End all of it, workers too, which are in a process group of their own."""
         if self.process is not None:
-            for pid in self._pids():
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            self._signal(signal.SIGKILL)
             self.process.kill()
         self.producer.close()
 
@@ -94,11 +92,9 @@ class Lab:
     @contextmanager
     def standing(self) -> Iterator[None]:
         """It does not move meanwhile."""
-        for pid in self._pids():
-            os.kill(pid, signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
         yield
-        for pid in self._pids():
-            os.kill(pid, signal.SIGCONT)
+        self._signal(signal.SIGCONT)
 
     def ends(self, topic: str) -> dict[TopicPartition, int]:
         """Where its partitions end."""
@@ -126,6 +122,12 @@ class Lab:
 
     def _partitions(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(self.topics[topic], number) for number in range(PARTITIONS)]
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in self._pids():
+            # Workers that have nothing to do are ended by Spark meanwhile.
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def _pids(self) -> list[int]:
         assert self.process is not None

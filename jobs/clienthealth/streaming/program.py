@@ -132,7 +132,7 @@ def _until_more_is_read(
             if running.awaitTermination(1):
                 raise ServiceError("the streaming query ended without being told to")
             if guard.committed(metrics.batches - batches):
-                return _stop(running)
+                return _stop(running, metrics)
             batches = metrics.batches
             look(LOOK_SECONDS)
             if os.getppid() != parent:
@@ -142,7 +142,7 @@ def _until_more_is_read(
         guard.ended(str(error))
         reason = explained(str(error), settings)
         raise reason from error
-    _stop(running)
+    _stop(running, metrics)
 
 
 def _ended(spark: SparkSession) -> ServiceError:
@@ -156,10 +156,15 @@ def _ended(spark: SparkSession) -> ServiceError:
     return ServiceError(f"the JVM of Spark has ended with code {code}; its last words are above")
 
 
-def _stop(running: StreamingQuery) -> None:
-    """Stop between two batches where that comes soon, so that little is done twice after a restart."""
-    deadline = time.monotonic() + STOP_SECONDS
-    while running.isActive and running.status["isTriggerActive"] and time.monotonic() < deadline:
+def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
+    """Stop when a batch has ended, where that comes soon, so that little is done twice after a restart.
+
+    The next one follows at once, as time passes too: a moment without any is hardly met.
+    """
+    deadline, batches = time.monotonic() + STOP_SECONDS, metrics.batches
+    while running.isActive and running.status["isTriggerActive"] and metrics.batches == batches:
+        if time.monotonic() > deadline:
+            break
         time.sleep(0.1)
     running.stop()
 
