@@ -19,6 +19,8 @@ GOOD, WARNING, CRITICAL = "blue", "yellow", "dark-red"
 PALETTE: Mapping[str, str] = {GOOD: "#5794F2", WARNING: "#FADE2A", CRITICAL: "#C4162A"}
 #: What is not known is neither good nor bad.
 NEUTRAL, CLEAR = "text", "transparent"
+#: The same behind a text.
+UNKNOWN = "#50565e"
 
 #: Of the statuses of a verdict as numbers (STATUS_ORDER): the worst is the highest, so that `max` finds it.
 STATUS_COLOURS = (NEUTRAL, GOOD, WARNING, CRITICAL)
@@ -64,6 +66,12 @@ def words(numbered: Mapping[int, tuple[str, str]]) -> list[model.ValueMapping]:
 def coloured(texts: Mapping[str, str]) -> list[model.ValueMapping]:
     """Texts, each in a colour."""
     return [model.ValueMap({text: model.ValueMappingResult(text=text, color=c) for text, c in texts.items()})]
+
+
+def unknown(words: str) -> list[model.ValueMapping]:
+    """The words for what is not there, in the colour of what is neither good nor bad: else it has that of a 0."""
+    said = model.ValueMappingResult(text=words, color=UNKNOWN)
+    return [model.SpecialValueMap(model.DashboardSpecialValueMapOptions(model.SpecialValueMatch.NULL_AND_NAN, said))]
 
 
 def status_words() -> list[model.ValueMapping]:

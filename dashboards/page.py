@@ -16,7 +16,7 @@ from grafana_foundation_sdk.cog.variants import Dataquery
 from grafana_foundation_sdk.models import common
 from grafana_foundation_sdk.models import dashboard as model
 
-from clienthealth.configuration.installation import keeping, kept_labels
+from clienthealth.configuration.installation import KEPT, keeping, kept_labels, listed, named
 from clienthealth.settings import Settings
 from clienthealth.settings.links import dashboard_uid, filled
 from dashboards.look import CRITICAL, WARNING
@@ -79,6 +79,8 @@ def rendered(page: Page, settings: Settings) -> dict[str, Any]:
     board.annotation(_alerts("Critical alerts", "critical", CRITICAL, service))
     board.annotation(_alerts("Warnings", "warning", WARNING, service))
     board.annotation(_incidents())
+    if "service" in page.variables:
+        board.annotation(_deployments())
     for position, section in enumerate(page.sections):
         row = build.Row(section.title).id(FIRST_ROW + position)
         if section.collapsed:
@@ -142,6 +144,28 @@ def _alerts(name: str, severity: str, colour: str, scope: str) -> build.Annotati
         .title_format("{{alertname}}")
         .text_format("{{service}} {{client_id}} {{group}} {{topic}}")
         .tag_keys("severity,service,mode")
+    )
+
+
+def _deployments() -> build.AnnotationQuery:
+    """Where a service begins to run a version of its client library that it did not run within the last hour."""
+    running = f'kafka_client_service_version_clients{{status!="gone", {OF_SERVICE}}}'
+    what, who = listed((*KEPT, "service", "library", "version")), listed((*KEPT, "service"))
+    before = f"max_over_time({running}[1h] offset 2m)"
+    return (
+        build.AnnotationQuery()
+        .name("New versions")
+        .datasource(DATASOURCE)
+        .enable(True)
+        .icon_color("purple")
+        .expr(
+            f"(count by ({what}) ({running}) unless on ({what}) count by ({what}) ({before}))\n"
+            f"and on ({who})\ncount by ({who}) ({before})"
+        )
+        .step("60s")
+        .title_format("{{service}} runs {{library}} {{version}}")
+        .text_format(named(KEPT))
+        .tag_keys("service,library,version")
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -31,6 +32,11 @@ ORDER = (
     "source_topic", "metric", "member_host", "instance", "host", "cluster_name", "cluster", "env", "shard",
 )  # fmt: skip
 
+#: Those of short values: the others share what is left of a row's width.
+NARROW = ("status", "partition", "library", "version", "kind", "cluster", "env", "shard")
+#: More columns of values than these have no room for words.
+FEW = 6
+
 
 @dataclass(frozen=True)
 class Query:
@@ -57,7 +63,7 @@ def chart(
 ) -> Panel:
     """Lines over time. `above`: limits, drawn as dashed lines. `ceiling`: the axis ends there at least.
 
-    `colours`: of series, by their names.
+    `colours`: of series, by what their names begin with.
     """
     panel = (
         timeseries.Panel()
@@ -67,7 +73,7 @@ def chart(
         .datasource(DATASOURCE)
         .max_data_points(MOMENTS)
         .span(width)
-        .height(8)
+        .height(10 if links else 8)
         .unit(unit)
         .min(0)
         .no_value(NOTHING)
@@ -77,7 +83,7 @@ def chart(
         .line_width(2)
         .fill_opacity(30 if stacked else 0)
         .show_points(common.VisibilityMode.NEVER)
-        .legend(_legend(shown=True))
+        .legend(_ranked(queries) if links else _legend())
         .tooltip(
             common_build.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI).sort(common.SortOrder.DESCENDING)
         )
@@ -88,7 +94,8 @@ def chart(
     if stacked:
         panel.stacking(common_build.StackingConfig().mode(common.StackingMode.NORMAL).group("A"))
     for name, colour in (colours or {}).items():
-        panel.override_by_name(name, [model.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": colour})])
+        fixed = model.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": colour})
+        panel.override_by_regexp(f"/^{re.escape(name)}( |$)/", [fixed])
     for ref, query in _lettered(queries):
         panel.with_target(_range(ref, query))
         if query.limit:
@@ -110,7 +117,10 @@ def number(
     legend: str = "",
     links: Linked = (),
 ) -> Panel:
-    """The newest value, large. `above`: colours from limits on; without any it stays uncoloured."""
+    """The newest value, large, or where there is a `legend` its name.
+
+    `above`: colours from limits on; without any it stays uncoloured, as does what is not known.
+    """
     panel = (
         stat.Panel()
         .id(id_)
@@ -121,12 +131,12 @@ def number(
         .height(4)
         .unit(unit)
         .no_value(nothing)
-        .mappings(list(mappings))
+        .mappings([*mappings, *look.unknown(nothing)])
         .thresholds(limits(GOOD if above else NEUTRAL, above or {}))
         .color_scheme(build.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
         .color_mode(common.BigValueColorMode.BACKGROUND if above or mappings else common.BigValueColorMode.NONE)
         .graph_mode(common.BigValueGraphMode.NONE)
-        .text_mode(common.BigValueTextMode.VALUE_AND_NAME if legend else common.BigValueTextMode.VALUE)
+        .text_mode(common.BigValueTextMode.NAME if legend else common.BigValueTextMode.VALUE)
         .reduce_options(common_build.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
         .data_links(list(links))
         .with_target(_instant("A", Query(expr, legend or title)))
@@ -188,7 +198,11 @@ def rows(
     # Without places Grafana takes the order of the alphabet, in which the value of a single query comes first.
     places = {name: place for place, name in enumerate((*ORDER, *names))}
     # Else the words for an empty table fill every label that is empty.
-    panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", " ")])
+    panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", "")])
+    panel.override_by_regexp(f"/^({'|'.join(NARROW)})$/", [model.DynamicConfigValue("custom.width", 95)])
+    panel.override_by_regexp("/^mode$/", [model.DynamicConfigValue("custom.width", 215)])
+    if len(columns) > FEW:
+        panel.override_by_field_type("number", [model.DynamicConfigValue("custom.width", 98)])
     panel.with_transformation(
         model.DataTransformerConfig(
             id_val="organize", options={"excludeByName": left_out, "indexByName": places, "renameByName": names}
@@ -226,7 +240,7 @@ def timeline(
         .show_value(common.VisibilityMode.AUTO)
         .merge_values(True)
         .per_page(20)
-        .legend(_legend(shown=True))
+        .legend(_legend())
         .tooltip(common_build.VizTooltipOptions().mode(common.TooltipDisplayMode.SINGLE))
         .data_links(list(links))
         .with_target(_range("A", query))
@@ -277,9 +291,16 @@ def _threshold_mode(above: Limits | None) -> common.GraphThresholdsStyleMode:
     return common.GraphThresholdsStyleMode.DASHED if above else common.GraphThresholdsStyleMode.OFF
 
 
-def _legend(shown: bool) -> common_build.VizLegendOptions:
-    legend = common_build.VizLegendOptions().show_legend(shown).placement(common.LegendPlacement.BOTTOM)
+def _legend() -> common_build.VizLegendOptions:
+    legend = common_build.VizLegendOptions().show_legend(True).placement(common.LegendPlacement.BOTTOM)
     return legend.display_mode(common.LegendDisplayMode.LIST).calcs([])
+
+
+def _ranked(queries: Sequence[Query]) -> common_build.VizLegendOptions:
+    """The names of who can be looked at alone, the worst first: a legend shows a few, and the others when scrolled."""
+    lowest = any("bottomk(" in query.expr for query in queries)
+    legend = _legend().display_mode(common.LegendDisplayMode.TABLE).calcs(["min" if lowest else "max"])
+    return legend.sort_by("Min" if lowest else "Max").sort_desc(not lowest)
 
 
 def _dashed() -> list[model.DynamicConfigValue]:

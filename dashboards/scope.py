@@ -9,7 +9,7 @@ from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import common
 from grafana_foundation_sdk.models import dashboard as model
 
-from clienthealth.configuration.installation import KEPT, carried, listed, matchers, own_page
+from clienthealth.configuration.installation import KEPT, listed, matchers, named, of_row, of_series, own_page
 from clienthealth.settings import Settings
 from clienthealth.settings.links import dashboard_uid
 from clienthealth_exporters.alerts.rule import CLIENT
@@ -29,7 +29,8 @@ OF_GROUP_TOPIC = f'{OF_GROUP}, topic=~"$topic"'
 OF_SERVICE = f'{OF_KEPT}, service=~"$service"'
 BY_CLIENT = listed((*KEPT, *CLIENT))
 #: Who a series is of, and of which installation: staging is told from production.
-WHO = "{{service}} {{client_id}} on {{instance}} {{cluster}} {{env}}"
+NAMED_KEPT = named(KEPT)
+WHO = f"{{{{service}}}} {{{{client_id}}}} on {{{{instance}}}} {NAMED_KEPT}"
 BY_SHARD = listed((*KEPT, "shard", "service"))
 
 #: Lists are short and change seldom: they are asked for once, when a dashboard is opened. Services are known from sums
@@ -108,8 +109,10 @@ def _link(title: str, url: str) -> build.DashboardLink:
 
 
 def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
-    of_series = "&".join(f"var-{label}=${{{field}.{label}:percentencode}}" for label in labels)
-    return f"/d/{uid}?{of_series}&{carried(KEPT)}&${{__url_time_range}}&${{datasource:queryparam}}"
+    """A dashboard of what a series or a row is of alone; a label that it lacks is empty, which matches its lack."""
+    own = of_row if field == "__data.fields" else of_series
+    choice = "&".join(own(some) for some in (labels, KEPT) if some)
+    return f"/d/{uid}?{choice}&${{__url_time_range}}&${{datasource:queryparam}}"
 
 
 def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
@@ -133,3 +136,8 @@ def to_group() -> list[Builder[model.DashboardLink]]:
 def to_service(field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
     """From a series of a service (or a row, `__data.fields`) to its clients."""
     return [_link("Clients of this service", _narrowed(dashboard_uid("overview"), field, ("service",)))]
+
+
+def to_installation() -> list[Builder[model.DashboardLink]]:
+    """From a row of an installation to its clients."""
+    return [_link("This cluster and environment", _narrowed(dashboard_uid("overview"), "__data.fields", ()))]

@@ -43,8 +43,11 @@ def page() -> Page:
                     measured.rebalances(),
                     measured.coordinator_time(),
                     measured.throttled("consumer"),
+                    measured.throughput("consumer"),
+                    measured.connections("consumer"),
                 ),
             ),
+            Section("Versions", (measured.versions(6, "consumer"),)),
             Section("Partitions", (groups.partitions(),), collapsed=True),
         ),
     )

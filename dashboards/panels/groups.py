@@ -7,12 +7,12 @@ from clienthealth_exporters.alerts.measurements import UNREAD
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, LAG_STATES, WARNING, lag_words
 from dashboards.panel import Panel, Query, chart, number, rows, timeline
-from dashboards.scope import OF_GROUP, OF_GROUP_TOPIC, OF_TOPIC, WORST, to_group, worst
+from dashboards.scope import NAMED_KEPT, OF_GROUP, OF_GROUP_TOPIC, OF_TOPIC, WORST, to_group, worst
 
 _BY = listed((*KEPT, "cluster_name", "group"))
 _TOPIC = listed((*KEPT, "cluster_name", "topic"))
 _PARTITION = f"{_TOPIC}, partition"
-_GROUP = "{{group}} on {{cluster_name}} {{cluster}} {{env}}"
+_GROUP = f"{{{{group}}}} on {{{{cluster_name}}}} {NAMED_KEPT}"
 _TROUBLE = "WARN|STALL|STOP|REWIND"
 #: A timeline has so many bands, the worst.
 _BANDS = 100
@@ -70,7 +70,7 @@ def states() -> Panel:
         f"The {_BANDS} worst groups. Blue is fine (OK, IDLE), yellow falls behind (WARN), dark red stands still "
         "(STALL), has stopped (STOP) or has gone back (REWIND). What to do: look whether its members run and poll. "
         "Alerts: KafkaClientLag….",
-        Query(f"topk({_BANDS}, " + "\nor\n".join(parts) + ")", _GROUP),
+        Query(worst("\nor\n".join(parts), f"{_BY}", _BANDS), _GROUP),
         lag_words(),
         nothing="no groups",
         links=to_group(),
@@ -129,7 +129,7 @@ def records_in_and_out() -> Panel:
         [
             Query(
                 worst(f"sum by ({_TOPIC}) ({latest})", _TOPIC, WORST // 2),
-                "in: {{topic}} on {{cluster_name}} {{cluster}} {{env}}",
+                f"in: {{{{topic}}}} on {{{{cluster_name}}}} {NAMED_KEPT}",
                 limit=True,
             ),
             Query(
@@ -150,7 +150,12 @@ def retention() -> Panel:
         "deletes, and of groups that somebody is in or that have committed within a week. Near 1 is bad: unread "
         "records are about to be deleted, above 1 some are. What to do: let the topic keep more. "
         "Alerts: KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
-        [Query(f"topk({WORST}, {UNREAD}{{{OF_GROUP_TOPIC}}})", f"{{{{topic}}}}: {_GROUP}")],
+        [
+            Query(
+                worst(f"max by ({_BY}, topic) ({UNREAD}{{{OF_GROUP_TOPIC}}})", f"{_BY}, topic"),
+                f"{{{{topic}}}}: {_GROUP}",
+            )
+        ],
         "percentunit",
         above={LIMITS.retention_used_ratio: WARNING, LIMITS.retention_lost_ratio: CRITICAL},
         ceiling=1,

@@ -12,8 +12,8 @@ from clienthealth.modes.consumer_stalled.lines import ID as CONSUMER_STALLED
 from clienthealth.modes.delivery_stalled.lines import ID as DELIVERY_STALLED
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, GOOD, NEUTRAL, WARNING, words
-from dashboards.panel import Panel, Query, chart, timeline
-from dashboards.scope import BY_CLIENT, OF_CLIENT, WHO, WORST, to_client, worst
+from dashboards.panel import Panel, Query, chart, rows, timeline
+from dashboards.scope import BY_CLIENT, BY_SHARD, NAMED_KEPT, OF_CLIENT, OF_SERVICE, WHO, WORST, to_client, worst
 
 #: A timeline has so many bands.
 _BANDS = 100
@@ -36,7 +36,7 @@ def reporting(kinds: Iterable[str], width: int = 24) -> Panel:
         f"Whether clients are heard of, {_BANDS} at most, those that have gone first. A client that has gone with "
         "records in its buffer has lost them; one that is silent cannot be judged. What to do: see whether "
         "its process lives. Alert: of its failure mode.",
-        Query(f"bottomk({_BANDS}, {reports})", WHO),
+        Query(worst(reports, BY_CLIENT, _BANDS, "bottomk"), WHO),
         words({0: ("gone", NEUTRAL), 1: ("reporting", GOOD)}),
         width=width,
         links=to_client("overview"),
@@ -229,7 +229,7 @@ def latency_by_broker(width: int = 12) -> Panel:
         [
             Query(
                 _worst("kafka_client_producer_slowest_broker_latency_seconds", by=by),
-                "broker {{broker}} {{cluster}} {{env}}",
+                f"broker {{{{broker}}}} {NAMED_KEPT}",
             )
         ],
         "s",
@@ -249,6 +249,69 @@ def throttled(kind: str, width: int = 12) -> Panel:
         "s",
         width=width,
         links=to_client(f"{kind}s"),
+    )
+
+
+def throughput(kind: str, width: int = 12) -> Panel:
+    series = {
+        "producer": "kafka_client_producer_record_send_rate",
+        "consumer": "kafka_client_consumer_records_consumed_rate",
+    }[kind]
+    rate = f"max by ({BY_CLIENT}) ({series}{{{OF_CLIENT}}})"
+    return chart(
+        126,
+        "Records sent" if kind == "producer" else "Records received",
+        "Records per second, of the clients with most of them. A fall to 0 while there is work is bad: compare with "
+        "the same hour of yesterday. What to do: see its verdict and its buffer or its lag. "
+        + ("Alert: KafkaClientNothingSent." if kind == "producer" else "No alert of its own."),
+        [Query(worst(rate, BY_CLIENT), WHO)],
+        "recps",
+        width=width,
+        links=to_client(f"{kind}s"),
+    )
+
+
+def connections(kind: str, width: int = 12) -> Panel:
+    connected = _of_kinds(f"max by ({BY_CLIENT}) (kafka_client_connections{{{OF_CLIENT}}})", {kind})
+    return chart(
+        127,
+        "Connections to brokers",
+        "Open connections, of the clients with fewest of them. 0 for long is bad: no broker is reached, or none lets "
+        "the client in; idle ones may be closed after ten minutes. What to do: read the client's log for the address "
+        "and the reason. No alert of its own.",
+        [Query(worst(connected, BY_CLIENT, pick="bottomk"), WHO)],
+        "none",
+        width=width,
+        links=to_client(f"{kind}s"),
+    )
+
+
+def versions(id_: int, kind: str) -> Panel:
+    """Libraries and versions of a kind of client with the share that fails, from sums that leave no client out."""
+    by = listed((*KEPT, "library", "version"))
+
+    def clients(statuses: str) -> str:
+        chosen = f'kind="{kind}", {statuses}, {OF_SERVICE}'
+        each = f"{BY_SHARD}, library, version, status"
+        return f"sum by ({by}) (max by ({each}) (kafka_client_service_version_clients{{{chosen}}}))"
+
+    all_, ill = clients('status!="gone"'), clients('status=~"suspected|confirmed"')
+    return rows(
+        id_,
+        "Libraries and versions",
+        f"How many {kind}s of the service use which library and version, and which share of them has a suspected or "
+        "confirmed failure, the worst first. One that is worse than the others is bad: look at what came with it. Old "
+        "ones lack metrics: before 1.0 a stuck callback is known half a minute later. No alert.",
+        {
+            f"{kind}s": (all_, "none"),
+            "unhealthy": (
+                f"({ill} or 0 * {all_})\n/\n{all_}",
+                "percentunit",
+            ),
+        },
+        largest="unhealthy",
+        nothing=f"no {kind}s",
+        height=6,
     )
 
 

@@ -5,13 +5,13 @@ Limits are those of alerts/watchdog.yml, which is written by hand; a test compar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from clienthealth.configuration.installation import KEPT, listed
-from dashboards.look import CRITICAL, WARNING, up_words
+from dashboards.look import CRITICAL, GOOD, WARNING, up_words, words
 from dashboards.page import Page, Section
 from dashboards.panel import Panel, Query, chart, number
-from dashboards.scope import OF_KEPT, WORST
+from dashboards.scope import BY_CLIENT, NAMED_KEPT, OF_KEPT, WHO, WORST, worst
 
 STALE_SECONDS = 300
 BEHIND_SECONDS = 180
@@ -19,6 +19,37 @@ REJECTED_RATIO = 0.05
 _P = "kafka_client_health"
 _LATENCY = f"{_P}_verdict_latency_seconds_bucket{{{OF_KEPT}}}"
 _SKEW = f"kafka_client_clock_skew_seconds{{{OF_KEPT}}}"
+
+
+def _each(
+    label: str,
+    measured: Callable[[str], str],
+    legend: str = "",
+    most: int = WORST,
+) -> Query:
+    """A line for each value of a label in each installation, the highest of the time that is shown.
+
+    `measured`: labels to aggregate by → query. Without a label, a line for each installation.
+    """
+    by = listed((*KEPT, label)) if label else listed(KEPT)
+    return Query(worst(measured(by), by, most), f"{legend or f'{{{{{label}}}}}'} {NAMED_KEPT}")
+
+
+def _rate(by: str, name: str, function: str = "rate") -> str:
+    return f"sum by ({by}) ({function}({_P}_{name}{{{OF_KEPT}}}[$__rate_interval]))"
+
+
+def _age(by: str, name: str) -> str:
+    return f"time() - max by ({by}) ({_P}_{name}{{{OF_KEPT}}})"
+
+
+def _latency(by: str, share: float) -> str:
+    return f"histogram_quantile({share}, sum by ({by}, le) (rate({_LATENCY}[$__rate_interval]))) >= 0"
+
+
+def age_of_newest() -> str:
+    """How old the newest record of client health is, of the installation where it is oldest."""
+    return f"max({_age(listed(KEPT), 'exporter_newest_record_timestamp_seconds')})"
 
 
 def page() -> Page:
@@ -77,7 +108,7 @@ def _strip() -> Sequence[Panel]:
             "Time since the moment that the newest record of client health speaks of. High is bad: verdicts "
             "may no longer hold. What to do: see whether the input below is late. Alert: "
             "KafkaClientHealthStale.",
-            f"time() - max({_P}_exporter_newest_record_timestamp_seconds{{{OF_KEPT}}})",
+            age_of_newest(),
             "s",
             above={STALE_SECONDS: CRITICAL},
             nothing="exporter is silent",
@@ -111,7 +142,7 @@ def _input() -> Sequence[Panel]:
             "Records that wait in each input topic. Rising is bad: the monitor falls behind. What to do: "
             "see whether batches take longer than the trigger interval; more cores. Alert: "
             "KafkaClientHealthFallingBehind.",
-            [Query(f"sum by (source_topic) ({_P}_input_lag_records{{{OF_KEPT}}})", "{{source_topic}}")],
+            [_each("source_topic", lambda by: f"sum by ({by}) ({_P}_input_lag_records{{{OF_KEPT}}})")],
             "short",
         ),
         chart(
@@ -120,12 +151,7 @@ def _input() -> Sequence[Panel]:
             "Time since the newest event that was read from each topic. High is bad: nothing comes, or it "
             "comes late. A topic of logs may be silent when all is well. Alerts: "
             "KafkaClientHealthFallingBehind (first line), KafkaClientHealthInputSilent (second).",
-            [
-                Query(
-                    f"time() - max by (source_topic) ({_P}_newest_event_timestamp_seconds{{{OF_KEPT}}})",
-                    "{{source_topic}}",
-                )
-            ],
+            [_each("source_topic", lambda by: _age(by, "newest_event_timestamp_seconds"))],
             "s",
             above={BEHIND_SECONDS: WARNING, STALE_SECONDS: WARNING},
         ),
@@ -135,12 +161,7 @@ def _input() -> Sequence[Panel]:
             "Records per second from each input topic. A fall to 0 is bad. What to do: look at what writes "
             "to the topic. Alerts: KafkaClientHealthInputSilent, KafkaClientHealthInputMissing (there is no such "
             "topic), KafkaClientHealthNothingArrived (there was never anything).",
-            [
-                Query(
-                    f"sum by (source_topic) (rate({_P}_records_read_total{{{OF_KEPT}}}[$__rate_interval]))",
-                    "{{source_topic}}",
-                )
-            ],
+            [_each("source_topic", lambda by: _rate(by, "records_read_total"))],
             "recps",
         ),
         chart(
@@ -150,10 +171,9 @@ def _input() -> Sequence[Panel]:
             "What to do: read the header reject_reason on the topic of rejects. Alert: "
             "KafkaClientHealthRejectsRising.",
             [
-                Query(
-                    f"sum by (source_topic) (rate({_P}_records_rejected_total{{{OF_KEPT}}}[$__rate_interval]))\n/\n"
-                    f"(sum by (source_topic) (rate({_P}_records_read_total{{{OF_KEPT}}}[$__rate_interval])) > 0)",
-                    "{{source_topic}}",
+                _each(
+                    "source_topic",
+                    lambda by: f"{_rate(by, 'records_rejected_total')}\n/\n({_rate(by, 'records_read_total')} > 0)",
                 )
             ],
             "percentunit",
@@ -163,7 +183,6 @@ def _input() -> Sequence[Panel]:
 
 
 def _work() -> Sequence[Panel]:
-    latency = f"sum by (le) (rate({_LATENCY}[$__rate_interval]))"
     return (
         chart(
             20,
@@ -171,7 +190,7 @@ def _work() -> Sequence[Panel]:
             "How long the last batch took. Longer than the trigger interval for long is bad: "
             "the monitor falls behind. What to do: more cores, fewer clients per monitor. Alert: "
             "KafkaClientHealthFallingBehind.",
-            [Query(f"max by (query) ({_P}_batch_duration_seconds{{{OF_KEPT}}})", "{{query}}")],
+            [_each("query", lambda by: f"max by ({by}) ({_P}_batch_duration_seconds{{{OF_KEPT}}})")],
             "s",
         ),
         chart(
@@ -179,7 +198,7 @@ def _work() -> Sequence[Panel]:
             "Time since the last batch",
             "High is bad: the query hangs. Without input it still reports every few seconds. What to "
             "do: take a thread dump of the driver. Alert: KafkaClientHealthQueryHung.",
-            [Query(f"time() - max by (query) ({_P}_last_batch_timestamp_seconds{{{OF_KEPT}}})", "{{query}}")],
+            [_each("query", lambda by: _age(by, "last_batch_timestamp_seconds"))],
             "s",
         ),
         chart(
@@ -187,7 +206,7 @@ def _work() -> Sequence[Panel]:
             "Clients in the state",
             "Clients that the query keeps. Rising for days is bad: clients whose names change for ever. What "
             "to do: give clients stable ids; more memory. Alert beyond a limit: KafkaClientHealthLimitReached.",
-            [Query(f"max by (query) ({_P}_state_rows{{{OF_KEPT}}})", "{{query}}")],
+            [_each("query", lambda by: f"max by ({by}) ({_P}_state_rows{{{OF_KEPT}}})")],
             "short",
         ),
         chart(
@@ -196,8 +215,8 @@ def _work() -> Sequence[Panel]:
             "From the onset of a fault to its verdict; shown while faults are found. High is bad: a minute "
             "is usual. What to do: see input lag and batch duration. No alert of its own.",
             [
-                Query(f"histogram_quantile(0.5, {latency}) >= 0", "median"),
-                Query(f"histogram_quantile(0.95, {latency}) >= 0", "95 %"),
+                _each("", lambda by: _latency(by, 0.5), "median", WORST // 2),
+                _each("", lambda by: _latency(by, 0.95), "95 %", WORST // 2),
             ],
             "s",
         ),
@@ -207,12 +226,7 @@ def _work() -> Sequence[Panel]:
             "Incidents opened, escalated, eased, closed and withdrawn. Many withdrawn ones, or opening and "
             "closing in turn, are bad: a threshold is too tight. What to do: read the mode's runbook on "
             "false alarms. No alert.",
-            [
-                Query(
-                    f"sum by (change) (increase({_P}_incident_changes_total{{{OF_KEPT}}}[$__rate_interval]))",
-                    "{{change}}",
-                )
-            ],
+            [_each("change", lambda by: _rate(by, "incident_changes_total", "increase"))],
             "none",
             width=24,
         ),
@@ -227,7 +241,7 @@ def _left_out() -> Sequence[Panel]:
             "Readings and events per second that came after their windows were closed and were left out. Any "
             "that lasts is bad: a clock or a collector is far behind. What to do: look at the clocks of the "
             "clients. Alert: KafkaClientHealthLateRecords.",
-            [Query(f"sum by (query) (rate({_P}_late_records_total{{{OF_KEPT}}}[$__rate_interval]))", "{{query}}")],
+            [_each("query", lambda by: _rate(by, "late_records_total"))],
             "recps",
         ),
         chart(
@@ -236,11 +250,7 @@ def _left_out() -> Sequence[Panel]:
             "Records per second that cannot be read, by reason. Any is bad. What to do: read the topic of "
             "rejects; the reason says what is wrong. Alerts: KafkaClientHealthRejectsRising, "
             "KafkaClientHealthRecordSkipped (fatal), KafkaClientHealthJudgementFailed (step-failed).",
-            [
-                Query(
-                    f"sum by (reason) (rate({_P}_records_rejected_total{{{OF_KEPT}}}[$__rate_interval]))", "{{reason}}"
-                )
-            ],
+            [_each("reason", lambda by: _rate(by, "records_rejected_total"))],
             "recps",
         ),
         chart(
@@ -249,12 +259,7 @@ def _left_out() -> Sequence[Panel]:
             "Series that the exporter left out because their metric has too many. Any is bad: some clients "
             "are missing. What to do: raise max_series_per_metric or run an exporter per cluster. Alert: "
             "KafkaClientHealthSeriesDropped.",
-            [
-                Query(
-                    f"sum by (metric) (increase({_P}_series_dropped_total{{{OF_KEPT}}}[$__rate_interval]))",
-                    "{{metric}}",
-                )
-            ],
+            [_each("metric", lambda by: _rate(by, "series_dropped_total", "increase"))],
             "short",
         ),
         chart(
@@ -262,7 +267,7 @@ def _left_out() -> Sequence[Panel]:
             "Health records that the exporter cannot read",
             "Any is bad: something else writes to the topic, or versions differ. What to do: compare the "
             "versions of monitor and exporter. Alert: KafkaClientHealthDecodeErrors.",
-            [Query(f"sum(increase({_P}_exporter_decode_errors_total{{{OF_KEPT}}}[$__rate_interval]))", "records")],
+            [_each("", lambda by: _rate(by, "exporter_decode_errors_total", "increase"), "records")],
             "short",
         ),
         chart(
@@ -271,7 +276,7 @@ def _left_out() -> Sequence[Panel]:
             "Readings and events per second that were left out because a limit of [monitor] is reached. Any that lasts "
             "is bad: what is beyond is not watched. What to do: find out who sends so much, or raise the limit. Alert: "
             "KafkaClientHealthLimitReached.",
-            [Query(f"sum by (limit) (rate({_P}_left_out_total{{{OF_KEPT}}}[$__rate_interval]))", "{{limit}}")],
+            [_each("limit", lambda by: _rate(by, "left_out_total"))],
             "short",
         ),
         chart(
@@ -281,13 +286,12 @@ def _left_out() -> Sequence[Panel]:
             "their clients are unknown for that time. What to do: raise retention.ms of the topic. Alert: "
             "KafkaClientHealthInputLost.",
             [
-                Query(
-                    f"sum by (source_topic) (increase({_P}_lost_records_total{{{OF_KEPT}}}[$__rate_interval]))",
-                    "{{source_topic}}",
-                ),
-                Query(
-                    f"sum by (source_topic) (increase({_P}_recreated_partitions_total{{{OF_KEPT}}}[$__rate_interval]))",
-                    "{{source_topic}}: partitions made anew",
+                _each("source_topic", lambda by: _rate(by, "lost_records_total", "increase"), most=WORST // 2),
+                _each(
+                    "source_topic",
+                    lambda by: _rate(by, "recreated_partitions_total", "increase"),
+                    "{{source_topic}}: partitions made anew,",
+                    WORST // 2,
                 ),
             ],
             "short",
@@ -298,13 +302,18 @@ def _left_out() -> Sequence[Panel]:
             "By how much clients' own time differs from that of others, where it is more than a minute. It harms "
             "nobody else, but what is of the future is left out. What to do: mend the machine's time service. Alert: "
             "KafkaClientClockWrong.",
-            [
-                Query(
-                    f"topk({WORST}, max by (service, instance, client_id) ({_SKEW}))",
-                    "{{service}} {{instance}} {{client_id}}",
-                )
-            ],
+            [Query(worst(f"max by ({BY_CLIENT}) (abs({_SKEW}))", BY_CLIENT), WHO)],
             "s",
-            width=24,
+        ),
+        number(
+            37,
+            "Files of owners",
+            "Whether the files that say whose a service is are as the exporter has read them. Unread is bad: alerts go "
+            "to those who owned services before. What to do: let kafka-health check-config name the line. Alert: "
+            "KafkaClientHealthOwnersUnread.",
+            f"min({_P}_exporter_owners_read{{{OF_KEPT}}})",
+            "none",
+            mappings=words({0: ("unread", CRITICAL), 1: ("read", GOOD)}),
+            nothing="none are set",
         ),
     )

@@ -11,15 +11,17 @@ from dashboards.look import CRITICAL, WARNING
 from dashboards.page import Page, Section
 from dashboards.panel import Panel, Query, alert_list, chart, number, rows, words
 from dashboards.panels import verdicts
-from dashboards.panels.monitor import STALE_SECONDS
+from dashboards.panels.monitor import STALE_SECONDS, age_of_newest
 from dashboards.scope import (
     BY_CLIENT,
     CLIENT_VARIABLES,
+    NAMED_KEPT,
     OF_CLIENT,
     OF_KEPT,
     OF_SERVICE,
     WORST,
     to_client,
+    to_installation,
     to_service,
     worst,
 )
@@ -47,8 +49,8 @@ def page() -> Page:
         description="Which Kafka clients are unhealthy, since when and why.",
         variables=CLIENT_VARIABLES,
         sections=(
-            Section("Now", (_legend(), *_strip(), verdicts.unhealthy(10, width=16), _alerts())),
-            Section("Over time", (verdicts.history(20), _by_mode(), _by_service())),
+            Section("Now", (_legend(), *_strip(), _installations(), _alerts(), verdicts.unhealthy(10))),
+            Section("Over time", (verdicts.failures(20), _by_mode(), _by_service())),
             Section("Services", (_services(),), collapsed=True),
             Section("Clients", (_clients(),), collapsed=True),
         ),
@@ -91,7 +93,7 @@ def _strip() -> Sequence[Panel]:
             "Age of what you see",
             "Time since the moment that the newest record speaks of. High is bad: all that is shown is old, "
             "and a quiet page means nothing. What to do: open Monitor health. Alert: KafkaClientHealthStale.",
-            f"time() - max(kafka_client_health_exporter_newest_record_timestamp_seconds{{{OF_KEPT}}})",
+            age_of_newest(),
             "s",
             above={STALE_SECONDS: CRITICAL},
             nothing="exporter is silent",
@@ -105,6 +107,8 @@ def _alerts() -> Panel:
         "Alerts",
         "Alerts of this product that are pending or firing. Empty is good. What to do: open the runbook "
         "that each links to. It lists the alerts of every data source that Grafana may read alerts from.",
+        width=10,
+        height=7,
     )
 
 
@@ -115,7 +119,7 @@ def _by_mode() -> Panel:
         "Clients of the service with a suspected or confirmed failure, by mode. Any is bad; many at the same moment "
         "point to something that they share: a broker, a release, a topic. Alerts: the mode's, and "
         "KafkaClientFleetUnhealthy and KafkaClientFleetSuspected, which hold them back.",
-        [Query(verdicts.in_mode("suspected|confirmed", by=" by (mode)"), "{{mode}}")],
+        [verdicts.by_mode()],
         "none",
         stacked=True,
         colours=look.mode_colours(),
@@ -131,7 +135,7 @@ def _by_service() -> Panel:
         [
             Query(
                 worst(f"sum by ({_BY_SERVICE}) ({UNHEALTHY}{{{OF_SERVICE}}}) > 0", _BY_SERVICE),
-                "{{service}} {{cluster}} {{env}}",
+                f"{{{{service}}}} {NAMED_KEPT}",
             )
         ],
         "none",
@@ -156,9 +160,32 @@ def _clients() -> Panel:
                 "dateTimeFromNow",
             )
         },
+        hidden=("host",),
         nothing="no clients",
         height=12,
         links=to_client("overview", "__data.fields"),
+    )
+
+
+def _installations() -> Panel:
+    by = f" by ({listed(KEPT)})"
+    return rows(
+        12,
+        "Clusters and environments",
+        "The numbers above, apart: clients of the service by cluster and environment, the worst first. What fails in "
+        "one alone is not the release, but its brokers or its load. Click a row for that one. Alerts: the mode's.",
+        {
+            "confirmed": (verdicts.clients("confirmed", by), "none"),
+            "suspected": (verdicts.clients("suspected", by), "none"),
+            "not judged": (verdicts.clients("unknown", by), "none"),
+            "reporting": (f"sum{by} ({PRESENT}{{{OF_SERVICE}}})", "none"),
+        },
+        above={"confirmed": {1: CRITICAL}, "suspected": {1: WARNING}},
+        largest="confirmed",
+        nothing="no clients",
+        width=14,
+        height=7,
+        links=to_installation(),
     )
 
 
@@ -171,9 +198,10 @@ def _services() -> Panel:
     return rows(
         31,
         "Services",
-        "Clients of each service by what is known of them, and the worst of their measurements, those of clients "
-        "without series of their own among them. What to do: click a service for its clients. Alert when nobody is "
-        "left: KafkaClientServiceSilent.",
+        "Clients of each service by what is known of them, and the worst of their measurements (fullest buffer, "
+        "slowest callbacks, busiest I/O thread, fullest queue, longest without poll()), those of clients without "
+        "series of their own among them. What to do: click a service for its clients. Alert when nobody is left: "
+        "KafkaClientServiceSilent.",
         {
             "confirmed": (verdicts.clients("confirmed", by), "none"),
             "suspected": (verdicts.clients("suspected", by), "none"),
@@ -181,11 +209,11 @@ def _services() -> Panel:
             "partly judged, nothing found": (verdicts.clients("partial", by), "none"),
             "ok": (verdicts.clients("ok", by), "none"),
             "gone": (verdicts.clients("gone", by), "none"),
-            "fullest buffer": (largest("producer_buffer_used_ratio"), "percentunit"),
-            "slowest callbacks": (largest("producer_callback_seconds"), "s"),
-            "busiest I/O thread": (largest("producer_io_thread_busy_ratio"), "percentunit"),
-            "fullest queue": (largest("consumer_queue_used_ratio"), "percentunit"),
-            "longest without poll()": (largest("consumer_last_poll_age_seconds"), "s"),
+            "buffer": (largest("producer_buffer_used_ratio"), "percentunit"),
+            "callbacks": (largest("producer_callback_seconds"), "s"),
+            "I/O thread": (largest("producer_io_thread_busy_ratio"), "percentunit"),
+            "queue": (largest("consumer_queue_used_ratio"), "percentunit"),
+            "since poll()": (largest("consumer_last_poll_age_seconds"), "s"),
         },
         above={"confirmed": {1: CRITICAL}, "suspected": {1: WARNING}},
         largest="confirmed",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, WARNING
 from dashboards.page import Page, Section
-from dashboards.panel import Panel, number, rows
+from dashboards.panel import Panel, number
 from dashboards.panels import measurements as measured
 from dashboards.scope import BY_CLIENT, CLIENT_VARIABLES, OF_CLIENT
 
@@ -31,6 +31,7 @@ def page() -> Page:
                     measured.records_failed(),
                     measured.queue_time(),
                     measured.batch_size(),
+                    measured.throughput("producer"),
                 ),
             ),
             Section("Callbacks and I/O thread", (measured.callback_time(), measured.io_busy())),
@@ -39,11 +40,12 @@ def page() -> Page:
                 (
                     measured.request_latency(),
                     measured.latency_by_broker(),
+                    measured.connections("producer"),
                     measured.throttled("producer"),
                     measured.last_seen({"producer"}),
                 ),
             ),
-            Section("Versions", (_versions(),), collapsed=True),
+            Section("Versions", (measured.versions(6, "producer"),)),
         ),
     )
 
@@ -105,28 +107,4 @@ def _strip() -> Sequence[Panel]:
             nothing="not known",
             width=5,
         ),
-    )
-
-
-def _versions() -> Panel:
-    info = f'kafka_client_info{{kind="producer", {OF_CLIENT}}}'
-    each = f"max by ({BY_CLIENT}, library, version) ({info})"
-    ill = f'max by ({BY_CLIENT}) (kafka_client_failure_mode{{status=~"suspected|confirmed", {OF_CLIENT}}}) == 1'
-    all_ = f"count by (library, version) ({each})"
-    return rows(
-        6,
-        "Libraries and versions",
-        "How many producers use which library and version, and which share of them has a suspected or confirmed "
-        "failure, the worst first. One that is worse than the others is bad: look at what came with it. Where the "
-        'exporter shows only the unhealthy (client_series = "unhealthy") all are. Old ones lack metrics: before 1.0 a '
-        "stuck callback is known half a minute later. No alert.",
-        {
-            "producers": (all_, "none"),
-            "unhealthy": (
-                f"(count by (library, version) ({each} and on ({BY_CLIENT}) {ill}) or 0 * {all_})\n/\n{all_}",
-                "percentunit",
-            ),
-        },
-        largest="unhealthy",
-        nothing="no producers",
     )

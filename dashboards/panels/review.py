@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from clienthealth.configuration.installation import KEPT, listed
 from clienthealth_exporters.alerts.slo import BURNS, CONFIRMED, JUDGED, UNHEALTHY, ratio
-from dashboards.look import CRITICAL, WARNING, mode_colours
+from dashboards.look import CRITICAL, GOOD, WARNING, mode_colours
 from dashboards.page import Page, Section
 from dashboards.panel import Panel, Query, chart, number, rows
 from dashboards.panels import verdicts
-from dashboards.scope import OF_SERVICE, WORST, to_service, worst
+from dashboards.scope import NAMED_KEPT, OF_SERVICE, WORST, to_service, worst
 
 _BY_SERVICE = listed((*KEPT, "service"))
 _EACH_MINUTE = "[$__range:1m]"
@@ -94,7 +94,7 @@ def _strip() -> Sequence[Panel]:
 
 
 def _services() -> Panel:
-    by = " by (service)"
+    by = f" by ({_BY_SERVICE})"
     return rows(
         10,
         "Services",
@@ -118,7 +118,7 @@ def _burn() -> Panel:
     pace = [
         Query(
             worst(f"{ratio(burn.long)}{{{OF_SERVICE}}} / (1 - $slo_target)", _BY_SERVICE, WORST // len(BURNS)),
-            f"{{{{service}}}} {{{{cluster}}}} {{{{env}}}} over {burn.long}",
+            f"{{{{service}}}} {NAMED_KEPT} over {burn.long}",
         )
         for burn in BURNS
     ]
@@ -143,7 +143,7 @@ def _by_mode() -> Panel:
         "Unhealthy clients by failure mode",
         "What spends the budget: clients suspected or confirmed, by mode; one with two failures is in both. "
         "Any is bad. What to do: the runbook of the largest. Alert: the mode's.",
-        [Query(verdicts.in_mode("suspected|confirmed", by=" by (mode)"), "{{mode}}")],
+        [verdicts.by_mode()],
         "none",
         stacked=True,
         colours=mode_colours(),
@@ -151,15 +151,20 @@ def _by_mode() -> Panel:
 
 
 def _healthy() -> Panel:
+    by = listed(KEPT)
     return chart(
         22,
         "Observed and unhealthy clients",
         "Clients that are judged, those of them that are suspected or confirmed, and those that are confirmed. A fall "
         "of the first is bad too: nobody watches what is not judged. Alert: KafkaClientErrorBudgetBurn.",
         [
-            Query(f"sum({JUDGED}{{{OF_SERVICE}}})", "judged", limit=True),
-            Query(f"sum({UNHEALTHY}{{{OF_SERVICE}}})", "suspected or confirmed"),
-            Query(f"sum({CONFIRMED}{{{OF_SERVICE}}})", "confirmed"),
+            Query(
+                worst(f"sum by ({by}) ({series}{{{OF_SERVICE}}})", by, WORST // 3),
+                f"{name} {NAMED_KEPT}",
+                limit=series == JUDGED,
+            )
+            for name, series in (("judged", JUDGED), ("suspected or confirmed", UNHEALTHY), ("confirmed", CONFIRMED))
         ],
         "none",
+        colours={"judged": GOOD, "suspected or confirmed": WARNING, "confirmed": CRITICAL},
     )

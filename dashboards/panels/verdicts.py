@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from clienthealth.configuration.installation import KEPT, listed
 from clienthealth.model.verdicts import STATUS_ORDER
 from clienthealth.modes import Mode
 from dashboards.look import CRITICAL, NEUTRAL, STATUS_COLOURS, WARNING, status_words, words
 from dashboards.panel import Panel, Query, number, rows, timeline
-from dashboards.scope import BY_CLIENT, BY_SHARD, OF_CLIENT, OF_KEPT, OF_SERVICE, WHO, to_client
+from dashboards.scope import (
+    BY_CLIENT,
+    BY_SHARD,
+    NAMED_KEPT,
+    OF_CLIENT,
+    OF_KEPT,
+    OF_SERVICE,
+    WHO,
+    to_client,
+    to_service,
+    worst,
+)
 
 _MODE = "kafka_client_failure_mode"
 _SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
@@ -26,6 +40,12 @@ def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
     """The same by their status in a failure mode."""
     chosen = ", ".join(([f'mode="{mode.id}"'] if mode else []) + [f'status=~"{statuses}"', OF_SERVICE])
     return f"sum{by} (max by ({BY_SHARD}, mode, status) (kafka_client_service_failure_mode_clients{{{chosen}}}))"
+
+
+def by_mode() -> Query:
+    """The unhealthy of the chosen services, a line for each failure mode of each installation."""
+    by = listed((*KEPT, "mode"))
+    return Query(worst(in_mode("suspected|confirmed", by=f" by ({by})"), by), f"{{{{mode}}}} {NAMED_KEPT}")
 
 
 def _count(status: str, mode: Mode | None) -> str:
@@ -100,36 +120,46 @@ def unhealthy(id_: int, mode: Mode | None = None, width: int = 24) -> Panel:
         },
         words={"since": words({0: ("not known", NEUTRAL)})},
         coloured={"status": dict(zip(STATUS_ORDER, STATUS_COLOURS, strict=True))},
+        hidden=("host", *(("mode",) if mode else ())),
         nothing="Nobody is unhealthy",
         width=width,
         links=to_client("overview", "__data.fields"),
     )
 
 
-def history(id_: int, mode: Mode | None = None) -> Panel:
-    """Statuses over time of those that are not ok, the worst first; of all modes the failures alone."""
-    shown = STATUS_ORDER if mode else ("suspected", "confirmed")
-    parts = [f'{_MODE}{{status="{s}", {_of(mode)}}} * {STATUS_ORDER.index(s)}' for s in reversed(shown) if s != "ok"]
-    status = f"topk({_BANDS}, max by ({BY_CLIENT}, mode) (\n  " + "\n  or\n  ".join(parts) + "\n))"
-    if mode is None:
-        return timeline(
-            id_,
-            "Failures over time",
-            f"Failing clients and modes, {_BANDS} at most: yellow is suspected, dark red confirmed. A gap means that "
-            "it did not fail, or was not judged. Look what changed when a band begins: a deployment, a broker, "
-            "a topic. Alert: the mode's.",
-            Query(status, f"{WHO}: {{{{mode}}}}"),
-            status_words(),
-            nothing="Nobody was unhealthy",
-            links=to_client("overview"),
-        )
+def history(id_: int, mode: Mode) -> Panel:
+    """Statuses over time of the clients that are not ok in a mode, the worst first."""
     return timeline(
         id_,
         "Verdict over time",
         f"Clients that are not ok, {_BANDS} at most: yellow is suspected, dark red confirmed, grey not judged; a gap "
         f"is ok, or gone. Bad is yellow and dark red: {mode.advice} Alert: severity critical once confirmed.",
-        Query(status, WHO),
+        Query(_over_time(BY_CLIENT, STATUS_ORDER, _of(mode)), WHO),
         status_words(),
         nothing="Nobody was unhealthy",
         links=to_client("overview"),
     )
+
+
+def failures(id_: int) -> Panel:
+    """Failures over time of the services, the worst first: names of single clients would be too long for a band."""
+    return timeline(
+        id_,
+        "Failures over time",
+        f"Services by failure mode, with the worst of their chosen clients, {_BANDS} at most: yellow is suspected, "
+        "dark red confirmed. A gap means that none failed, or none was judged. Look what changed when a band begins: a "
+        "deployment, a broker, a topic. Alert: the mode's.",
+        Query(
+            _over_time(listed((*KEPT, "service", "mode")), ("suspected", "confirmed"), _of(None)),
+            f"{{{{service}}}} {NAMED_KEPT}: {{{{mode}}}}",
+        ),
+        status_words(),
+        nothing="Nobody was unhealthy",
+        links=to_service(),
+    )
+
+
+def _over_time(by: str, shown: Sequence[str], chosen: str) -> str:
+    """The worst status at each moment as a number, of those that were worst."""
+    parts = [f'{_MODE}{{status="{s}", {chosen}}} * {STATUS_ORDER.index(s)}' for s in reversed(shown) if s != "ok"]
+    return worst(f"max by ({by}) (\n  " + "\n  or\n  ".join(parts) + "\n)", by, _BANDS)

@@ -30,8 +30,7 @@ def node_modules() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         command = [NPM, "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--ignore-scripts", *PACKAGES]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        if done.returncode:
-            pytest.skip(f"npm could not install {' and '.join(PACKAGES)}: {done.stderr.strip()[-300:]}")
+        assert done.returncode == 0, f"npm could not install {' and '.join(PACKAGES)}: {done.stderr.strip()[-300:]}"
     return folder
 
 

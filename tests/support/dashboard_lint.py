@@ -22,7 +22,7 @@ from clienthealth.configuration.installation import KEPT
 from clienthealth.settings.links import UID_LENGTH, UID_PREFIX
 from clienthealth_exporters.alerts.rule import CLIENT
 from clienthealth_exporters.prometheus.series import FAMILIES
-from dashboards.look import CLEAR, FAILURES, NEUTRAL, PALETTE
+from dashboards.look import CLEAR, FAILURES, NEUTRAL, PALETTE, UNKNOWN
 from dashboards.page import plain
 from tests.support.dashboard_reading import Board, expressions, label_values, panels, parsed, queries, substituted
 from tests.support.known_metrics import counters, known_labels
@@ -178,8 +178,9 @@ def target_datasource(board: Board) -> Iterator[str]:
 
 @rule
 def target_rate_interval(board: Board) -> Iterator[str]:
-    for where, expr in expressions(board):
-        for window in re.findall(r"\[([^\]]+)\]", expr):
+    """An annotation looks back from each moment as far as it means to, whatever is shown."""
+    for where, expr in queries(board):
+        for window in re.findall(r"\[([^\]]+)\]", expr["expr"]):
             if not window.startswith(("$__rate_interval", "$__range")):
                 yield f"{where}: fixed range [{window}]"
 
@@ -334,7 +335,7 @@ def thresholds_explicit(board: Board) -> Iterator[str]:
 @rule
 def colours(board: Board) -> Iterator[str]:
     for name in re.findall(r'"(?:color|fixedColor|iconColor)": "([^"]+)"', json.dumps(board)):
-        if name not in {*PALETTE, NEUTRAL, CLEAR, *FAILURES}:
+        if name not in {*PALETTE, NEUTRAL, UNKNOWN, CLEAR, *FAILURES}:
             yield f"colour {name}"
 
 

@@ -63,6 +63,8 @@ def test_deadlocked_producer_exactly() -> None:
         'kafka_client_service_clients{service="orders-api",status="gone"} 0',
         'kafka_client_service_failure_mode_clients{service="orders-api",mode="producer-callback-deadlock",'
         'status="confirmed"} 1',
+        'kafka_client_service_version_clients{service="orders-api",kind="producer",library="java",version="3.9.1",'
+        'status="confirmed"} 1',
         'kafka_client_service_producer_buffer_used_ratio_max{service="orders-api"} 1',
         'kafka_client_service_producer_io_thread_busy_ratio_max{service="orders-api"} 1',
         "kafka_client_health_exporter_up 1",
@@ -158,6 +160,7 @@ def test_no_metric_for_what_is_unknown() -> None:
         "kafka_client_last_seen_timestamp_seconds",
         "kafka_client_info",
         "kafka_client_service_clients",
+        "kafka_client_service_version_clients",
         "kafka_client_health_exporter_up",
         "kafka_client_health_exporter_decode_errors_total",
         "kafka_client_health_exporter_newest_record_timestamp_seconds",

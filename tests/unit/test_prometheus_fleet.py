@@ -14,6 +14,7 @@ from clienthealth.platform.web import Request, Response
 from clienthealth.settings import LinkSettings, MonitorSettings, PrometheusSettings, Settings
 from clienthealth_exporters.alerts.rule import Links
 from clienthealth_exporters.prometheus.exporter import Exporter
+from clienthealth_exporters.prometheus.services import VERSIONS
 from clienthealth_exporters.prometheus.shard import owner
 from clienthealth_exporters.prometheus.states import States
 from dashboards.build import boards
@@ -282,5 +283,17 @@ def test_links_of_alerts_and_dashboards_lead_to_the_status_page_of_the_cluster()
     )
     assert Links.of(settings).runbooks == "https://health-{{ $labels.cluster | urlquery }}-1.example.org/runbooks"
     text = json.dumps(boards(settings)["overview"])
-    assert "https://health-${__field.labels.cluster:percentencode}-1.example.org/client?service=" in text
+    assert "https://health-${__data.fields.cluster:percentencode}-1.example.org/client?service=" in text
     assert not re.search(r"(?<![${])\{cluster\}", text)
+
+
+def test_a_service_has_a_bounded_number_of_versions_and_no_client_is_left_out() -> None:
+    """Clients say their version themselves: the rarest of many are one."""
+    records = [healthy(number, instance=f"bill-{number}:77") for number in range(60)]
+    for number, one in enumerate(records):
+        one["client"]["version"] = "3.9.1" if number < 10 else f"build-{number}"
+    lines = of("kafka_client_service_version_clients", served(*records))
+    assert len(lines) == VERSIONS + 1
+    assert '{service="billing",kind="producer",library="java",version="3.9.1",status="ok"} 10' in lines
+    assert '{service="billing",kind="producer",library="",version="other",status="ok"} 31' in lines
+    assert sum(int(line.rpartition(" ")[2]) for line in lines) == 60

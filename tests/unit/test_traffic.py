@@ -99,6 +99,12 @@ def test_times_are_seconds_and_rates_are_of_the_window() -> None:
     assert (consumer["throttle_seconds"], consumer["commit_latency_seconds"]) == (0.04, {"max": 0.061})
 
 
+def test_records_per_second_and_connections() -> None:
+    consumed = measured("consumer", {"records-consumed-total": 100.0}, {"records-consumed-total": 350.0})
+    assert consumed["records_consumed_rate"] == 25.0
+    assert measured("producer", {"connection-count": 4.0})["connections"] == 4.0
+
+
 @pytest.mark.parametrize("totals", [[], [5.0], [5.0, 0.0]], ids=["none", "one reading", "a restart"])
 def test_a_rate_that_cannot_be_known_is_none(totals: list[float]) -> None:
     assert "rebalance_rate" not in measured("consumer", {}, *({"rebalance-total": total} for total in totals))

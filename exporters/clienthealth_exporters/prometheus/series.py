@@ -293,6 +293,7 @@ FAMILIES: tuple[Family, ...] = (
         _some("record_retry_rate"),
     ),
     _client("producer_batch_size_bytes", "Average size of the batches sent.", _indicator("batch_size_bytes")),
+    _client("connections", "Connections to brokers that are open.", _indicator("connections")),
     _client(
         "throttle_seconds",
         "Average time for which brokers hold answers back, as the client exceeds its quota; absent while it does not.",
@@ -313,6 +314,11 @@ FAMILIES: tuple[Family, ...] = (
         "consumer_poll_idle_ratio",
         "Share of time that the consumer waits in poll(); near 0 its handler is the bottleneck.",
         _indicator("poll_idle_ratio"),
+    ),
+    _client(
+        "consumer_records_consumed_rate",
+        "Records per second that the consumer gets.",
+        _indicator("records_consumed_rate"),
     ),
     _client(
         "consumer_rebalance_rate",
@@ -411,10 +417,20 @@ SERVICE_WORST: Mapping[Family, tuple[Family, tuple[str, ...] | None]] = {
         ("kafka_client_consumer_last_poll_age_seconds", "time since a consumer called poll()", None),
     )
 }
+SERVICE_VERSIONS = _service(
+    "version_clients",
+    "Clients of the service by what they run and what is known of them; of a service with many versions the rarest are "
+    "one, version other.",
+    "kind",
+    "library",
+    "version",
+    "status",
+)
 #: What is served of services: sums over their clients, which no cap and no profile leaves out.
 SERVICE_FAMILIES = (
     SERVICE_CLIENTS,
     SERVICE_FAILURES,
+    SERVICE_VERSIONS,
     *SERVICE_WORST,
     SERVICE_SENT,
     OWNER_INFO,

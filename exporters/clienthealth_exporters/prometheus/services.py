@@ -17,6 +17,7 @@ from clienthealth_exporters.prometheus.series import (
     SERVICE_CLIENTS,
     SERVICE_FAILURES,
     SERVICE_SENT,
+    SERVICE_VERSIONS,
     SERVICE_WORST,
     SLO_TARGET,
     Family,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: What a client can be in the sums: how it is while it is there.
 STANDINGS = ("ok", "partial", "unknown", "suspected", "confirmed", "gone")
+#: A service has so many kinds, libraries and versions apart at most: what clients say of themselves has no bound.
+VERSIONS = 20
 
 
 def standing(record: HealthRecord) -> str:
@@ -69,6 +72,7 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
     services = sorted({service for service, _ in standings})
     yield SERVICE_CLIENTS, [((one, standing), standings[one, standing]) for one in services for standing in STANDINGS]
     yield SERVICE_FAILURES, sorted(failures.items())
+    yield SERVICE_VERSIONS, _versions(clients)
     rows: defaultdict[str, list[tuple[float | None, ...]]] = defaultdict(list)
     for state in clients:
         rows[state.client.service].append(state.largest)
@@ -80,6 +84,29 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
         if state.sent is not None:
             rates[state.client.service] += state.sent
     yield SERVICE_SENT, [((service,), rate) for service, rate in sorted(rates.items())]
+
+
+def _versions(clients: Iterable[State]) -> list[Sample]:
+    """Clients by what they run, each service with its most frequent ones."""
+    running = Counter(
+        [
+            (c.service, c.kind or "", c.library or "", c.version or "", state.standing)
+            for state in clients
+            for c in (state.client,)
+        ]
+    )
+    by_service: defaultdict[str, Counter[tuple[str, str, str]]] = defaultdict(Counter)
+    for (service, *program, _), number in running.items():
+        kind, library, version = program
+        by_service[service][kind, library, version] += number
+    shown = {
+        (service, *program) for service, programs in by_service.items() for program, _ in programs.most_common(VERSIONS)
+    }
+    counted: Counter[tuple[str, ...]] = Counter()
+    for (*who, standing), number in running.items():
+        service, kind, *_ = who
+        counted[(*who, standing) if tuple(who) in shown else (service, kind, "", "other", standing)] += number
+    return sorted(counted.items())
 
 
 def _reported(column: Iterable[float | None]) -> list[float]:

@@ -68,9 +68,19 @@ def chosen(labels: Sequence[str]) -> str:
     )
 
 
-def carried(labels: Sequence[str]) -> str:
-    """The same variables with the values that they have, in a link from one dashboard to another."""
-    return "&".join(f"${{{label}:queryparam}}" for label in labels)
+def of_series(labels: Sequence[str]) -> str:
+    """The same variables in a link from a series of a panel, with the series' own values."""
+    return "&".join(f"var-{label}=${{__field.labels.{label}:percentencode}}" for label in labels)
+
+
+def of_row(labels: Sequence[str]) -> str:
+    """The same in a link from a row of a table."""
+    return "&".join(f"var-{label}=${{__data.fields.{label}:percentencode}}" for label in labels)
+
+
+def named(labels: Sequence[str]) -> str:
+    """What the name of a series says of labels."""
+    return " ".join(f"{{{{{label}}}}}" for label in labels)
 
 
 #: The labels that rules, routes and panels are written with; `keeping` puts those of the settings in their place.
@@ -82,6 +92,6 @@ def keeping(text: str, settings: Settings) -> str:
     kept = kept_labels(settings)
     if not kept:
         raise SettingsError("[prometheus] keep_labels must name a label at least")
-    for form in (listed, matchers, equals, values, chosen, carried):
+    for form in (listed, matchers, equals, values, chosen, of_series, of_row, named):
         text = text.replace(form(KEPT), form(kept))
     return text

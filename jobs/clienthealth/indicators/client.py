@@ -38,7 +38,8 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
     io_thread_busy_ratio, queue_time_seconds and request_latency_seconds {avg, max}, record_send_rate, record_error_rate
     and record_retry_rate (per second), batch_size_bytes, slowest_broker {id, latency_seconds}. Consumers:
     last_poll_age_seconds, poll_idle_ratio, rebalance_rate (per second), rebalance_seconds, commit_latency_seconds
-    {avg, max}. Both: reply_queue, throttle_seconds. All: queues and lag, which may be empty. In this order.
+    {avg, max}, records_consumed_rate (per second). Both: connections, reply_queue, throttle_seconds. All: queues
+    and lag, which may be empty.
     """
     columns: dict[str, Column] = {}
     if w.kind == "producer":
@@ -54,11 +55,14 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
         columns["record_retry_rate"] = _numbers(per_second(w, "record-retry-total"))
         columns["batch_size_bytes"] = _numbers(batch_size_bytes(w))
         columns["slowest_broker"] = _partly(len(w), slowest_broker(w))
+    if w.kind in ("producer", "consumer"):
+        columns["connections"] = _numbers(w.last("connection-count"))
     columns["reply_queue"] = _numbers(w.last("reply-queue"))
     columns["throttle_seconds"] = _numbers(throttle_seconds(w))
     if w.kind == "consumer":
         columns["last_poll_age_seconds"] = _numbers(w.last("last-poll-seconds-ago"))
         columns["poll_idle_ratio"] = _numbers(w.last("poll-idle-ratio-avg"))
+        columns["records_consumed_rate"] = _numbers(per_second(w, "records-consumed-total"))
         columns["rebalance_rate"] = _numbers(per_second(w, "rebalance-total"))
         columns["rebalance_seconds"] = _numbers(rebalance_seconds(w))
         columns["commit_latency_seconds"] = _partly(len(w), commit_latency_seconds(w))
