@@ -299,7 +299,7 @@ def watching(
     records = [(name, value) for name, value, _ in (wire(dict(one)) for one in fleet)]
     # Made once: what nobody changes need not be made anew for each scrape, and does not grow old.
     texts = [_exporter(cluster, records).metrics().text for cluster in clusters]
-    pages = [*(partial(str, text) for text in texts), *others]
+    pages: list[Callable[[], str]] = [*(partial(str, text) for text in texts), *others]
     with ExitStack() as stack:
         clients = ", ".join([stack.enter_context(serving(page)) for page in pages])
         monitor = stack.enter_context(serving(Monitor(busy).page))

@@ -39,7 +39,7 @@ def _install(folder: Path, npm: str) -> None:
         for name in ("package.json", "package-lock.json"):
             shutil.copyfile(HERE / name, folder / name)
         command = [npm, "ci", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund"]
-        installed = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        installed = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
         assert installed.returncode == 0, f"npm could not install Grafana's packages: {installed.stderr.strip()[-300:]}"
         done.write_text(lock, "utf-8")
 

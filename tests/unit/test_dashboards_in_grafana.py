@@ -65,7 +65,7 @@ def test_what_is_said_of_an_empty_table_does_not_fill_empty_labels(name: str, pa
     (override,) = (
         o for o in panel["fieldConfig"]["overrides"] if o["matcher"] == {"id": "byType", "options": "string"}
     )
-    assert override["properties"] == [{"id": "noValue", "value": " "}]
+    assert override["properties"] == [{"id": "noValue", "value": ""}]
 
 
 @pytest.mark.parametrize(("name", "panel"), [pytest.param(*table, id=table[0]) for table in tables()])
