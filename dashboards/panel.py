@@ -23,6 +23,8 @@ from dashboards.scope import DATASOURCE
 Panel: TypeAlias = Builder[model.Panel]
 Linked: TypeAlias = Sequence[Builder[model.DashboardLink]]
 NOTHING = "no data"
+#: A value of a table that is not known.
+UNKNOWN = "–"
 #: A chart asks for so many moments at most. More are hardly seen, and what a query costs grows with them: of 10,000
 #: clients, three times as many, one for each pixel, took Prometheus 30 s.
 MOMENTS = 240
@@ -197,12 +199,14 @@ def rows(
     left_out = {name: True for name in ("Time", "__name__", "job", *hidden)}
     # Without places Grafana takes the order of the alphabet, in which the value of a single query comes first.
     places = {name: place for place, name in enumerate((*ORDER, *names))}
-    # Else the words for an empty table fill every label that is empty.
+    # Else the words for an empty table fill every label that is empty, and every number that is not known.
     panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", "")])
+    panel.override_by_field_type("number", [model.DynamicConfigValue("noValue", UNKNOWN)])
     panel.override_by_regexp(f"/^({'|'.join(NARROW)})$/", [model.DynamicConfigValue("custom.width", 95)])
-    panel.override_by_regexp("/^mode$/", [model.DynamicConfigValue("custom.width", 215)])
+    panel.override_by_regexp("/^mode$/", [model.DynamicConfigValue("custom.width", 230)])
+    panel.override_by_regexp("/^since$/", [model.DynamicConfigValue("custom.width", 130)])
     if len(columns) > FEW:
-        panel.override_by_field_type("number", [model.DynamicConfigValue("custom.width", 98)])
+        panel.override_by_field_type("number", [model.DynamicConfigValue("custom.width", 90)])
     panel.with_transformation(
         model.DataTransformerConfig(
             id_val="organize", options={"excludeByName": left_out, "indexByName": places, "renameByName": names}

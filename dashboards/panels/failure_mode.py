@@ -55,7 +55,7 @@ def _meaning(mode: Mode, links: LinkSettings) -> Panel:
         f"**{mode.summary}** {mode.impact}\n\n**What to do:** {mode.advice} "
         f"[Runbook]({runbooks(links, '${status_page}')}/{mode.id})\n\n**What only looks like it:**\n{confused}"
     )
-    return words(1, mode.title, "What this failure is, what it costs and what to do.", text, height=8)
+    return words(1, mode.title, "What this failure is, what it costs and what to do.", text, height=9)
 
 
 def _of_producers() -> Sequence[Panel]:

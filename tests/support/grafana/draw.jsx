@@ -14,6 +14,8 @@ const ROW = 38; // a row of the grid with what is beside it, px
 const SCRAPE_SECONDS = 15;
 // An axis has at most this share of a panel; longer names are cut (UPlotAxisBuilder).
 const AXIS_SHARE = 0.4;
+// Names are measured before their font has come, by one that is narrower.
+const NARROWER = 1.12;
 
 data.setTimeZoneResolver(() => "utc");
 data.locationUtil.initialize({
@@ -146,7 +148,7 @@ function Bands({ panel, shown, asked, width, height }) {
   const names = shown.map((frame) => data.getFieldDisplayName(frame.fields[1], frame)).slice(0, panel.options.perPage);
   const pen = document.createElement("canvas").getContext("2d");
   pen.font = "12px Inter";
-  const side = Math.min(AXIS_SHARE * width, Math.max(...names.map((name) => pen.measureText(name).width)) + 10);
+  const side = Math.min(AXIS_SHARE * width, Math.max(...names.map((name) => NARROWER * pen.measureText(name).width)) + 10);
   const high = Math.min(28, (height - 20) / names.length);
   const x = (at) => side + ((at - asked.from) / (asked.to - asked.from)) * (width - side);
   return (
