@@ -1,6 +1,6 @@
 # Targets set up what they need; a second run does so in seconds and downloads nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo soak chronic test bench chaos lint dist plugin sbom audit system
+.PHONY: help setup jars demo soak chronic test pixels bench chaos lint dist plugin sbom audit system
 SHELL := /bin/sh
 ARGS ?=
 STAGES ?=
@@ -37,6 +37,9 @@ chronic: jars ## 30 minutes of every failure: each must be shown all the time, w
 test: jars ## lint, types, laws, unit, alert rules, Spark, broker, end to end; STAGES="unit spark" chooses
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.helm
 	@exec .venv/bin/python -m tests.stages $(STAGES)
+
+pixels: setup ## every panel of every dashboard drawn by Grafana's own components in a browser, two minutes; needs node and npm
+	@exec env DASHBOARDS_IN_PIXELS=1 .venv/bin/python -m pytest -q --no-header tests/e2e/test_dashboards_pixels.py
 
 bench: jars ## what the complete monitor costs, against budgets and a peer; two hours; ARGS="backlog_canonical --quick"
 	@exec .venv/bin/python -m tests.bench $(ARGS)

@@ -35,7 +35,7 @@ ORDER = (
 )  # fmt: skip
 
 #: Those of short values: the others share what is left of a row's width.
-NARROW = ("status", "partition", "library", "version", "kind", "cluster", "env", "shard")
+NARROW = ("status", "partition", "library", "version", "kind", "shard")
 #: More columns of values than these have no room for words.
 FEW = 6
 
@@ -203,10 +203,12 @@ def rows(
     panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", "")])
     panel.override_by_field_type("number", [model.DynamicConfigValue("noValue", UNKNOWN)])
     panel.override_by_regexp(f"/^({'|'.join(NARROW)})$/", [model.DynamicConfigValue("custom.width", 95)])
+    panel.override_by_regexp("/^(cluster|env)$/", [model.DynamicConfigValue("custom.width", 80)])
     panel.override_by_regexp("/^mode$/", [model.DynamicConfigValue("custom.width", 230)])
     panel.override_by_regexp("/^since$/", [model.DynamicConfigValue("custom.width", 130)])
     if len(columns) > FEW:
-        panel.override_by_field_type("number", [model.DynamicConfigValue("custom.width", 90)])
+        panel.override_by_field_type("number", [model.DynamicConfigValue("custom.width", 106)])
+        panel.override_by_regexp("/^service$/", [model.DynamicConfigValue("custom.width", 136)])
     panel.with_transformation(
         model.DataTransformerConfig(
             id_val="organize", options={"excludeByName": left_out, "indexByName": places, "renameByName": names}

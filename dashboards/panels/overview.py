@@ -208,7 +208,6 @@ def _services() -> Panel:
             "not judged": (verdicts.clients("unknown", by), "none"),
             "partly": (verdicts.clients("partial", by), "none"),
             "ok": (verdicts.clients("ok", by), "none"),
-            "gone": (verdicts.clients("gone", by), "none"),
             "buffer": (largest("producer_buffer_used_ratio"), "percentunit"),
             "callbacks": (largest("producer_callback_seconds"), "s"),
             "I/O thread": (largest("producer_io_thread_busy_ratio"), "percentunit"),

@@ -6,6 +6,7 @@ other clients are the worst. It takes a minute, most of it for the drawing.
 
 from __future__ import annotations
 
+import os
 import re
 import urllib.parse
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,9 @@ from tests.support.health_records import group, wire
 from tests.support.waiting import eventually
 
 pytestmark = [
+    pytest.mark.skipif(
+        "DASHBOARDS_IN_PIXELS" not in os.environ, reason="make pixels draws the dashboards, in two minutes"
+    ),
     pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed"),
     pytest.mark.skipif(
         not (browser.CHROMIUM and browser.NODE and browser.NPM), reason="chromium, node and npm draw the dashboards"

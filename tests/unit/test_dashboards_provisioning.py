@@ -59,4 +59,4 @@ def test_prometheus_accepts_its_configuration(tmp_path: Path) -> None:
         [PROMTOOL, "check", "config", str(tmp_path / "prometheus.yml")], capture_output=True, text=True, check=False
     )
     assert checked.returncode == 0, checked.stderr
-    assert checked.stdout.count("rules found") == 4
+    assert checked.stdout.count("rules found") == 5

@@ -24,7 +24,7 @@ from tests.scenarios.producer_callback_deadlock import SCENARIOS
 from tests.support.raw_records import ARRIVED_MS, Raw
 from tests.support.recorded import Recorded
 
-DEADLOCK = SCENARIOS[0].window.readings
+DEADLOCK = next(one.window.readings for one in SCENARIOS if one.name == "deadlock-64-mib-10-s")
 STYLES = ("canonical", "adapter", "jmxtrans")
 
 
