@@ -20,6 +20,7 @@ unknown-format     text, or JSON, of no format that we know
 wrong-types        a known format, but its essential parts have the wrong type
 no-metrics         a known format that speaks of no Kafka client
 missing-identity   nobody can say which client this is
+foreign-service    a service that its topic does not speak of (`[topics] services`)
 missing-timestamp  no time, or one before Kafka existed
 fatal              reading it ended the monitor (`streaming/poison.py`); its place is known, its value is not
 future-timestamp   further ahead than `monitor.future_seconds`: nobody can say when it happened
@@ -30,8 +31,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -46,7 +48,7 @@ from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.telemetry import Identity, LogLine, RawRecord, Snapshot, Stream
 from clienthealth.model.values import EARLIEST_MS, interval, present
 from clienthealth.platform.schema_registry import UnknownSchemaError, schema
-from clienthealth.settings import IdentitySettings, Settings
+from clienthealth.settings import IdentitySettings, Settings, TopicSettings
 
 __all__ = [
     "HEADERS",
@@ -63,6 +65,7 @@ __all__ = [
     "fast",
     "key_parts",
     "latest_ms",
+    "speaks_of",
 ]
 
 #: Record headers that are read.
@@ -75,6 +78,8 @@ KINDS: tuple[str, ...] = tuple(CLIENT_METRICS)
 BLANKS = " \t\r\n\ufeff"
 
 STREAMS: tuple[Stream, ...] = ("metrics", "logs")
+
+Said = TypeVar("Said", Snapshot, LogLine)
 
 _CONNECT = frozenset({"schema", "payload"})
 _DEBEZIUM = frozenset({"before", "after", "op", "source"})
@@ -108,7 +113,9 @@ def decode_metrics(record: RawRecord, settings: Settings, now_ms: int) -> Decode
     readable = _readable(record, settings)
     if isinstance(readable, str):
         return Decoded(errors=[readable])
-    return _metrics(readable, _format(readable, "metrics"), latest_ms(settings, now_ms))
+    result = _metrics(readable, _format(readable, "metrics"), latest_ms(settings, now_ms))
+    result.snapshots = _own(result.snapshots, record.source.topic, settings.topics, result.errors)
+    return result
 
 
 def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
@@ -116,7 +123,9 @@ def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
     readable = _readable(record, settings)
     if isinstance(readable, str):
         return Decoded(errors=[readable])
-    return _logs(readable, _format(readable, "logs"), latest_ms(settings, now_ms))
+    result = _logs(readable, _format(readable, "logs"), latest_ms(settings, now_ms))
+    result.lines = _own(result.lines, record.source.topic, settings.topics, result.errors)
+    return result
 
 
 def decode_line(line: LogLine, record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
@@ -138,6 +147,13 @@ def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
     if of_metrics is not None:
         return _metrics(readable, of_metrics, latest_ms(settings, now_ms))
     return _logs(readable, _format(readable, "logs"), latest_ms(settings, now_ms))
+
+
+@lru_cache(maxsize=65_536)
+def speaks_of(topics: TopicSettings, topic: str, service: str) -> bool:
+    """May this topic speak of this service's clients (`[topics] services`)?"""
+    globs = [glob for name, _, glob in (rule.partition("=") for rule in topics.services) if name == topic]
+    return not globs or any(fnmatchcase(service, glob) for glob in globs)
 
 
 def latest_ms(settings: Settings, now_ms: int) -> int:
@@ -374,6 +390,20 @@ def _logs(record: Record, fmt: Format | None, latest: int) -> Decoded:
     return result
 
 
+def _own(said: list[Said], topic: str, topics: TopicSettings, errors: list[str]) -> list[Said]:
+    """Of those the ones that their topic may speak of; for the others the reason."""
+    if not topics.services:
+        return said
+    own = []
+    for one in said:
+        service = one.client.service or ""
+        if speaks_of(topics, topic, service):
+            own.append(one)
+        else:
+            errors.append(f"foreign-service: {service!r} on {topic}")
+    return own
+
+
 def _take_line(line: LogLine, record: Record, latest: int, result: Decoded) -> None:
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms
@@ -391,6 +421,9 @@ def _identified(client: Identity, record: Record) -> Identity:
     A kind that we do not know is None.
     """
     header = record.headers.get
+    if header(_pushed.INSTANCE):
+        # The broker knows who pushes; what the payload says of it is the client's own word.
+        client = Identity(client_id=header("client_id") or client.client_id, kind=client.kind, group=client.group)
     service = present(client.service) or header("service")
     instance = present(client.instance) or header("instance")
     client_id = present(client.client_id) or header("client_id")
@@ -409,9 +442,7 @@ def _identified(client: Identity, record: Record) -> Identity:
         instance=instance,
         client_id=client_id,
         kind=kind if kind in CLIENT_METRICS else None,
-        library=(header("library") if header(_pushed.INSTANCE) else None)
-        or present(client.library)
-        or header("library"),
+        library=present(client.library) or header("library"),
         version=present(client.version) or header("version"),
         group=present(client.group),
     )

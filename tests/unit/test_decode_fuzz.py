@@ -28,6 +28,7 @@ from tests.support.raw_records import SAMPLES as SAMPLES_FOLDER
 REASONS = {
     "binary",
     "empty",
+    "foreign-service",
     "future-timestamp",
     "malformed-json",
     "missing-identity",

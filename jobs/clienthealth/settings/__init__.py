@@ -13,6 +13,7 @@ from clienthealth.settings.fields import (
     FILE,
     HOST,
     MAIL,
+    OF_TOPIC,
     PAGE,
     PLACE,
     SERVERS,
@@ -44,10 +45,18 @@ class TopicSettings(Checked):
     health: str = setting("client-health", "output: the newest state of every client (compacted)", form=TOPIC)
     rejects: str = setting("client-rejects", "output: what could not be read, with the reason", form=TOPIC)
 
+    services: tuple[str, ...] = setting(
+        (),
+        "whose clients a topic may speak of, as TOPIC=GLOB of services; a topic that is not named here: of all",
+        form=OF_TOPIC,
+    )
+
     def contradictions(self) -> Iterator[str]:
-        """The monitor would read what it writes."""
+        """The monitor would read what it writes, or a rule would bind nobody."""
         if self.health == self.rejects or {self.health, self.rejects} & {*self.metrics, *self.logs}:
             yield "health and rejects must be topics of their own"
+        for topic in sorted({rule.partition("=")[0] for rule in self.services} - {*self.metrics, *self.logs}):
+            yield f"services names {topic}, which is neither among metrics nor logs"
 
 
 @dataclass(frozen=True)

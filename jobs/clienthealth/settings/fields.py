@@ -258,6 +258,7 @@ TARGET = Form("[SERVICE=]http(s)://host[:port]", rf"(?:\S+=)?{_URL}(?:\s+\S+=\S*
 SERVERS = Form("host:port, comma separated", rf"\s*{_HOST}:[0-9]{{1,5}}\s*(?:,\s*{_HOST}:[0-9]{{1,5}}\s*)*", _ports)
 HOST = Form("a name or address without a port", r"[^\s/]+")
 TOPIC = Form("a topic's name", r"[0-9A-Za-z._-]{1,249}")
+OF_TOPIC = Form("as topic=glob", r"[0-9A-Za-z._-]{1,249}=.+")
 EXPRESSION = Form("a regular expression", test=_compiles)
 SHARD = Form("a part and of how many, as 2/4", r"[1-9][0-9]{0,3}/[1-9][0-9]{0,3}", _within)
 MAIL = Form("an e-mail address", r"[^@\r\n]+@[^@\r\n]+")

@@ -114,7 +114,8 @@ class _Task:
         self.counts: dict[tuple[int, str, str | None], list[int]] = {}
         self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
         self.who_of = who_of
-        self.slots: dict[Any, Any] = {}
+        #: By topic.
+        self.slots: dict[str, dict[Any, Any]] = {}
         self.partition = 0
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -166,10 +167,10 @@ class _Task:
             times[rows] = mine
 
     def _metrics(self, read: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        from clienthealth.decode import decode_metrics, fast
+        from clienthealth.decode import decode_metrics, fast, speaks_of
 
         packer, latest_ms, largest = self.packer, self.latest_ms, self.settings.monitor.max_record_bytes
-        topic, slots = read.topic, self.slots
+        topic, topics, slots = read.topic, self.settings.topics, self.slots.setdefault(read.topic, {})
         values, offsets, headers = read.values, read.offset, read.headers
         partitions = read.partition
         for at in range(len(offsets)):
@@ -178,7 +179,12 @@ class _Task:
             if fast_reading is not None and fast_reading.client.identity.kind != "group":
                 slot = slots.get(fast_reading.client)
                 if slot is None:
-                    slot = slots[fast_reading.client] = packer.slot(self.who_of(fast_reading.client.identity))
+                    identity = fast_reading.client.identity
+                    if not speaks_of(topics, topic, identity.service or ""):
+                        rejected = decode_metrics(read.record(at), self.settings, self.now_ms)
+                        self._take(rejected, read, at, times, reasons)
+                        continue
+                    slot = slots[fast_reading.client] = packer.slot(self.who_of(identity))
                 chunk, row = packer.reading(
                     slot,
                     fast_reading.ts_ms,
