@@ -35,6 +35,8 @@ EVIDENCE = RECORDINGS / "evidence"
 #: Recordings whose fault the readings cannot show, by name, with the reason.
 UNSEEN = {
     "not-closed-burst-4.1": "the burst was sent and lost between the last reading and the exit",
+    "librdkafka-killed": "a flush() leaves the same statistics behind, and neither is logged",
+    "aiokafka-returns": "no client of it reports",
 }
 #: Recordings whose fault shows in one kind of indirect evidence only.
 INDIRECT = {
@@ -123,7 +125,9 @@ def test_what_the_end_of_a_recording_shows_is_said_of_the_failure_that_explains_
 
 
 def test_exceptions_are_still_needed() -> None:
-    assert all(verdicts(RECORDINGS / name)[NOT_CLOSED].status == "ok" for name in UNSEEN)
+    for name in UNSEEN:
+        found = verdicts(RECORDINGS / name).get(NOT_CLOSED)
+        assert found is None or not found.unhealthy, name
 
 
 def test_the_deadlock_is_told_with_its_cause_and_numbers() -> None:

@@ -135,7 +135,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             departed=10,
         ),
     ),
-    near_miss(
+    unknown(
         "read-in-the-middle-of-a-close",
         window(
             readings=last_reading(4 * MIB),

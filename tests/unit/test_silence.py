@@ -1,4 +1,4 @@
-"""librdkafka hands out its statistics in poll(): what it says that they end, with and without a sign of life."""
+"""Python clients that fall silent: librdkafka's statistics end with poll(), and processes end in many ways."""
 
 from __future__ import annotations
 
@@ -175,3 +175,37 @@ def test_a_java_consumer_reports_from_elsewhere() -> None:
     java = [snapshot(s, {"records-lag-max": 9.0}, "in", "consumer") for s in range(0, 100, 10)]
     lines: list[Any] = [logged(s, "connection-failed", "beside", instance="h:1") for s in range(0, 400, 20)]
     assert not changes(streamed([*lines, *java], 10), "in")
+
+
+BILLING = "billing-out"
+#: How a process ended, whose client that is, what a post-mortem says, in which words, what may be lost of its records,
+#: and what the stream says.
+EXITS = [
+    ("librdkafka-flushed", BILLING, "unknown", "201 records or 20 KiB", [0, 201], None),
+    ("librdkafka-raises", BILLING, "suspected", "150 records still in its queue or under way", [0, 150], "confirmed"),
+    ("librdkafka-flushed-too-short", BILLING, "suspected", "it ended with 5,895 records", [0, 5895], "confirmed"),
+    ("librdkafka-killed", BILLING, "unknown", "nothing of an end in order, or of a kill", [0, 150], None),
+    ("kafka-python-returns", BILLING, "ok", "", None, None),
+    ("kafka-python-closed-too-short", BILLING, "unknown", "its close() was still delivering", [0, 5976], None),
+    ("kafka-python-killed", BILLING, "suspected", "it still had to deliver 2 records", [0, 2], "suspected"),
+    ("kafka-python-2-forced", BILLING, "suspected", "Proceeding to force close", None, "confirmed"),
+    ("aiokafka-returns", "", "suspected", "Unclosed AIOKafkaProducer", None, "suspected"),
+]
+
+
+@pytest.mark.parametrize(("name", "client", "status", "words", "lost", "_"), EXITS, ids=[name for name, *_ in EXITS])
+def test_how_a_python_process_ended(
+    name: str, client: str, status: str, words: str, lost: list[int] | None, _: str | None
+) -> None:
+    verdict = diagnosed(RECORDINGS / name)[client, NOT_CLOSED]
+    assert verdict.status == status
+    assert any(words in text for text in (verdict.reason or "", *(fact.text for fact in verdict.evidence)))
+    assert verdict.detail.get("lost_records") == lost
+
+
+@pytest.mark.parametrize(("name", "client", "_status", "_words", "_lost", "opened"), EXITS, ids=[n for n, *_ in EXITS])
+def test_the_stream_says_how_it_ended(
+    name: str, client: str, _status: str, _words: str, _lost: object, opened: str | None
+) -> None:
+    found = [change for change in changes(streamed([*inputs_of(name)], 150), client) if change[0] == NOT_CLOSED]
+    assert found[:1] == ([(NOT_CLOSED, "opened", opened)] if opened else [])

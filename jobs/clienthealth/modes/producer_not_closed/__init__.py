@@ -11,6 +11,18 @@ How sure. A buffer in use is also what a producer under load shows at any moment
 than a final `flush()`. So little in the buffer suspects; clearly more than is ever in flight, with the log read and no
 close in it, confirms. A client that comes back had not ended: the verdict is withdrawn.
 
+By library, as real processes ended (returned, sys.exit, an exception, os._exit, SIGKILL, a last flush or close):
+
+- librdkafka logs an end with records left, and nothing of an end in order or of a kill. A flush() sends at once what
+  linger.ms held back, so its last statistics show the same before a loss and before none: without that line, `unknown`.
+  Nobody gets the line where a `logger` was given, for that is served by poll(). What is under way may still arrive.
+- kafka-python closes its producers at exit by itself; 3.x waits for a second then, and logs nothing of it: that no line
+  tells of a close proves nothing. Our reporter counts to the end, a kill leaves the last count: suspected. What 2.x has
+  in its buffer nobody knows, but it logs a close() that gave up.
+- aiokafka tells no numbers. "Unclosed AIOKafkaProducer" shows that stop() was left out, not whether anything was
+  left: suspected. Of a kill, or of a stop() that was cut off, it says nothing.
+- What arrived at the brokers says nothing of one producer: theirs are offsets of topics.
+
 Causes (`detail.cause`): `exit-without-close`, `forced-close`, `killed` (where the process logged why it died).
 
 A client that pushes its metrics (KIP-714) says with the last push that it closes; with nothing left to deliver then it
