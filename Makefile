@@ -7,8 +7,9 @@ STAGES ?=
 # A healthy client, and one of each failure mode.
 CHRONIC := healthy,callback-deadlock,send-blocked,not-closed,cross-topic-blocking,shutdown-loop,delivery-stalled,consumer-stalled
 
-# Clients that are fine: brokers restart, alone and one by one in a cluster; groups rebalance; a topic is slow by itself.
-SOAK := healthy,restless,rolled,rolled-3.9,idle,connector-per-topic
+# Clients of all libraries that are fine: brokers restart, alone and one by one in a cluster, and so do the Python processes;
+# groups rebalance; a topic is slow by itself.
+SOAK := healthy,restless,rolled,rolled-3.9,rolled-2.3,rolled-0.11,rolled-confluent-kafka,rolled-kafka-python,rolled-aiokafka,idle,connector-per-topic
 
 # The first Python that our dependencies are built for.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \

@@ -1,8 +1,9 @@
-"""A client of the demo: a Java program with options, and what happens to its broker or to the way there."""
+"""A client of the demo: a program with options, and what happens to its broker or to the way there."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,12 +22,17 @@ from deploy.demo.running import Running
 from deploy.demo.topics import create_topics
 
 PROGRAMS = Path(__file__).parent / "java"
+#: The one program for all Python libraries, which stand where a Java client has its set of jars.
+PYTHON = Path(__file__).parent / "python" / "produce_and_consume.py"
+LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
 #: How long each client of the cluster waits before it lets the next broker be rolled, which takes some 10 s.
 ROLL_SECONDS = 60.0
+#: However many clients it has, a cluster is left alone for so long before the next roll.
+REST_SECONDS = 30.0
 #: Small and frugal: the whole demo shares two cores.
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-#: Sets of jars whose clients push their metrics by themselves.
-PUSHING = ("clients-3.9", "clients-4.1")
+#: Sets of jars, and a library, whose clients push their metrics by themselves.
+PUSHING = ("clients-3.9", "clients-4.1", "confluent-kafka")
 
 
 class Broker(Protocol):
@@ -55,7 +61,7 @@ class Cluster(Protocol):
 
     @property
     def bootstrap_servers(self) -> str: ...
-    def roll(self, note: Callable[[str], None]) -> None: ...
+    def roll(self, note: Callable[[str], None], rest_seconds: float) -> None: ...
     def leader(self, topic: str) -> Broker: ...
 
 
@@ -98,9 +104,9 @@ class DemoClient:
     `mode` is the failure mode that it shows, None for a control; `kinds`: on how many kinds of evidence the verdict is
     to rest; `measurements`: those that its load drives past their limits, so that a ticket is right and a page is not;
     `default`: part of the choice that fits a laptop.
-    `classpath`: the set of jars. `broker`: the demo's own, one that may be held and killed, none at all (nobody answers
-    at its address), 0.8.2.1, one that advertises the address of a gateway, or a cluster of three that are stopped in
-    order and started one by one, again and again.
+    `classpath`: the set of jars, or the Python library. `broker`: the demo's own, one that may be held and killed, none
+    at all (nobody answers at its address), 0.8.2.1, one that advertises the address of a gateway, or a cluster of three
+    that are stopped in order and started one by one, again and again.
     `not_by_pushes`: why its metrics are read through Jolokia, although its version would push them.
     `options` are the program's system properties. `topics` exist before it starts; on 0.8.2.1 they get `load_rate`
     records per second each.
@@ -129,6 +135,11 @@ class DemoClient:
         return self.classpath in PUSHING and not self.not_by_pushes
 
     @property
+    def python(self) -> bool:
+        """Is it the Python program, which may be many processes."""
+        return self.classpath in LIBRARIES
+
+    @property
     def client_ids(self) -> Sequence[str]:
         """Its clients by name, where they were given one."""
         return [self.options[name] for name in ("p.client.id", "c.client.id") if name in self.options]
@@ -138,6 +149,16 @@ class DemoClient:
         folder = context.run_folder / self.name
         folder.mkdir(parents=True, exist_ok=True)
         addresses, actions = self._surroundings(context)
+        options = {**addresses, **self.options}
+        if self.python:
+            options |= {
+                "service": self.service,
+                "reports.to": context.bootstrap_servers,
+                "topics": ",".join(self.topics),
+            }
+            settings = [f"{name}={value}" for name, value in options.items()]
+            command = [sys.executable, str(PYTHON), self.classpath, *settings]
+            return Running(command, folder, self.service, [], folder / "app.log", actions)
         port = free_port()
         (agent,) = jars.classpath("jolokia")
         command = [
@@ -147,7 +168,7 @@ class DemoClient:
             f"-javaagent:{agent}=port={port},host=127.0.0.1,discoveryEnabled=false",
             f"-Dlog4j.configuration={(PROGRAMS / 'log4j.properties').as_uri()}",
             "-Dlog.file=app.log",
-            *(f"-D{name}={value}" for name, value in {**addresses, **self.options}.items()),
+            *(f"-D{name}={value}" for name, value in options.items()),
             *("-cp", os.pathsep.join(map(str, jars.classpath(self.classpath)))),
             str(PROGRAMS / f"{self.program}.java"),
         ]
@@ -218,7 +239,7 @@ def _close_with(running: Running, broker: RealBroker, gateway: Gateway) -> None:
 
 def _roll(running: Running, cluster: Cluster) -> None:
     while not running.wait(ROLL_SECONDS):
-        cluster.roll(running.note)
+        cluster.roll(running.note, REST_SECONDS)
 
 
 def _lose_leader(running: Running, cluster: Cluster, topic: str, outage: Outage) -> None:

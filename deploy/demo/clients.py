@@ -218,11 +218,12 @@ _SLOW_LOOP = replace(
         "c.max.poll.records": "50",
     },
 )
+_ROLLED_CLUSTER = "the three brokers of its cluster are restarted one by one, again and again"
 _ROLLED = replace(
     _control(
         _HEALTHY,
         "rolled",
-        "the three brokers of its cluster are restarted one by one, again and again",
+        _ROLLED_CLUSTER,
         topics="payments,refunds",
         rate="10",
         p_acks="all",
@@ -290,6 +291,28 @@ _CIRCLING = replace(
     help="a consumer whose handler needs longer than max.poll.interval.ms, is thrown out, comes back and so on",
     options={**_HANGING.options, "handle.ms": "20000", "c.max.poll.interval.ms": "15000", "c.max.poll.records": "1"},
 )
+_PYTHON = {"confluent-kafka": "parcel-api", "kafka-python": "letter-api", "aiokafka": "courier-api"}
+
+
+def _rolled_python(library: str, service: str) -> DemoClient:
+    return DemoClient(
+        name=f"rolled-{library}",
+        help=f"control: {_ROLLED_CLUSTER}, and so are the two processes with a producer and a consumer of {library}",
+        program="produce_and_consume",
+        service=service,
+        classpath=library,
+        broker="cluster",
+        topics=(f"{service}-a", f"{service}-b"),
+        options={
+            "rate": "10",
+            "p.client.id": service,
+            "c.client.id": f"{service}-in",
+            "c.group.id": service,
+            "restart.every": "75",
+        },
+    )
+
+
 #: KAFKA-19747.
 _FALLS_SILENT = "a connection that breaks during a push ends the pushes of a client 3.9"
 _CONTROLS = (
@@ -363,6 +386,15 @@ _CONTROLS = (
         classpath="clients-3.9",
         not_by_pushes=_FALLS_SILENT,
     ),
+    replace(_ROLLED, name="rolled-2.3", help=f"{_ROLLED.help}, with kafka-clients 2.3", classpath="clients-2.3"),
+    replace(
+        _control(
+            _STEADY, "rolled-0.11", f"{_ROLLED_CLUSTER}, with a producer 0.11", seconds="0", rate="10", p_acks="all"
+        ),
+        broker="cluster",
+        classpath="clients-0.11",
+    ),
+    *(_rolled_python(library, service) for library, service in _PYTHON.items()),
     _control(_HEALTHY, "slow-consumer", "a handler that needs 40 ms for each record", handle_ms="40"),
     replace(
         _control(

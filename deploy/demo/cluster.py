@@ -62,7 +62,7 @@ class Cluster:
             for node, port in enumerate(controllers, 1)
         ]
         self.kafka = KafkaSettings(self.bootstrap_servers)
-        self.rolls = 0
+        self.rolls, self._rolled = 0, 0.0
         self._rolling = threading.Lock()
 
     @property
@@ -86,20 +86,22 @@ class Cluster:
         for node in self.nodes:
             node.kill()
 
-    def roll(self, note: Callable[[str], None] = lambda _: None) -> None:
+    def roll(self, note: Callable[[str], None] = lambda _: None, rest_seconds: float = 0.0) -> None:
         """Stop the next node in order and start it again; returns when every partition is in sync.
 
-        Does nothing while another thread is at it. `note` is told of begin and end. Raises ServiceError where the node
-        does not come back, or partitions stay out of sync.
+        Does nothing while another thread is at it, nor within `rest_seconds` after the roll before. `note` is told of
+        begin and end. Raises ServiceError where the node does not come back, or partitions stay out of sync.
         """
         if not self._rolling.acquire(blocking=False):
             return
         try:
+            if self.rolls and time.monotonic() < self._rolled + rest_seconds:
+                return
             node = self.nodes[self.rolls % NODES]
             note(f"ROLL BEGIN ({node.bootstrap_servers})")
             node.restart()
             self.wait_for_sync()
-            self.rolls += 1
+            self.rolls, self._rolled = self.rolls + 1, time.monotonic()
             note(f"ROLL END ({node.bootstrap_servers}, all in sync)")
         finally:
             self._rolling.release()

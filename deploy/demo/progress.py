@@ -128,12 +128,14 @@ class Course:
             "paged_ms": self.paged,
             "alerts_ms": self.alerts,
             "accused_of": sorted(self.accused),
+            "counters": self.running.counters,
             "shown_ms": [self.first_shown_ms, self.last_shown_ms],
             "gaps_ms": self.gaps,
         }
 
     def _is_mine(self, labels: Mapping[str, Any]) -> bool:
-        return labels.get("service") == self.client.service and self.running.is_instance(str(labels.get("instance")))
+        mine = self.client.python or self.running.is_instance(str(labels.get("instance")))
+        return labels.get("service") == self.client.service and mine
 
 
 def unexplained(pages: Sequence[Page], courses: Sequence[Course]) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import socket
 import subprocess
 import threading
@@ -123,7 +125,7 @@ class Running:
             try:
                 self._process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
-                self._process.kill()
+                os.killpg(self.pid, signal.SIGKILL)
                 self._process.wait()
         for thread in self._threads:
             thread.join(STOP_SECONDS)

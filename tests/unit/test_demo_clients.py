@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from clienthealth.modes import modes
-from deploy.demo.client import PROGRAMS
+from deploy.demo.client import LIBRARIES, PROGRAMS, PYTHON
 from deploy.demo.clients import CLIENTS
 
 MAKEFILE = Path(__file__).resolve().parents[2] / "Makefile"
@@ -19,7 +19,8 @@ def chosen(variable: str) -> list[str]:
 
 
 def test_every_program_exists_and_is_used() -> None:
-    assert {client.program for client in CLIENTS.values()} == {path.stem for path in PROGRAMS.glob("*.java")}
+    written = {*PROGRAMS.glob("*.java"), *PYTHON.parent.glob("*.py")}
+    assert {client.program for client in CLIENTS.values()} == {path.stem for path in written}
 
 
 def test_every_mode_has_a_client_and_the_default_has_a_control() -> None:
@@ -43,10 +44,12 @@ def test_a_client_id_that_is_pushed_tells_the_service_and_who_is_not_heard_so_sa
     }
 
 
-def test_the_soak_has_healthy_clients_alone_and_a_cluster_that_is_rolled_under_two_versions() -> None:
+def test_the_soak_has_healthy_clients_alone_and_a_cluster_that_is_rolled_under_every_library() -> None:
     soaked = [CLIENTS[name] for name in chosen("SOAK")]
     assert {client.mode for client in soaked} == {None}
-    assert {client.classpath for client in soaked if client.broker == "cluster"} == {"clients-3.9", "clients-4.1"}
+    java = {"clients-0.11", "clients-2.3", "clients-3.9", "clients-4.1"}
+    assert {client.classpath for client in soaked if client.broker == "cluster"} == {*java, *LIBRARIES}
+    assert all(float(client.options["restart.every"]) for client in soaked if client.python)
     assert any(client.outage and client.outage.every for client in soaked)
 
 

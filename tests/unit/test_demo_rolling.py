@@ -51,6 +51,15 @@ def test_nodes_are_rolled_in_order_and_never_two_at_once(tmp_path: Path) -> None
     assert notes[:2] == ["ROLL BEGIN (a)", "ROLL END (a, all in sync)"]
 
 
+def test_a_cluster_rests_between_rolls_however_many_clients_ask(tmp_path: Path) -> None:
+    cluster = Rolled(tmp_path)
+    for _ in range(3):
+        cluster.roll(rest_seconds=3600)
+    assert cluster.restarted == ["a"]
+    cluster.roll(rest_seconds=0)
+    assert cluster.restarted == ["a", "b"]
+
+
 def test_a_roll_ends_when_all_is_in_sync_and_says_what_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Rolled(tmp_path, looks=1)
     cluster.roll()

@@ -101,6 +101,7 @@ SETS = {
     "jolokia": JarSet(("org.jolokia:jolokia-agent-jvm:2.5.1:javaagent",), without=("*:*",)),
     "clients-3.9": JarSet(("org.apache.kafka:kafka-clients:3.9.1", *_LOG4J_1)),
     "clients-4.1": JarSet(("org.apache.kafka:kafka-clients:4.1.2", *_LOG4J_1)),
+    "clients-2.3": JarSet(("org.apache.kafka:kafka-clients:2.3.1", *_LOG4J_1)),
     "clients-0.11": JarSet(("org.apache.kafka:kafka-clients:0.11.0.3", *_LOG4J_1)),
     # A broker of 2015, its ZooKeeper and the Scala clients.
     "legacy": JarSet(
