@@ -60,7 +60,7 @@ plugin: setup ## the brokers' plugin as a jar, in dist/
 sbom: setup ## what an installation consists of, as CycloneDX in dist/
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.sbom
 
-audit: setup ## known vulnerabilities of jars and Python packages (the latter needs the internet)
+audit: setup ## known vulnerabilities of jars and Python packages; what is new is asked on the internet
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.audit
 
 system:

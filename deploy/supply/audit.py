@@ -1,16 +1,19 @@
 """`make audit`: known vulnerabilities of what we bring along.
 
-Jars are compared with the committed list, which needs no network. Python packages are asked for at the advisory service
-of PyPI by pip-audit; where that cannot be reached, this is said, and is no failure.
+Jars are compared with the committed list, which says why one stays, and needs no network. What is known besides is
+asked of OSV, and of the advisory service of PyPI for Python packages (by pip-audit); where one cannot be reached, this
+is said, and is no failure.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from deploy.supply.jars import installed, judged, vulnerabilities
+from deploy.supply import osv
+from deploy.supply.jars import CVES, Jar, installed, judged, vulnerabilities
 from deploy.supply.sbom import requirements
 
 #: What pip-audit says where it got no answer, as opposed to one that it did not like.
@@ -22,11 +25,27 @@ _UNREACHABLE = (
 
 def main() -> int:
     """0 where nothing is to be mended, 1 where something is."""
-    mend, stays = judged(installed(), vulnerabilities())
+    present = list(installed())
+    mend, stays = judged(present, vulnerabilities())
     print("\n".join([*stays, *(f"MEND {line}" for line in mend)]))
     print(f"jars: {len(mend)} to mend, {len(stays)} that stay with a reason")
+    news = has_news(present)
     packages = _packages()
-    return int(bool(mend) or packages)
+    return int(bool(mend) or news or packages)
+
+
+def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
+    """Print what OSV knows of the jars and the committed list does not say; whether there is anything."""
+    try:
+        news = osv.unlisted(osv.advisories(present, url), vulnerabilities())
+    except OSError as error:
+        print(f"jars: OSV NOT ASKED, it cannot be reached from here ({error})")
+        return False
+    for line in news:
+        print(f"NEW {line}. Raise it, or enter it in {CVES.name} with the reason why it stays.")
+    unnamed = sorted({jar.path.name for jar in present if not jar.group})
+    print(f"jars: {len(news)} that OSV knows besides; not asked, as they do not say their group: {', '.join(unnamed)}")
+    return bool(news)
 
 
 def _packages() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import tomllib
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +16,13 @@ from clienthealth.platform import jars
 CVES = Path(__file__).with_name("known_cves.toml")
 #: The place of the jars that PySpark brings.
 PYSPARK = "pyspark"
+_ENTRY = re.compile(r"META-INF/maven/(?P<group>[^/]+)/(?P<name>[^/]+)/pom\.properties")
 _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
 
 
 @dataclass(frozen=True)
 class Jar:
-    """A jar and where it is used: a set of `platform.jars`, or PySpark. `group` is '' where nothing tells it."""
+    """A jar and where it is used: a set of `platform.jars`, or PySpark. `group` is '' where it does not tell it."""
 
     used_by: str
     group: str
@@ -30,7 +32,7 @@ class Jar:
 
     @property
     def purl(self) -> str:
-        """Its package URL; of one of PySpark's the group is not known."""
+        """Its package URL."""
         return f"pkg:maven/{self.group}/{self.name}@{self.version}" if self.group else f"pkg:generic/{self.path.name}"
 
 
@@ -42,12 +44,20 @@ def installed(sets: Iterable[str] = jars.SETS) -> Iterator[Jar]:
     spec = importlib.util.find_spec("pyspark")
     if spec is not None and spec.origin is not None:
         for path in sorted((Path(spec.origin).parent / "jars").glob("*.jar")):
-            yield from _jar(PYSPARK, "", path)
+            yield from _jar(PYSPARK, _group(path), path)
 
 
 def _jar(used_by: str, group: str, path: Path) -> Iterator[Jar]:
     if match := _FILE.fullmatch(path.name):
         yield Jar(used_by, group, match["name"], match["version"], path)
+
+
+def _group(path: Path) -> str:
+    """The group that Maven has entered in a jar beside its name, '' where it has not."""
+    with zipfile.ZipFile(path) as jar:
+        entries = (_ENTRY.fullmatch(name) for name in jar.namelist())
+        groups = [entry["group"] for entry in entries if entry and path.name.startswith(f"{entry['name']}-")]
+    return groups[0] if len(groups) == 1 else ""
 
 
 def vulnerabilities() -> list[Mapping[str, Any]]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from deploy.supply import audit, sbom
+from deploy.supply import audit, osv, sbom
 from deploy.supply.jars import Jar, installed, judged, vulnerabilities
 
 CVE = {"id": "CVE-1", "jar": "lib", "from": "1.2", "fixed": "1.10.1", "what": "bad"}
@@ -58,6 +63,72 @@ def test_an_answer_that_did_not_come_is_neither_good_nor_bad(
 ) -> None:
     assert audit.has_vulnerability(*answer) is mended
     assert says in capsys.readouterr().out
+
+
+class Osv(BaseHTTPRequestHandler):
+    """Knows of one advisory of lib 1.3, on the second page of its answer."""
+
+    def do_POST(self) -> None:
+        queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
+        lib = {"package": {"ecosystem": "Maven", "name": "org.x:lib"}, "version": "1.3"}
+        results: list[dict[str, Any]] = [{} for _ in queries]
+        for at, query in enumerate(queries):
+            if query == lib:
+                results[at] = {"next_page_token": "more"}
+            elif query == {**lib, "page_token": "more"}:
+                results[at] = {"vulns": [{"id": "GHSA-1", "modified": "2026-11-20T00:00:00Z"}]}
+        self._say({"results": results})
+
+    def do_GET(self) -> None:
+        assert self.path == "/vulns/GHSA-1"
+        self._say({"id": "GHSA-1", "aliases": ["CVE-7"], "summary": "it is bad"})
+
+    def _say(self, document: object) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(document).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def osv_url() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Osv) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_what_osv_knows_and_the_list_does_not_is_told(osv_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit.has_news([jar("1.2"), jar("1.3"), jar("1.3", used_by="broker")], osv_url)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(". ")[0] for line in lines[:2]] == [
+        "NEW CVE-7, GHSA-1 in lib 1.3 (broker): it is bad",
+        "NEW CVE-7, GHSA-1 in lib 1.3 (spark): it is bad",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cve", "news"),
+    [({**CVE, "id": "CVE-7"}, 0), ({**CVE, "also": ["CVE-7"]}, 0), (CVE, 1), ({**CVE, "id": "CVE-7", "jar": "b"}, 1)],
+)
+def test_what_the_list_names_is_no_news(osv_url: str, cve: dict[str, Any], news: int) -> None:
+    assert len(osv.unlisted(osv.advisories([jar("1.3")], osv_url), [cve])) == news
+
+
+def test_osv_out_of_reach_is_neither_good_nor_bad(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        assert not audit.has_news([jar("1.3")], f"http://127.0.0.1:{taken.getsockname()[1]}")
+    assert "OSV NOT ASKED" in capsys.readouterr().out
+
+
+def test_most_jars_of_pyspark_say_their_group() -> None:
+    pyspark = [one for one in installed(()) if one.used_by == "pyspark"]
+    groups = {one.name: one.group for one in pyspark}
+    assert groups["netty-codec-http"] == "io.netty"
+    assert sum(map(bool, groups.values())) > 0.7 * len(groups)
 
 
 def test_the_bill_names_packages_and_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
