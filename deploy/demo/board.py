@@ -6,8 +6,8 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
+from clienthealth.model.wording import clock
 from deploy.demo.progress import Course
 
 _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
@@ -76,7 +76,7 @@ def account(courses: Sequence[Course]) -> list[str]:
             course.first.get((mode, "confirmed")),
             course.paged.get(mode),
         )
-        began = datetime.fromtimestamp(onset / 1000, UTC).strftime("%H:%M:%S")
+        began = clock(onset)
         cells = ("-" if at is None else f"{course.after_onset(at):+.0f} s" for at in moments)
         lines.append(f"{course.client.name:<20} {began:<12} " + " ".join(f"{cell:>10}" for cell in cells))
     return lines

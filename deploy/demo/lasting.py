@@ -6,8 +6,8 @@ What a run of the demo that was given a time says at its end, in words.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
+from clienthealth.model.wording import clock
 from deploy.demo.progress import Course, unexplained
 from deploy.demo.webhook import Page
 
@@ -23,7 +23,7 @@ def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
     for course in courses:
         if course.client.mode is None or course.running.onset_ms is None:
             continue
-        times = [_clock(page.received_ms) for page in paged(course, pages)]
+        times = [clock(page.received_ms) for page in paged(course, pages)]
         count = "1 page" if len(times) == 1 else f"{len(times)} pages"
         at = f" at {', '.join(times)}" if times else ""
         lines.append(f"{course.client.name:<20} {count}{at}, {_shown(course)}")
@@ -78,10 +78,10 @@ def paged(course: Course, pages: Sequence[Page]) -> list[Page]:
 def _shown(course: Course) -> str:
     if course.first_shown_ms is None:
         return "never shown"
-    text = f"shown from {_clock(course.first_shown_ms)}"
-    text += f" to {_clock(course.last_shown_ms)}"
+    text = f"shown from {clock(course.first_shown_ms)}"
+    text += f" to {clock(course.last_shown_ms)}"
     if course.gaps:
-        times = ", ".join(f"{_clock(begin)} to {_clock(end)}" for begin, end in course.gaps)
+        times = ", ".join(f"{clock(begin)} to {clock(end)}" for begin, end in course.gaps)
         text += f" but not from {times}"
     return f"{text}: {'still shown' if course.is_shown else 'not shown any more'}"
 
@@ -89,7 +89,3 @@ def _shown(course: Course) -> str:
 def _about(page: Page) -> str:
     labels = page.labels
     return f"{labels.get('severity')} alert {labels.get('alertname')} ({labels.get('service')}, {labels['instance']})"
-
-
-def _clock(epoch_ms: int) -> str:
-    return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%H:%M:%S")

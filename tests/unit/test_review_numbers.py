@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from clienthealth.configuration.owners import Owner, Owners, Row
+from clienthealth.model import wording as words
 from clienthealth.review import render, wording
 from clienthealth.review.capacity import buffer_distribution, buffers, percentile
 from clienthealth.review.coverage import gap_minutes, gaps
@@ -223,15 +224,15 @@ def test_words() -> None:
     assert wording.duration(0) == f"0{NB}s"
     assert wording.duration(86_400 + 59) == f"1{NB}d"
     assert wording.duration(None) == "–"
-    assert wording.short(1234) == "1.2k"
-    assert wording.short(45_678) == "46k"
+    assert words.short(1234) == "1.2k"
+    assert words.short(45_678) == "46k"
     assert wording.points(-0.0123) == "−1.23"
     assert wording.points(0.000001) == "±0.00"
     assert wording.lost((0, 1140), (0, 99)) == "0 to 1,140"
     assert wording.lost((7, 7), None) == "7"
     assert wording.lost(None, (0, 4096)) == "0 to 4,096 bytes"
-    assert wording.listed(["a", "b", "c", "d"]) == "a, b, c and 1 more"
-    assert wording.listed(["a", "b"]) == "a and b"
+    assert words.listing(["a", "b", "c", "d"]) == "a, b, c and 1 more"
+    assert words.listing(["a", "b"]) == "a and b"
     assert wording.left(-1.61) == f"161{NB}% over"
 
 

@@ -479,7 +479,7 @@ def test_durations(seconds: float, shown: str) -> None:
     ("seconds", "shown"), [(0.00013, "0.13 ms"), (0.012, "12 ms"), (1.25, "1.2 s"), (200, "3 min 20 s")]
 )
 def test_latencies(seconds: float, shown: str) -> None:
-    assert wording.short_seconds(seconds) == shown
+    assert wording.latency(seconds) == shown
 
 
 def test_moments() -> None:

@@ -56,10 +56,10 @@ def _callback(name: str, record: HealthRecord) -> Measurement:
     source = record.text("callback_seconds", "source")
     notes = (
         source if source and source != "unknown" else "",
-        f"max {wording.short_seconds(longest)}" if longest is not None else "",
+        f"max {wording.latency(longest)}" if longest is not None else "",
         f"I/O thread {wording.percent(busy)} busy" if busy is not None else "",
     )
-    return Measurement(name, None if average is None else wording.short_seconds(average), _joined(notes))
+    return Measurement(name, None if average is None else wording.latency(average), _joined(notes))
 
 
 def _queue(name: str, record: HealthRecord) -> Measurement:
@@ -78,7 +78,7 @@ def _queue(name: str, record: HealthRecord) -> Measurement:
     idle, poll = record.value("poll_idle_ratio"), amount(record.value("last_poll_age_seconds"))
     notes = (
         f"{behind} furthest behind" if waiting.get(behind) else "",
-        f"{paused} partition{'s' if paused > 1 else ''} paused" if paused else "",
+        f"{wording.count_of(paused, 'partition')} paused" if paused else "",
         f"poll idle {wording.percent(idle)}" if idle is not None else "",
         f"last poll {wording.duration(poll)} ago" if poll is not None else "",
     )

@@ -20,7 +20,7 @@ Point = tuple[float, float | None]
 
 _WORDS: dict[str, Callable[[float], str]] = {
     "Buffer": wording.percent,
-    "Callback": wording.short_seconds,
+    "Callback": wording.latency,
     "Topic queue": wording.percent,
     "Lag": lambda value: f"{wording.count(value)} records",
 }

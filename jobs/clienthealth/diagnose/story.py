@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
@@ -19,13 +18,12 @@ from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Verdict
-from clienthealth.model.wording import duration
+from clienthealth.model.wording import UNTIMED, duration, moment_of
 from clienthealth.modes import Mode, Told, modes
 
 Word = Literal["confirmed", "suspected", "unknown", "ok"]
 #: Facts and look-alikes that are shown of a verdict.
 MOST_FACTS, MOST_ALIKE = 6, 3
-UNTIMED = "time unknown"
 #: Keys of `detail` that the sentence on the cause usually says.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
@@ -125,10 +123,10 @@ def stories(
 def also(seen: Seen, untimed: frozenset[str] = frozenset()) -> Also:
     """What to tell of trouble that no mode is about."""
     trouble = BY_ID[seen.what]
-    first = UNTIMED if seen.source is not None and seen.source.topic in untimed else moment(seen.first_ms)
+    first = UNTIMED if seen.source is not None and seen.source.topic in untimed else moment_of(seen.first_ms)
     count = first
     if seen.lines > 1:
-        last = moment(seen.last_ms)
+        last = moment_of(seen.last_ms)
         until = "" if first in (UNTIMED, last) else f" to {last[11:] if first[:10] == last[:10] else last}"
         count = f"{seen.lines:,} lines, {first.removesuffix(' UTC') if until else first}{until}"
     where = f"{PurePosixPath(seen.source.topic).name}:{seen.source.offset + 1}" if seen.source is not None else ""
@@ -191,7 +189,7 @@ def _finding(
         mode=mode.id,
         status=verdict.status,
         title=told.title,
-        since=UNTIMED if _all_untimed(verdict, untimed) else moment(verdict.since_ms),
+        since=UNTIMED if _all_untimed(verdict, untimed) else moment_of(verdict.since_ms),
         summary=told.summary,
         facts=tuple(_fact(fact, untimed, dumps) for fact in _decisive(verdict.evidence)[:MOST_FACTS]),
         cause=told.cause,
@@ -243,7 +241,7 @@ def _all_untimed(verdict: Verdict, untimed: frozenset[str]) -> bool:
 
 def _fact(fact: Evidence, untimed: frozenset[str], dumps: Mapping[Source, Sequence[DumpedThread]]) -> Fact:
     source = fact.source
-    time = UNTIMED if source is not None and source.topic in untimed else moment(fact.ts_ms)
+    time = UNTIMED if source is not None and source.topic in untimed else moment_of(fact.ts_ms)
     return Fact(time, fact.kind.replace("-", " "), fact.text, _where(fact, dumps), tuple(frames_of(fact, dumps)))
 
 
@@ -273,16 +271,6 @@ def _value(name: str, value: Any) -> str:
     if isinstance(value, list) and len(value) == 2 and all(isinstance(number, int) for number in value):
         return f"{value[0]:,}" if value[0] == value[1] else f"{value[0]:,} to {value[1]:,}"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def moment(ts_ms: int | None) -> str:
-    """A time in UTC."""
-    if ts_ms is None:
-        return UNTIMED
-    try:
-        return f"{datetime.fromtimestamp(ts_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (OverflowError, OSError, ValueError):
-        return "an impossible time"
 
 
 def input_line(attached: Input) -> str:
@@ -317,7 +305,7 @@ def _range(attached: Input) -> str:
         return "time unknown, order kept"
     if attached.start_ms is None:
         return UNTIMED
-    start, end = moment(attached.start_ms), moment(attached.end_ms)
+    start, end = moment_of(attached.start_ms), moment_of(attached.end_ms)
     if not attached.dated:
         return f"{start[11:19]} to {end[11:19]}, on an unknown day"
     if attached.end_ms is None or start == end:

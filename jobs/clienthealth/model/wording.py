@@ -1,8 +1,12 @@
-"""Numbers and times as people read them."""
+"""Numbers, times and lists as people read them, whatever shows them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
+
+#: Where no time is known.
+UNTIMED = "time unknown"
 
 
 def duration(seconds: float) -> str:
@@ -17,27 +21,72 @@ def duration(seconds: float) -> str:
     return " ".join(part for part in parts[:2] if part) or "0 s"
 
 
-def moment(seconds: float, now: float) -> str:
-    """A time of day in UTC, with the date where it is not today's."""
+def elapsed(seconds: float) -> str:
+    """0.4 s, 95 s, 2 min 5 s, 1 h 2 min: below two minutes seconds are easier to compare."""
+    whole = round(seconds)
+    if seconds < 10 and whole != seconds:
+        return f"{seconds:.1f} s"
+    return f"{whole} s" if whole < 120 else duration(seconds)
+
+
+def moment(seconds: float | None, now: float | None = None) -> str:
+    """A date and time in UTC, without the date where it is that of `now`; both in epoch seconds."""
+    if seconds is None:
+        return UNTIMED
     try:
         at = datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, OSError, ValueError):
         return "an impossible time"
-    same_day = at.date() == datetime.fromtimestamp(now, UTC).date()
+    same_day = now is not None and at.date() == datetime.fromtimestamp(now, UTC).date()
     return at.strftime("%H:%M:%S UTC" if same_day else "%Y-%m-%d %H:%M:%S UTC")
 
 
+def moment_of(ts_ms: int | None) -> str:
+    """The same of epoch milliseconds, with the date."""
+    return moment(None if ts_ms is None else ts_ms / 1000)
+
+
+def clock(ts_ms: int | None) -> str:
+    """A time of day in UTC, of epoch milliseconds: `21:04:00`."""
+    return "--:--:--" if ts_ms is None else moment_of(ts_ms)[11:19]
+
+
+def number(value: float) -> str:
+    """A whole number with commas between thousands."""
+    return f"{round(value):,}".replace("-", "−")
+
+
 def count(value: float) -> str:
-    """A whole number with separators of thousands."""
+    """A whole number with narrow spaces between thousands: its digits stay together on a page."""
     return f"{round(value):,}".replace(",", "\u202f")
 
 
-def count_of(number: int, one: str, many: str = "") -> str:
-    """A count with its noun, for terminals: `1 record`, `1,200 records`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+def count_of(value: float, one: str, many: str = "") -> str:
+    """A count with its noun: `1 record`, `1,200 records`."""
+    return f"{value:,.0f} {one if value == 1 else many or one + 's'}"
 
 
-def short_seconds(value: float) -> str:
+def short(value: float) -> str:
+    """A count for a narrow cell: 1,234 is 1.2k."""
+    for limit, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
+        if value >= limit:
+            scaled = value / limit
+            return f"{scaled:.1f}{unit}" if scaled < 10 else f"{scaled:.0f}{unit}"
+    return f"{value:.0f}"
+
+
+def size(value: float) -> str:
+    """Of so many bytes: `512 bytes`, `48 KiB`, `8.3 MiB`."""
+    if value < 1024:
+        return f"{value:.0f} bytes"
+    for unit in ("KiB", "MiB", "GiB"):
+        value /= 1024
+        if value < 1024 or unit == "GiB":
+            break
+    return f"{value:.0f} {unit}" if value >= 10 else f"{value:.1f} {unit}"
+
+
+def latency(value: float) -> str:
     """A latency: `0.13 ms`, `12 ms`, `1.2 s`, `3 min 5 s`."""
     if value < 0.01:
         return f"{value * 1000:.2g} ms"
@@ -47,5 +96,32 @@ def short_seconds(value: float) -> str:
 
 
 def percent(ratio: float) -> str:
-    """A share as a whole percentage."""
-    return f"{ratio * 100:.0f} %"
+    """A share as a percentage: `12 %`, `0.3 %`."""
+    share = 100 * ratio
+    return f"{share:.1f} %" if 0 < share < 1 else f"{share:.0f} %"
+
+
+def exact_percent(ratio: float, digits: int) -> str:
+    """A share as a percentage. What is not whole is never rounded up to 100 % nor down to 0 %."""
+    text = f"{ratio * 100:.{digits}f}"
+    step = 10.0**-digits
+    if ratio < 1 and float(text) >= 100:
+        text = f"{100 - step:.{digits}f}"
+    if ratio > 0 and float(text) == 0:
+        return f"< {step:.{digits}f} %"
+    return f"{text} %"
+
+
+def listing(names: Iterable[str], most: int = 3) -> str:
+    """In a sentence: `a`, `a and b`, `a, b, c and 4 more`."""
+    every = list(names)
+    shown = every[:most]
+    if len(every) > most:
+        return f"{', '.join(shown)} and {len(every) - most} more"
+    return " and ".join((", ".join(shown[:-1]), shown[-1])) if len(shown) > 1 else "".join(shown)
+
+
+def quoted(text: str, most: int = 160) -> str:
+    """The first line of a text in quotation marks, cut."""
+    line = text.strip().split("\n", 1)[0]
+    return f'"{line if len(line) <= most else line[: most - 1] + "…"}"'

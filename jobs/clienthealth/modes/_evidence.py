@@ -1,4 +1,4 @@
-"""What the judges share: runs of a metric, events by what they say, threads by frame, and the words for numbers.
+"""What the judges share: runs of a metric, events by what they say, threads by frame.
 
 A judge collects facts. `conclude` turns them into a verdict by one rule for all modes: a direct fact confirms alone,
 indirect facts suspect, and indirect facts of two independent kinds confirm.
@@ -9,13 +9,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from clienthealth.logs.thread_names import JVM_FRAMES
 from clienthealth.logs.wordings import Meaning
-from clienthealth.model import wording
 from clienthealth.model.readings import ClientWindow, LogEvent, Reading, Source, Thread, ThreadDump
 from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Verdict
 from clienthealth.windows.view import number
@@ -194,48 +193,3 @@ def version(window: ClientWindow) -> tuple[int, ...] | None:
             break
         numbers.append(int(digits))
     return tuple(numbers) or None
-
-
-def duration(seconds: float) -> str:
-    """0.4 s, 95 s, 2 min 5 s, 1 h 2 min: below two minutes seconds are easier to compare."""
-    whole = round(seconds)
-    if seconds < 10 and whole != seconds:
-        return f"{seconds:.1f} s"
-    return f"{whole} s" if whole < 120 else wording.duration(seconds)
-
-
-def size(number: float) -> str:
-    """512 bytes, 48 KiB, 8.3 MiB."""
-    if number < 1024:
-        return f"{number:.0f} bytes"
-    for unit in ("KiB", "MiB", "GiB"):
-        number /= 1024
-        if number < 1024 or unit == "GiB":
-            break
-    return f"{number:.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
-
-
-def percent(ratio: float) -> str:
-    """12 %, 0.3 %."""
-    share = 100 * ratio
-    return f"{share:.1f} %" if 0 < share < 1 else f"{share:.0f} %"
-
-
-def count(number: float, noun: str) -> str:
-    """1 record, 2,837 records."""
-    return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"
-
-
-def listing(names: Iterable[str], most: int = 3) -> str:
-    """a, b and 4 more."""
-    all_names = list(names)
-    shown = all_names[:most]
-    if len(all_names) > most:
-        return f"{', '.join(shown)} and {len(all_names) - most} more"
-    return " and ".join((", ".join(shown[:-1]), shown[-1])) if len(shown) > 1 else "".join(shown)
-
-
-def quoted(text: str, most: int = 160) -> str:
-    """A log line's first line in quotation marks, cut."""
-    line = text.strip().split("\n", 1)[0]
-    return f'"{line if len(line) <= most else line[: most - 1] + "…"}"'

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from clienthealth.model.wording import count_of
 from clienthealth.review import loss
 from clienthealth.review.document import (
     Bullets,
@@ -29,7 +30,7 @@ from clienthealth.review.sections.failures import what_failed
 from clienthealth.review.sections.health import state_of_budget, state_of_losses
 from clienthealth.review.sections.naming import names
 from clienthealth.review.slo import PERIODS, ServiceSlo, total
-from clienthealth.review.wording import duration, healthy, lost, number, percent, plural, points
+from clienthealth.review.wording import duration, healthy, lost, number, percent, points
 
 #: What of a cluster's review stands in the numbers of all; its own file has the rest.
 FIELDS = ("cluster", "headline", "overall", "themes", "quality")
@@ -98,7 +99,7 @@ def document(clusters: Clusters) -> Document:
     """What page and text show."""
     return Document(
         TITLE,
-        f"{title(clusters.period)}, {plural(len(clusters.reviews), 'cluster')}",
+        f"{title(clusters.period)}, {count_of(len(clusters.reviews), 'cluster')}",
         [(review.cluster, review.headline[0]) for review in clusters.reviews],
         [figure for environment, reviews in clusters.environments.items() for figure in _figures(environment, reviews)],
         [Section("all-clusters", "Clusters", [_table(clusters)]), *map(_section, clusters.reviews)],
@@ -111,7 +112,7 @@ def _figures(environment: str, reviews: Sequence[Review]) -> list[Figure]:
     return [
         Figure(f"Healthy client-minutes{of}", healthy(overall), f"target {percent(overall.target)}"),
         Figure(f"Records lost{of}", lost(overall.lost.records), overall.lost.state),
-        Figure(f"Incidents{of}", number(_incidents(reviews)), plural(len(reviews), "cluster")),
+        Figure(f"Incidents{of}", number(_incidents(reviews)), count_of(len(reviews), "cluster")),
         Figure(f"Clients{of}", number(overall.clients), f"{number(overall.minutes.observed)} client-minutes"),
     ]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from clienthealth.model.wording import count_of, listing
 from clienthealth.review.model import Review
 from clienthealth.review.slo import total
-from clienthealth.review.wording import duration, healthy, listed, lost, minutes, number, percent, plural, points
+from clienthealth.review.wording import duration, healthy, lost, minutes, number, percent, points
 
 #: A smaller change of the SLI than this is none.
 LEVEL = 0.00005
@@ -21,11 +22,11 @@ def _how(review: Review) -> str:
         return f"No client was observed this {unit}, so nothing can be said of their health{_lost(review)}."
     missed = [s for s in review.services if s.budget.state == "overspent"]
     observed = [s for s in review.services if s.minutes.observed]
-    services = plural(len(observed), "service")
+    services = count_of(len(observed), "service")
     targets = {s.target for s in observed} or {review.target}
     target = f"the target of {percent(targets.pop())}" if len(targets) == 1 else "their targets"
     if missed:
-        names = listed([f"{s.service or '(no name)'} ({percent(s.minutes.sli)})" for s in missed])
+        names = listing([f"{s.service or '(no name)'} ({percent(s.minutes.sli)})" for s in missed])
         verdict = f"{len(missed)} of {services} missed {target}: {names}"
     else:
         every = "the only service" if len(observed) == 1 else f"all {services}"
@@ -43,7 +44,7 @@ def _lost(review: Review) -> str:
     overall = review.overall.lost
     if overall.none:
         return ""
-    of = listed([f"{s.service or '(no name)'} {lost(s.lost.records)}" for s in review.services if not s.lost.none])
+    of = listing([f"{s.service or '(no name)'} {lost(s.lost.records)}" for s in review.services if not s.lost.none])
     target = number(review.lost_records_target)
     return f"; records lost: {lost(overall.records)} (target {target}, {overall.state}): {of}"
 
@@ -70,14 +71,14 @@ def _wrong(review: Review) -> str:
         return f"No failure was found this {unit}{blind}."
     worst, rest = review.themes[0], len(review.themes) - 1
     about = f"“{worst.title}”{f' ({worst.cause})' if worst.cause else ''}"
-    of = f" of {listed(list(worst.services))}" if worst.services else ""
+    of = f" of {listing(list(worst.services))}" if worst.services else ""
     certainty = "confirmed" if worst.confirmed == worst.incidents else f"{worst.confirmed} confirmed"
-    count = plural(worst.incidents, "incident")
+    count = count_of(worst.incidents, "incident")
     sentence = (
-        f"The worst was {about}: {count} ({certainty}) on {plural(worst.clients, 'client')}{of}, "
+        f"The worst was {about}: {count} ({certainty}) on {count_of(worst.clients, 'client')}{of}, "
         f"{duration(worst.seconds)} in all, found after a median of {duration(worst.detect)}"
     )
-    others = f"; {plural(rest, 'other cause')} {'is' if rest == 1 else 'are'} listed below" if rest else ""
+    others = f"; {count_of(rest, 'other cause')} {'is' if rest == 1 else 'are'} listed below" if rest else ""
     return f"{sentence}{others}{blind}."
 
 
@@ -87,16 +88,16 @@ def _next(review: Review) -> str:
     frozen = [s.service for s in review.services if s.long_budget.state == "overspent"]
     todo = []
     if open_now:
-        todo.append(f"end what is still going on ({listed([f'“{t.title}”' for t in open_now], 2)})")
+        todo.append(f"end what is still going on ({listing([f'“{t.title}”' for t in open_now], 2)})")
     if overdue:
-        todo.append(f"settle {plural(len(overdue), 'overdue action')}")
+        todo.append(f"settle {count_of(len(overdue), 'overdue action')}")
     if frozen:
         weeks = f"the last {len(review.periods)} {review.period.unit}s"
-        todo.append(f"put reliability first in {listed(frozen)}, whose budget for {weeks} is overspent")
+        todo.append(f"put reliability first in {listing(frozen)}, whose budget for {weeks} is overspent")
     elif review.themes and not open_now:
         todo.append(f"agree on one action against “{review.themes[0].title}”")
     if losing := [s.service or "(no name)" for s in review.services if not s.lost.met]:
-        todo.append(f"send again what {listed(losing)} lost, where its source allows it")
+        todo.append(f"send again what {listing(losing)} lost, where its source allows it")
     if review.quality.gap_minutes:
         todo.append("find out why the monitor was blind")
     if not todo:

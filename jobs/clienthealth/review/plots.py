@@ -12,13 +12,14 @@ from math import log10
 
 from markupsafe import Markup
 
+from clienthealth.model.wording import count_of, short
 from clienthealth.platform.html_page import element
 from clienthealth.review.coverage import gap_minutes
 from clienthealth.review.document import Cell, HeatRow
 from clienthealth.review.model import Distribution, Review, Theme
 from clienthealth.review.period import DAY, MINUTE, Period
 from clienthealth.review.slo import Budget, Minutes, ServiceSlo, total
-from clienthealth.review.wording import healthy, left, minutes, percent, plural, short, stretch
+from clienthealth.review.wording import healthy, left, minutes, percent, stretch
 
 ROWS = 12
 CELLS = 10
@@ -124,7 +125,7 @@ def _track(review: Review, theme: Theme, name: str) -> Markup:
             body.append(_bar("suspected", left_end, sure, middle, tip))
         if incident.sure is not None:
             body.append(_bar("confirmed", sure, right, middle, tip))
-    words = f"{plural(theme.incidents, 'incident')}, {theme.confirmed} confirmed, {stretch(theme.start, theme.stop)}"
+    words = f"{count_of(theme.incidents, 'incident')}, {theme.confirmed} confirmed, {stretch(theme.start, theme.stop)}"
     return _svg(name, height, _name(theme), words, body)
 
 
@@ -240,7 +241,7 @@ def _cell(review: Review, slo: ServiceSlo, start: datetime, end: datetime) -> Ce
         return Cell("blind", "?" if totals.unknown else "–", reason + note)
     spent = Budget(totals, slo.target).spent or 0
     kind = "none" if not totals.unhealthy else "much" if spent > 1 else "some"
-    words = f"{plural(totals.unhealthy, 'unhealthy client-minute')} of {totals.observed}{note}"
+    words = f"{count_of(totals.unhealthy, 'unhealthy client-minute')} of {totals.observed}{note}"
     return Cell(kind, short(totals.unhealthy) + ("*" if blind else ""), words)
 
 
@@ -261,7 +262,7 @@ def distribution(name: str, title: str, unit: str, counts: Distribution, before:
             body.append(_line("then", f"{x}%", f"{x}%", y + 1, y + 19))
         body.append(_tick(share, x="100%", text_anchor="end", y=y + 14))
     words = "; ".join(
-        f"{label}: {plural(now, unit)}, {before} {short(then)}"
+        f"{label}: {count_of(now, unit)}, {before} {short(then)}"
         for label, now, then in zip(counts.classes, counts.now, counts.before, strict=True)
         if now or then
     )

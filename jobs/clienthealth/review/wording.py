@@ -14,16 +14,8 @@ NB = "\u00a0"
 
 
 def percent(ratio: float | None, digits: int = 2) -> str:
-    """A ratio in per cent. What is not whole is never rounded up to 100 % nor down to 0 %."""
-    if ratio is None:
-        return NONE
-    text = f"{ratio * 100:.{digits}f}"
-    step = 10.0**-digits
-    if ratio < 1 and float(text) >= 100:
-        text = f"{100 - step:.{digits}f}"
-    if ratio > 0 and float(text) == 0:
-        return f"<{NB}{step:.{digits}f}{NB}%"
-    return f"{text}{NB}%"
+    """A ratio in per cent."""
+    return NONE if ratio is None else wording.exact_percent(ratio, digits).replace(" ", NB)
 
 
 def points(change: float | None) -> str:
@@ -36,21 +28,12 @@ def points(change: float | None) -> str:
 
 def number(value: float | None) -> str:
     """A count, thousands apart; fractions are rounded to the nearest."""
-    return NONE if value is None else f"{round(value):,}".replace("-", "−")
+    return NONE if value is None else wording.number(value)
 
 
 def some(count: int) -> str:
     """A count beside others; nothing where it is none, so that those that count are seen."""
     return number(count) if count else ""
-
-
-def short(value: float) -> str:
-    """A count for a narrow cell: 1,234 is 1.2k."""
-    for limit, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
-        if value >= limit:
-            scaled = value / limit
-            return f"{scaled:.1f}{unit}" if scaled < 10 else f"{scaled:.0f}{unit}"
-    return f"{value:.0f}"
 
 
 def duration(seconds: float | None) -> str:
@@ -101,17 +84,3 @@ def _range(low: int, high: int | None) -> str:
 def healthy(slo: ServiceSlo) -> str:
     """The healthy share of a service's minutes; below 100 % where all were healthy but records are, or may be, lost."""
     return f"<{NB}{percent(1.0)}" if slo.well_but_for_losses else percent(slo.minutes.sli)
-
-
-def plural(count: int, one: str, many: str = "") -> str:
-    """A count with its noun."""
-    return f"{number(count)} {one if count == 1 else many or one + 's'}"
-
-
-def listed(names: list[str], most: int = 3) -> str:
-    """Names in a sentence, cut after `most`."""
-    kept = names[:most]
-    rest = len(names) - len(kept)
-    if rest:
-        return f"{', '.join(kept)} and {rest} more"
-    return " and ".join([", ".join(kept[:-1]), kept[-1]] if len(kept) > 1 else kept)

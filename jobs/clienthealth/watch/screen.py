@@ -11,10 +11,10 @@ from itertools import zip_longest
 from typing import TextIO
 
 from clienthealth.diagnose.report import colour_of
-from clienthealth.diagnose.story import moment
 from clienthealth.incidents import Transition
 from clienthealth.model.clients import Client
 from clienthealth.model.verdicts import STATUS_ORDER, Verdict
+from clienthealth.model.wording import clock
 from clienthealth.modes import modes
 from clienthealth.watch.session import Session
 from clienthealth.watch.watching import Watched
@@ -96,9 +96,9 @@ def _word(verdicts: Sequence[Verdict]) -> str:
 def _told(change: Transition) -> Iterator[str]:
     verdict, name = change.verdict, _name(change.client)
     if change.change in ("closed", "withdrawn"):
-        yield f"{moment(change.ts_ms)[11:19]}  over: {name}: {verdict.mode}"
+        yield f"{clock(change.ts_ms)}  over: {name}: {verdict.mode}"
     elif change.change in ("opened", "escalated"):
         title = modes()[verdict.mode].told(verdict, None).title
-        yield f"{moment(change.ts_ms)[11:19]}  {verdict.status}: {name}: {verdict.mode}: {title}"
+        yield f"{clock(change.ts_ms)}  {verdict.status}: {name}: {verdict.mode}: {title}"
         for fact in verdict.evidence[-FACTS:]:
-            yield f"  {moment(fact.ts_ms)[11:19]}  {fact.kind}: {fact.text}"
+            yield f"  {clock(fact.ts_ms)}  {fact.kind}: {fact.text}"

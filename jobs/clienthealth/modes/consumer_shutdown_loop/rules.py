@@ -13,16 +13,9 @@ from clienthealth.logs.thread_names import FETCHER_THREAD
 from clienthealth.logs.wordings import Meaning
 from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
+from clienthealth.model.wording import elapsed, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
-from clienthealth.modes._evidence import (
-    Fact,
-    conclude,
-    duration,
-    events,
-    has_frame,
-    quoted,
-    sightings,
-)
+from clienthealth.modes._evidence import Fact, conclude, events, has_frame, sightings
 from clienthealth.modes.consumer_shutdown_loop.closing import Closing, closing
 from clienthealth.modes.consumer_shutdown_loop.lines import (
     BEGUN,
@@ -143,14 +136,14 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
 
 def _silence(window: ClientWindow, w: Windows) -> Fact:
     last = window.readings[-1]
-    text = f"it has not called poll() for {duration(float(polls_ago(w)[0]))}, and no dump tells whether it is closed"
+    text = f"it has not called poll() for {elapsed(float(polls_ago(w)[0]))}, and no dump tells whether it is closed"
     return Fact("metric", last.ts_ms, last.ts_ms, text, source=last.source)
 
 
 def _hanging(seen: Closing, limits: Thresholds) -> list[Fact]:
     if seen.seconds < limits.suspect_close_seconds:
         return []
-    text = f"'{seen.thread}' has been inside close() for at least {duration(seen.seconds)}, in {seen.where}"
+    text = f"'{seen.thread}' has been inside close() for at least {elapsed(seen.seconds)}, in {seen.where}"
     facts = [
         Fact(
             "thread-dump",
@@ -216,7 +209,7 @@ def _storm_facts(storm: list[LogEvent], name: str, direct: bool) -> list[Fact]:
     text = (
         f"{name or 'a thread'} logged {quoted(storm[0].text)} without a pause: "
         f"{sum(event.repeats for event in storm):,} times at least "
-        f"{f'in {duration(seconds)}' if seconds else 'within a tenth of a second'}"
+        f"{f'in {elapsed(seconds)}' if seconds else 'within a tenth of a second'}"
     )
     return [Fact("log", storm[0].ts_ms, storm[0].ts_ms, text, direct, storm[0].source)]
 
@@ -227,9 +220,9 @@ def _seen(dumps: list[tuple[ThreadDump, Thread]], name: str, direct: bool, since
     (first, before), (last, after) = dumps[0], dumps[-1]
     text = f"thread '{name}' is RUNNABLE under {LOOKUP_FRAME.replace('$', '')}"
     if len(dumps) > 1:
-        text += f" in {len(dumps)} dumps over {duration((last.ts_ms - first.ts_ms) / 1000)}"
+        text += f" in {len(dumps)} dumps over {elapsed((last.ts_ms - first.ts_ms) / 1000)}"
         if before.cpu_ms is not None and after.cpu_ms is not None:
-            text += f" and used {duration((after.cpu_ms - before.cpu_ms) / 1000)} of CPU in between"
+            text += f" and used {elapsed((after.cpu_ms - before.cpu_ms) / 1000)} of CPU in between"
     return [Fact("thread-dump", since_ms, last.ts_ms, text, direct, last.source)]
 
 
@@ -321,7 +314,7 @@ def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
         if errors or idle:
             text = f"{name} keeps the JVM alive, which wants to exit (DestroyJavaVM)" if wants else f"{name} is left"
             if len(seen) > 1:
-                text += f", in {len(seen)} dumps over {duration((last.ts_ms - first.ts_ms) / 1000)}"
+                text += f", in {len(seen)} dumps over {elapsed((last.ts_ms - first.ts_ms) / 1000)}"
             facts.append(Fact("thread-dump", first.ts_ms, last.ts_ms, text, source=last.source))
     return facts
 
@@ -332,7 +325,7 @@ def _overdue(window: ClientWindow, limits: Thresholds, began: Meaning, ends: Seq
     for event in begun:
         seconds = (max(signs) - event.ts_ms) / 1000
         if not any(e.ts_ms >= event.ts_ms for e in ended) and seconds >= limits.overdue_shutdown_seconds:
-            text = f"{who} began to shut down and has not completed it for {duration(seconds)}"
+            text = f"{who} began to shut down and has not completed it for {elapsed(seconds)}"
             return [Fact("log", event.ts_ms, event.ts_ms, text, source=event.source)]
     return []
 

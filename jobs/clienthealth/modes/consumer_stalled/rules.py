@@ -10,19 +10,17 @@ import numpy as np
 from clienthealth.logs.wordings import Meaning
 from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
+from clienthealth.model.wording import count_of, elapsed, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
     SAME_MOMENT_MS,
     Fact,
     conclude,
-    count,
     counted,
-    duration,
     events,
     has_frame,
     innermost,
     number_or_none,
-    quoted,
 )
 from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._io_thread import waits as _waits
@@ -230,15 +228,15 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     hanging = number_or_none(w.last("last-poll-seconds-ago")[0])
     gone = bool(left(w, limits)[0])
     if hanging is not None and (gone or hanging >= limits.suspect_share * most):
-        text = f"the application has not called poll() for {duration(hanging)}"
+        text = f"the application has not called poll() for {elapsed(hanging)}"
         since = round(last.ts_ms - 1000 * hanging)
     else:
-        text = f"the application came back to poll() only after {duration(seconds)}"
+        text = f"the application came back to poll() only after {elapsed(seconds)}"
         since = round(last.ts_ms - 1000 * seconds)
     if gone:
-        text += f", and it sent no heartbeat for {duration(w.last('last-heartbeat-seconds-ago')[0])}"
+        text += f", and it sent no heartbeat for {elapsed(w.last('last-heartbeat-seconds-ago')[0])}"
     else:
-        text += f"; max.poll.interval.ms is {duration(most)}{'' if configured is not None else ' by default'}"
+        text += f"; max.poll.interval.ms is {elapsed(most)}{'' if configured is not None else ' by default'}"
     beyond = seconds >= most and configured is not None
     return [Fact("metric", since, last.ts_ms, text, beyond or gone, last.source)]
 
@@ -247,9 +245,9 @@ def _circles(window: ClientWindow, w: Windows) -> list[Fact]:
     first, last = window.readings[0], window.readings[-1]
     seconds = (last.ts_ms - first.ts_ms) / 1000
     text = (
-        f"it joined its group {w.grown('rebalance-total')[0]:.0f} times in {duration(seconds)}, "
-        f"stayed away from poll() for up to {duration(float(seconds_away(w)[0]))} in between, and its lag grew by "
-        f"{count(float(w.grown(_lags(w))[0]), 'record')}"
+        f"it joined its group {w.grown('rebalance-total')[0]:.0f} times in {elapsed(seconds)}, "
+        f"stayed away from poll() for up to {elapsed(float(seconds_away(w)[0]))} in between, and its lag grew by "
+        f"{count_of(float(w.grown(_lags(w))[0]), 'record')}"
     )
     return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source)]
 
@@ -259,8 +257,8 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
         return []
     seconds, last = float(seconds_since(w)[0]), window.readings[-1]
     most = number_or_none(interval(w)[0])
-    allowed = f"max.poll.interval.ms is {duration(most or limits.assumed_poll_interval_seconds)}"
-    text = f"the application has not called poll() for {duration(seconds)}; {allowed}{'' if most else ' by default'}"
+    allowed = f"max.poll.interval.ms is {elapsed(most or limits.assumed_poll_interval_seconds)}"
+    text = f"the application has not called poll() for {elapsed(seconds)}; {allowed}{'' if most else ' by default'}"
     return [Fact("metric", round(last.ts_ms - 1000 * seconds), last.ts_ms, text, source=last.source)]
 
 
@@ -294,7 +292,7 @@ def _refused_commits(window: ClientWindow) -> list[Fact]:
     refused = events(window, COMMIT_REFUSED)
     if not refused:
         return []
-    text = f"{count(len(refused), 'commit')} refused: {quoted(refused[-1].text)}"
+    text = f"{count_of(len(refused), 'commit')} refused: {quoted(refused[-1].text)}"
     return [Fact("log", refused[0].ts_ms, refused[-1].ts_ms, text, source=refused[-1].source)]
 
 
@@ -327,7 +325,7 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
             if dump not in window.dumps or apart < enough or has_polled(window, before.ts_ms) or (anybody and not told):
                 continue
             where = innermost(thread)
-            text = f"'{thread.name}' is in {where}, outside poll(), at the same place as {duration(apart)} before"
+            text = f"'{thread.name}' is in {where}, outside poll(), at the same place as {elapsed(apart)} before"
             facts.append(Fact("thread-dump", before.ts_ms, dump.ts_ms, text, source=dump.source))
             detail = {"cause": "handler-hangs", "thread": thread.name, "frame": where}
     return (detail, facts) if facts else _ended(window, w, pollers, limits)
@@ -359,7 +357,7 @@ def _ended(
             facts.append(Fact("thread-dump", polled_ms, newest.ts_ms, text, source=newest.source))
     if not facts:
         return {}, []
-    text = f"the application has not called poll() for {duration(seconds)}"
+    text = f"the application has not called poll() for {elapsed(seconds)}"
     facts.append(Fact("metric", polled_ms, last.ts_ms, text, source=last.source))
     named = {"thread": thread} if died and (thread := died[0].captures.get("died")) else {}
     return {"cause": "poll-loop-ended", **named}, facts
@@ -375,7 +373,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     if sign is None:
         return conclude(ID, expired, {"cause": "handler-hangs"}, ENDED)
     away = (sign.ts_ms - window.departed_ms) / 1000
-    text = f"its statistics, which come in poll(), ended {duration(away)} before {sign.text}"
+    text = f"its statistics, which come in poll(), ended {elapsed(away)} before {sign.text}"
     ended = Fact("absence", window.departed_ms, sign.ts_ms, text, source=sign.source)
     stuck, threads = _standing(window, thresholds)
     lag, queued = number_or_none(w.last(_lags(w))[0]), _fetched(window)
@@ -427,7 +425,7 @@ def _standing(window: ClientWindow, limits: Thresholds) -> tuple[Mapping[str, st
             if not in_foreign_code(thread) or detail.get("thread", thread.name) != thread.name:
                 continue
             where = innermost(thread)
-            text = f"'{thread.name}' is in {where}, at the same place as {duration(apart)} before"
+            text = f"'{thread.name}' is in {where}, at the same place as {elapsed(apart)} before"
             facts.append(Fact("thread-dump", since.ts_ms, dump.ts_ms, text, source=dump.source))
             detail = {"thread": thread.name, "frame": where}
     return detail, facts

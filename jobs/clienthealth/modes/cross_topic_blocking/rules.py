@@ -13,19 +13,9 @@ from clienthealth.logs.thread_names import FETCHER_THREAD
 from clienthealth.model.metrics import QUEUE_DEFAULTS
 from clienthealth.model.readings import ClientWindow, Reading, Thread, ThreadDump, TopicReading
 from clienthealth.model.verdicts import Verdict
+from clienthealth.model.wording import count_of, elapsed, listing
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
-from clienthealth.modes._evidence import (
-    Fact,
-    conclude,
-    count,
-    duration,
-    events,
-    has_frame,
-    listing,
-    option,
-    run,
-    values,
-)
+from clienthealth.modes._evidence import Fact, conclude, events, has_frame, option, run, values
 from clienthealth.modes._polls import seconds_away
 from clienthealth.modes.consumer_stalled.lines import POLL_EXPIRED
 from clienthealth.modes.cross_topic_blocking.culprit import handled_alone, slow_topic
@@ -201,7 +191,7 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
             if victims:
                 text = (
                     f"the queue of topic {culprit} stood at {chunks_of[-1][culprit]:.0f} chunks for "
-                    f"{duration(stood.seconds)}, nothing was fetched, and {listing(victims)} had nothing in the queue"
+                    f"{elapsed(stood.seconds)}, nothing was fetched, and {listing(victims)} had nothing in the queue"
                 )
                 full_for_sure = chunks_of[-1][culprit] >= limit and len(stood.readings) >= MIN_READINGS
                 direct = full_for_sure and stood.seconds >= limits.confirm_blocked_seconds
@@ -236,9 +226,9 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
         before, same = earlier.setdefault(thread.name, (dump, thread))
         apart = (dump.ts_ms - before.ts_ms) / 1000
         still = apart >= limits.parked_seconds and same.cpu_ms == thread.cpu_ms is not None
-        text = f"the fetcher '{thread.name}' is parked in {PUT} and {count(len(waiting), 'consumer')} wait for data"
+        text = f"the fetcher '{thread.name}' is parked in {PUT} and {count_of(len(waiting), 'consumer')} wait for data"
         if still:
-            text += f"; it used no CPU for {duration(apart)}"
+            text += f"; it used no CPU for {elapsed(apart)}"
         facts.append(Fact("thread-dump", before.ts_ms, dump.ts_ms, text, still and not others, dump.source))
     return facts
 
@@ -286,8 +276,8 @@ def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[l
     names, lag = w.parts.names, dict(zip(now.topic.tolist(), now.lag.tolist(), strict=True))
     text = (
         f"the prefetch queue of topic {names[at_limit[0]]} was at its limit for "
-        f"{duration((last.ts_ms - first.ts_ms) / 1000)}, while {listing(names[t] for t in victims)} got nothing with "
-        f"{count(sum(lag[t] for t in victims), 'record')} waiting"
+        f"{elapsed((last.ts_ms - first.ts_ms) / 1000)}, while {listing(names[t] for t in victims)} got nothing with "
+        f"{count_of(sum(lag[t] for t in victims), 'record')} waiting"
     )
     shares = {
         names[t]: round(min(1.0, share), 3) for t, share in zip(now.topic.tolist(), now.share.tolist(), strict=True)
@@ -306,7 +296,7 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
             continue
         culprit, rate, starved = handled
         text = (
-            f"nothing was fetched for {duration(float(runs.seconds[at]))}, while the application handled "
+            f"nothing was fetched for {elapsed(float(runs.seconds[at]))}, while the application handled "
             f"{rate:.1f} records of {culprit} a second and none of {listing(starved)}, which wait"
         )
         first, last = stood[0], stood[-1]
@@ -336,8 +326,8 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):
         return None
     others = [topic for topic in topics if topic != culprit]
-    text = f"the application stayed away from poll() for {duration(away)}, consumed {count(consumed, 'record')}"
-    text += f" and is {count(behind, 'record')} behind on " if piles_up else " meanwhile, and holds up "
+    text = f"the application stayed away from poll() for {elapsed(away)}, consumed {count_of(consumed, 'record')}"
+    text += f" and is {count_of(behind, 'record')} behind on " if piles_up else " meanwhile, and holds up "
     text += listing(topics)
     if culprit:
         text += f"; the longer the more records of {culprit} it had got"

@@ -11,21 +11,9 @@ import numpy as np
 from clienthealth.logs.also_seen import AUTHENTICATION, TLS
 from clienthealth.model.readings import ClientWindow, LogEvent
 from clienthealth.model.verdicts import Verdict
+from clienthealth.model.wording import count_of, elapsed, percent, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
-from clienthealth.modes._evidence import (
-    Fact,
-    Happened,
-    conclude,
-    count,
-    counted,
-    duration,
-    events,
-    increases,
-    number_of,
-    option,
-    percent,
-    quoted,
-)
+from clienthealth.modes._evidence import Fact, Happened, conclude, counted, events, increases, number_of, option
 from clienthealth.modes.delivery_stalled.lines import (
     CONNECTION_FAILED_OF_AIOKAFKA,
     EXPIRED,
@@ -283,10 +271,10 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     ]
     in_flight = w.last("requests-in-flight")[0]
     if in_flight > 0:
-        signs.append(f"{count(in_flight, 'request')} without an answer")
+        signs.append(f"{count_of(in_flight, 'request')} without an answer")
     if w.last("connection-count")[0] == 0:
         signs.append("no connection is open")
-    text = f"nothing was delivered for {duration(seconds[0])} while records waited{_load(w)}: {', '.join(signs)}"
+    text = f"nothing was delivered for {elapsed(seconds[0])} while records waited{_load(w)}: {', '.join(signs)}"
     lost = grown_since(w, "record-error-total", since)[0] > 0
     direct = bool(lost and seconds[0] >= limits.confirm_stalled_seconds)
     return [Fact("metric", first.ts_ms, last.ts_ms, text, direct, last.source)]
@@ -296,8 +284,8 @@ def _refusals(window: ClientWindow, w: Windows) -> Fact:
     first, last = window.readings[0], window.readings[-1]
     failed, retried = (float(w.grown(name)[0]) for name in ("record-error-total", "record-retry-total"))
     text = (
-        f"{count(retried, 'record')} were sent again and {count(failed, 'record')} given up "
-        f"in {duration((last.ts_ms - first.ts_ms) / 1000)}, and nothing shows that any was delivered"
+        f"{count_of(retried, 'record')} were sent again and {count_of(failed, 'record')} given up "
+        f"in {elapsed((last.ts_ms - first.ts_ms) / 1000)}, and nothing shows that any was delivered"
     )
     return Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source)
 
@@ -305,7 +293,7 @@ def _refusals(window: ClientWindow, w: Windows) -> Fact:
 def _load(w: Windows) -> str:
     total, free, queued = (w.last(n)[0] for n in ("buffer-total-bytes", "buffer-available-bytes", "queue-records"))
     if not np.isnan(queued):
-        return f" ({count(queued, 'record')})"
+        return f" ({count_of(queued, 'record')})"
     return f" ({percent((total - free) / total)} of the buffer)" if total > 0 else ""
 
 
@@ -321,7 +309,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     span = (failed[-1].ts_ms - failed[0].ts_ms) / 1000 if failed else 0.0
     lasting = len(failed) >= limits.min_failed_lines and span >= limits.suspect_stalled_seconds
     if failed and (facts or stalls_by_metrics or (lasting and not delivers)):
-        text = f"{count(len(failed), 'line')} in {duration(span)} as {quoted(failed[-1].text)}"
+        text = f"{count_of(len(failed), 'line')} in {elapsed(span)} as {quoted(failed[-1].text)}"
         facts.append(Fact("log", failed[0].ts_ms, failed[-1].ts_ms, text, source=failed[-1].source))
     return facts
 
@@ -351,9 +339,9 @@ def _given_up(window: ClientWindow, w: Windows, limits: Thresholds) -> Happened:
 def _expiries(expired: Sequence[LogEvent], lasting: bool) -> Fact:
     records = number_of(_batches(expired)) or 0
     waited = max((_number(event, "waitMs") for event in expired), default=0)
-    text = f"{'at least ' if expired[1:] else ''}{count(records, 'record')} expired"
+    text = f"{'at least ' if expired[1:] else ''}{count_of(records, 'record')} expired"
     if waited:
-        text += f" after waiting for {duration(waited / 1000)}"
+        text += f" after waiting for {elapsed(waited / 1000)}"
     return Fact(
         "log",
         expired[0].ts_ms - round(waited),

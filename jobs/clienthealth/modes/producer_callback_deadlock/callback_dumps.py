@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from clienthealth.model.readings import ClientWindow, Thread, ThreadDump
+from clienthealth.model.wording import elapsed
 from clienthealth.modes import MIN_READINGS
-from clienthealth.modes._evidence import Fact, duration, has_frame, innermost, values
+from clienthealth.modes._evidence import Fact, has_frame, innermost, values
 from clienthealth.modes._io_thread import (
     in_callback,
     in_foreign_code,
@@ -133,10 +134,10 @@ def _held(
         return None
     if before.cpu_ms is None or after.cpu_ms is None:  # JVM 8 does not tell
         return ""
-    used, elapsed = after.cpu_ms - before.cpu_ms, last.ts_ms - first.ts_ms
-    if 0 <= used <= still_cpu_share * elapsed:
+    used, span_ms = after.cpu_ms - before.cpu_ms, last.ts_ms - first.ts_ms
+    if 0 <= used <= still_cpu_share * span_ms:
         return " and used no CPU in between"
-    return f" and used {duration(used / 1000)} of CPU in between" if used >= busy_cpu_share * elapsed else None
+    return f" and used {elapsed(used / 1000)} of CPU in between" if used >= busy_cpu_share * span_ms else None
 
 
 def _held_fact(
@@ -152,7 +153,7 @@ def _held_fact(
         first.ts_ms,
         last.ts_ms,
         f"the I/O thread '{thread.name}' is {thread.state or 'found'} {_inside(thread)} at the same place as "
-        f"{duration(apart)} before{held}, in {innermost(thread)}",
+        f"{elapsed(apart)} before{held}, in {innermost(thread)}",
         direct=apart > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure,
         source=last.source,
     )

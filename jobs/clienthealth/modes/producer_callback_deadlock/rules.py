@@ -11,19 +11,15 @@ import numpy as np
 from clienthealth.indicators.buffer import used_ratios
 from clienthealth.model.readings import ClientWindow, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
+from clienthealth.model.wording import count_of, elapsed, listing, percent, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
     Fact,
     conclude,
-    count,
-    duration,
     events,
     innermost,
-    listing,
     number_or_none,
     option,
-    percent,
-    quoted,
     rose_around,
     run,
     values,
@@ -308,7 +304,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
         return Verdict(ID, "unknown", reason=ENDED)
     w = Windows.of(window)
     queued, limit = (number_or_none(w.last(name)[0]) for name in ("queue-records", "queue-records-limit"))
-    away = duration((sign.ts_ms - window.departed_ms) / 1000)
+    away = elapsed((sign.ts_ms - window.departed_ms) / 1000)
     text = f"its statistics, which come in poll(), ended {away} before {sign.text}"
     ended = Fact("absence", window.departed_ms, sign.ts_ms, text, source=sign.source)
     full = [
@@ -362,7 +358,7 @@ def _filling(window: ClientWindow, w: Windows, blockades: Frozen, at: int, limit
         "metric",
         stood.first.ts_ms,
         stood.last.ts_ms,
-        f"select-total stood at {stood.first.metrics['select-total']:.0f} for {duration(stood.seconds)} "
+        f"select-total stood at {stood.first.metrics['select-total']:.0f} for {elapsed(stood.seconds)} "
         f"while the buffer filled {filled}{_went_on(window, blockades, at)}",
         direct=stood.seconds >= limits.confirm_frozen_seconds,
         source=stood.last.source,
@@ -377,14 +373,14 @@ def _overdue(window: ClientWindow, w: Windows, blockades: Frozen, at: int, limit
     waiting = max(stood.values("waiting-threads"), default=0)
     used = number_or_none(used_ratios(w).values[blockades.runs.last[at]])
     load = [f"{percent(used)} of the buffer in use"] if used is not None else []
-    load += [f"{count(waiting, 'thread')} waiting for memory"] if waiting else []
+    load += [f"{count_of(waiting, 'thread')} waiting for memory"] if waiting else []
     return Fact(
         "metric",
         since.ts_ms,
         stood.last.ts_ms,
         f"select-total stood at {stood.first.metrics['select-total']:.0f} for "
-        f"{duration((stood.last.ts_ms - since.ts_ms) / 1000)} with "
-        f"{' and '.join(load)}; request.timeout.ms is {duration(timeout)}{'' if configured else ' by default'}"
+        f"{elapsed((stood.last.ts_ms - since.ts_ms) / 1000)} with "
+        f"{' and '.join(load)}; request.timeout.ms is {elapsed(timeout)}{'' if configured else ' by default'}"
         f"{_went_on(window, blockades, at)}",
         direct=configured is not None,
         source=stood.last.source,
@@ -403,8 +399,8 @@ def _without_rate(window: ClientWindow, w: Windows, runs: Runs, stuck: Column, a
         "metric",
         first.ts_ms - 30_000,
         last.ts_ms,
-        f"select-rate and io-wait-ratio are 0 for {duration((last.ts_ms - first.ts_ms) / 1000)} "
-        f"with {full} and {count(waiting, 'thread')} waiting for memory",
+        f"select-rate and io-wait-ratio are 0 for {elapsed((last.ts_ms - first.ts_ms) / 1000)} "
+        f"with {full} and {count_of(waiting, 'thread')} waiting for memory",
         direct=short,
         source=last.source,
     )
@@ -418,7 +414,7 @@ def _unserved(window: ClientWindow) -> Fact:
         reports.first.ts_ms,
         reports.last.ts_ms,
         f"delivery reports that the application has not served rose from {before:,.0f} to {after:,.0f} "
-        f"in {duration(reports.seconds)}",
+        f"in {elapsed(reports.seconds)}",
         source=reports.last.source,
     )
 
@@ -428,7 +424,7 @@ def _logged(window: ClientWindow) -> list[Fact]:
     mine = [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
     if not mine:
         return []
-    sends = f"{'at least ' if mine[1:] else ''}{count(len(mine), 'send')}"
+    sends = f"{'at least ' if mine[1:] else ''}{count_of(len(mine), 'send')}"
     text = f"{sends} failed for want of buffer memory: {quoted(_sentence(mine[0].text))}"
     return [Fact("log", mine[0].ts_ms, mine[0].ts_ms, text, source=mine[0].source)]
 
@@ -440,7 +436,7 @@ def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     if not lines or times < limits.min_refused_lines:
         return []
     text = (
-        f"the client refused {count(times, 'call')} of flush() inside its callbacks: {quoted(lines[-1].text)}; "
+        f"the client refused {count_of(times, 'call')} of flush() inside its callbacks: {quoted(lines[-1].text)}; "
         "no record waits for it, but what the callback wanted is not done"
     )
     return [Fact("log", lines[0].ts_ms, lines[-1].ts_ms, text, source=lines[-1].source)]
@@ -452,7 +448,7 @@ def _sent_inside(window: ClientWindow) -> list[Fact]:
     if not lines:
         return []
     text = (
-        f"{'at least ' if lines[1:] else ''}{count(len(lines), 'call')} of send() in a callback waited for metadata "
+        f"{'at least ' if lines[1:] else ''}{count_of(len(lines), 'call')} of send() in a callback waited for metadata "
         f"on the I/O thread: {quoted(lines[-1].text)}"
     )
     return [Fact("log", lines[0].ts_ms, lines[-1].ts_ms, text, direct=True, source=lines[-1].source)]

@@ -12,19 +12,9 @@ from clienthealth.indicators.buffer import used_ratios
 from clienthealth.logs.self_descriptions import PRODUCER_CONFIG
 from clienthealth.model.readings import ClientWindow, LogEvent, Reading
 from clienthealth.model.verdicts import Verdict
+from clienthealth.model.wording import count_of, elapsed, percent, quoted, size
 from clienthealth.modes import threshold
-from clienthealth.modes._evidence import (
-    Fact,
-    conclude,
-    count,
-    duration,
-    events,
-    percent,
-    quoted,
-    size,
-    used_bytes,
-    version,
-)
+from clienthealth.modes._evidence import Fact, conclude, events, used_bytes, version
 from clienthealth.modes._polls import reports_in_poll
 from clienthealth.modes.producer_not_closed.lines import (
     ABORTED,
@@ -87,7 +77,7 @@ class _Pending:
         return by_bytes or (self.records or 0) >= limits.confirm_records
 
     def __str__(self) -> str:
-        parts = [count(self.records, "record")] if self.records is not None else []
+        parts = [count_of(self.records, "record")] if self.records is not None else []
         if self.bytes is not None:
             parts.append(f"{size(self.bytes)} ({percent(self.ratio)} of the buffer)")
         return " or ".join(parts)
@@ -170,7 +160,7 @@ def _unfinished(window: ClientWindow, pending: _Pending | None, limits: Threshol
     waited = (last.ts_ms - begun[-1].ts_ms) / 1000
     if pending.nothing or waited < limits.closing_seconds:
         return []
-    text = f"{duration(waited)} after it began to close it still had to deliver {pending}, and no line tells of the end"
+    text = f"{elapsed(waited)} after it began to close it still had to deliver {pending}, and no line tells of the end"
     return [Fact("metric", begun[-1].ts_ms, last.ts_ms, text, source=last.source)]
 
 
@@ -243,7 +233,7 @@ def _loss(pending: _Pending | None) -> dict[str, Any]:
 
 
 def _terminating(event: LogEvent) -> Fact:
-    left = count(float(event.captures.get("records", 0)), "record")
+    left = count_of(float(event.captures.get("records", 0)), "record")
     text = f"librdkafka logged that it ended with {left} still in its queue or under way"
     return Fact("log", event.ts_ms, event.ts_ms, text, direct=True, source=event.source)
 

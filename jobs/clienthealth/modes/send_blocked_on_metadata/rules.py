@@ -12,6 +12,7 @@ from clienthealth.logs.also_seen import AUTHENTICATION, TLS
 from clienthealth.logs.self_descriptions import PRODUCER_CONFIG
 from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
+from clienthealth.model.wording import count_of, elapsed, listing, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
     NEVER_SECONDS,
@@ -19,15 +20,11 @@ from clienthealth.modes._evidence import (
     Fact,
     Happened,
     conclude,
-    count,
     counted,
-    duration,
     events,
     has_frame,
     increases,
-    listing,
     number_of,
-    quoted,
     rose_around,
     run,
     values,
@@ -202,8 +199,8 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
     waited = _waited_ms(longest)
     first = failures[0]
     number = len(_sends(failures))
-    sends = f"{'at least ' if number > 1 else ''}{count(number, 'send')}"
-    text = f"{sends} gave up after {duration(waited / 1000)}: {quoted(_sentence(longest.text))}"
+    sends = f"{'at least ' if number > 1 else ''}{count_of(number, 'send')}"
+    text = f"{sends} gave up after {elapsed(waited / 1000)}: {quoted(_sentence(longest.text))}"
     return [
         Fact(
             "log",
@@ -251,9 +248,9 @@ def _dumped(waits: list[tuple[ThreadDump, Thread]], same_call: bool | None, limi
     names = [thread.name for dump, thread in waits if dump is fullest]
     name, times = max(seen.items(), key=lambda item: item[1][-1] - item[1][0])
     span = (times[-1] - times[0]) / 1000
-    text = f"{count(len(names), 'caller')} of send() in KafkaProducer.waitOnMetadata: {listing(names)}"
+    text = f"{count_of(len(names), 'caller')} of send() in KafkaProducer.waitOnMetadata: {listing(names)}"
     if span:
-        text += f"; {name} was there in {len(times)} dumps over {duration(span)}"
+        text += f"; {name} was there in {len(times)} dumps over {elapsed(span)}"
         text += ", in several calls: sends failed in between" if same_call is False else ""
     return [
         Fact(
@@ -288,7 +285,7 @@ def _answered(window: ClientWindow, topics: dict[str, list[LogEvent]]) -> list[F
             lines[0].ts_ms,
             lines[0].ts_ms,
             f"the brokers answered {_error(lines[-1])} for topic {topic} {len(lines)} times "
-            f"in {duration((lines[-1].ts_ms - lines[0].ts_ms) / 1000)}",
+            f"in {elapsed((lines[-1].ts_ms - lines[0].ts_ms) / 1000)}",
             source=lines[0].source,
         )
         for topic, lines in topics.items()
@@ -312,7 +309,7 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
         times = sum(line.repeats for line in lines)
         seconds = (lines[-1].ts_ms - lines[0].ts_ms) / 1000 if lines else 0.0
         if times >= limits.min_topic_errors and seconds >= least:
-            text = f"{what}, {times} times in {duration(seconds)}, and nothing is known to be sent"
+            text = f"{what}, {times} times in {elapsed(seconds)}, and nothing is known to be sent"
             text = f"{text}: {quoted(lines[-1].text)}"
             facts.append(Fact("log", lines[0].ts_ms, lines[-1].ts_ms, text, source=lines[-1].source))
     return facts[:1]
@@ -411,7 +408,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     failing_run = run(window, "record-error-total")
     before, *_, after = failing_run.values("record-error-total")
     text = (
-        f"{count(after - before, 'send')} failed and none went out in {duration(failing_run.seconds)}, "
+        f"{count_of(after - before, 'send')} failed and none went out in {elapsed(failing_run.seconds)}, "
         f"with the buffer unchanged; {_metadata_words(why, failing_run.values('metadata-age'))}"
     )
     return [Fact("metric", failing_run.first.ts_ms, failing_run.last.ts_ms, text, source=failing_run.last.source)]
@@ -421,9 +418,9 @@ def _metadata_words(why: int, ages: list[float]) -> str:
     if why == NEVER:
         return "the producer has never received metadata"
     if why == RENEWED:
-        return f"metadata was renewed before every reading (never older than {duration(max(ages))})"
+        return f"metadata was renewed before every reading (never older than {elapsed(max(ages))})"
     received = [age for age in ages if age < NEVER_SECONDS]
-    return f"no connection is open and metadata is {duration(received[-1])} old"
+    return f"no connection is open and metadata is {elapsed(received[-1])} old"
 
 
 def _cause(

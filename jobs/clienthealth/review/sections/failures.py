@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 
 from clienthealth.logs.also_seen import BY_ID
+from clienthealth.model.wording import count_of
 from clienthealth.review import plots
 from clienthealth.review.document import (
     Badge,
@@ -29,7 +30,7 @@ from clienthealth.review.document import (
 from clienthealth.review.model import BRIEF, Alert, Incident, Page, Review, Theme
 from clienthealth.review.period import MINUTE
 from clienthealth.review.sections.naming import client, names
-from clienthealth.review.wording import duration, lost, number, percent, plural, some, stretch
+from clienthealth.review.wording import duration, lost, number, percent, some, stretch
 
 #: Services that were paged for, those most often first.
 PAGED_SHOWN = 20
@@ -59,7 +60,7 @@ def _incidents(review: Review) -> Iterator[Block]:
         yield Card([*_theme(theme)])
     if review.withdrawn:
         were = "was" if review.withdrawn == 1 else "were"
-        text = f"{plural(review.withdrawn, 'verdict')} {were} withdrawn, because the client came back."
+        text = f"{count_of(review.withdrawn, 'verdict')} {were} withdrawn, because the client came back."
         yield Paragraph(text, note=True)
 
 
@@ -69,7 +70,7 @@ def _theme(theme: Theme) -> Iterator[Block]:
     yield _listed(theme)
     if theme.more:
         were = "is" if theme.more == 1 else "are"
-        yield Paragraph(f"{plural(theme.more, 'shorter one')} {were} counted above and not listed.", note=True)
+        yield Paragraph(f"{count_of(theme.more, 'shorter one')} {were} counted above and not listed.", note=True)
     action = f"{theme.action} " if theme.action else ""
     yield Paragraph((action, Link(f"Runbook: {theme.title}", theme.runbook)), note=True)
 
@@ -85,8 +86,8 @@ def what_failed(theme: Theme) -> Inline:
 
 
 def _facts(theme: Theme) -> Iterator[Inline]:
-    yield Strong(plural(theme.incidents, "incident")), f", {theme.confirmed} confirmed"
-    yield Strong(plural(theme.clients, "client")), " of ", names(theme.services)
+    yield Strong(count_of(theme.incidents, "incident")), f", {theme.confirmed} confirmed"
+    yield Strong(count_of(theme.clients, "client")), " of ", names(theme.services)
     yield Strong(duration(theme.seconds)), " in all"
     yield "found after ", Strong(duration(theme.detect))
     if theme.clear is not None:
@@ -149,7 +150,7 @@ def _pages(review: Review) -> Iterator[Block]:
         return
     nights = Counter(page.night for page in review.pages if page.night)
     at_night, (begin, end) = sum(nights.values()), review.night_hours
-    words = f"{plural(len(review.pages), 'page')}, {at_night} at night ({begin:02d}:00 to {end:02d}:00)"
+    words = f"{count_of(len(review.pages), 'page')}, {at_night} at night ({begin:02d}:00 to {end:02d}:00)"
     if at_night and review.period.minutes >= 1440:
         night, most = max(nights.items(), key=lambda item: (item[1], item[0]))
         words += f": {at_night / (review.period.minutes / 1440):.1f} per night, at most {most} (night to {night:%a} "
@@ -170,7 +171,7 @@ def _pages(review: Review) -> Iterator[Block]:
     ]
     yield Table(columns, rows[:PAGED_SHOWN], "Clients of a service that fail alike are one page.")
     if len(rows) > PAGED_SHOWN:
-        yield Paragraph(f"and {plural(len(rows) - PAGED_SHOWN, 'more service')}; review.json has all.", note=True)
+        yield Paragraph(f"and {count_of(len(rows) - PAGED_SHOWN, 'more service')}; review.json has all.", note=True)
 
 
 def _needed_nobody(pages: Sequence[Page]) -> str:
@@ -210,7 +211,7 @@ def _also_seen(review: Review) -> Iterator[Block]:
     before = Column(f"Lines, {review.period.unit} before", number=True)
     yield Table((*columns, before), rows[:ALSO_SHOWN], "By the clients' own lines: no verdict, and nobody was paged.")
     if len(rows) > ALSO_SHOWN:
-        yield Paragraph(f"and {plural(len(rows) - ALSO_SHOWN, 'more row')}; review.json has all.", note=True)
+        yield Paragraph(f"and {count_of(len(rows) - ALSO_SHOWN, 'more row')}; review.json has all.", note=True)
     for what in dict.fromkeys(seen.what for seen in review.also_seen[:ALSO_SHOWN] if seen.what in BY_ID):
         trouble = BY_ID[what]
         yield Paragraph(f"{trouble.says[0].upper()}{trouble.says[1:]}: {trouble.sentence} {trouble.action}", note=True)
@@ -240,5 +241,5 @@ def _near_misses(review: Review) -> Iterator[Block]:
         yield Table(
             (Column("Client"), Column("Suspected of"), Column("When"), Column("Duration", number=True)),
             [(client(i), i.mode, stretch(i.start, i.stop), duration(i.seconds)) for i in review.cleared],
-            f"{plural(review.cleared_count, 'suspicion')} cleared without being confirmed.",
+            f"{count_of(review.cleared_count, 'suspicion')} cleared without being confirmed.",
         )

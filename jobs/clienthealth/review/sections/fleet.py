@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
+from clienthealth.model.wording import count_of
 from clienthealth.review import plots
 from clienthealth.review.document import (
     BREAK,
@@ -25,7 +26,7 @@ from clienthealth.review.document import (
 from clienthealth.review.model import Capacity, ClientRow, FleetRow, Review, TopicRow
 from clienthealth.review.period import period_names
 from clienthealth.review.sections.naming import NAMELESS, client, names, service
-from clienthealth.review.wording import NONE, duration, number, percent, plural, points, some
+from clienthealth.review.wording import NONE, duration, number, percent, points, some
 
 #: What clients are ranked by, the heading, and what the number is.
 RANKINGS = (
@@ -64,7 +65,7 @@ def _ranking(review: Review, what: str, name: str, measure: str) -> list[Block]:
     else:
         blocks.append(Paragraph(Soft("None.")))
     if topics:
-        rows = [((Name(row.topic), " ", Soft(plural(row.clients, "client"))), _value(row)) for row in topics]
+        rows = [((Name(row.topic), " ", Soft(count_of(row.clients, "client"))), _value(row)) for row in topics]
         blocks.append(Table((Column("Topic"), Column(measure, number=True)), rows, stacks=False))
     return blocks
 
@@ -80,7 +81,7 @@ def _value(row: ClientRow | TopicRow) -> str:
 
 
 def _came_or_went(name: str, rows: Sequence[FleetRow], count: int) -> list[Block]:
-    blocks: list[Block] = [Heading(f"{name}: {plural(count, 'client id')}")]
+    blocks: list[Block] = [Heading(f"{name}: {count_of(count, 'client id')}")]
     if not rows:
         return [*blocks, Paragraph(Soft("None."))]
     blocks.append(Bullets([_fleet_row(row) for row in rows]))
@@ -90,7 +91,7 @@ def _came_or_went(name: str, rows: Sequence[FleetRow], count: int) -> list[Block
 
 
 def _fleet_row(row: FleetRow) -> Inline:
-    about = (Name(row.service), f" · {row.kind} · {plural(row.instances, 'instance')}")
+    about = (Name(row.service), f" · {row.kind} · {count_of(row.instances, 'instance')}")
     return Name(row.client_id or NAMELESS), " ", Soft(about)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
+from clienthealth.model.wording import count_of
 from clienthealth.review import plots
 from clienthealth.review.actions import Action
 from clienthealth.review.document import (
@@ -32,7 +33,7 @@ from clienthealth.review.model import Review
 from clienthealth.review.period import period_names
 from clienthealth.review.sections.naming import names, service
 from clienthealth.review.slo import ServiceSlo
-from clienthealth.review.wording import healthy, left, lost, minutes, number, percent, plural, points, some
+from clienthealth.review.wording import healthy, left, lost, minutes, number, percent, points, some
 
 BADGES = {
     **{"within budget": "ok", "nearly spent": "warn", "overspent": "bad", "no data": "none"},
@@ -142,7 +143,7 @@ def _services(review: Review) -> Iterator[Block]:
     target = "" if own_targets else f"; target {percent(review.target)}"
     yield Table(columns, rows, f"{caption}{target}. Worst first.")
     if hidden:
-        more = f"{plural(hidden, 'more service')} without an unhealthy client-minute or a lost record"
+        more = f"{count_of(hidden, 'more service')} without an unhealthy client-minute or a lost record"
         yield Paragraph(f"{more} {'is' if hidden == 1 else 'are'} left out here; review.json has all.", note=True)
     yield Paragraph(
         f"Changes: a service ships while its budget of {count} {unit}s lasts; once it is overspent they freeze, "
@@ -262,7 +263,7 @@ def actions(review: Review) -> Section:
 
 def _action(action: Action) -> tuple[Inline, ...]:
     if action.overdue_days:
-        state = Badge("bad", f"overdue by {plural(action.overdue_days, 'day')}")
+        state = Badge("bad", f"overdue by {count_of(action.overdue_days, 'day')}")
     else:
         done = action.state == "done"
         state = Badge("ok" if done else "none", f"done {action.done}" if done else action.state)
