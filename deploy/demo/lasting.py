@@ -66,12 +66,12 @@ def shortcomings(
 
 def paged(course: Course, pages: Sequence[Page]) -> list[Page]:
     """The pages that a failure rang up, each once however often its notification was repeated."""
-    mine = [
+    pages_of_client = [
         page
         for page in pages
         if page.status == "firing" and page.labels.get("severity") == "critical" and course.explains(page.labels)
     ]
-    first = {(tuple(sorted(page.labels.items())), page.started): page for page in reversed(mine)}
+    first = {(tuple(sorted(page.labels.items())), page.started): page for page in reversed(pages_of_client)}
     return sorted(first.values(), key=lambda page: page.received_ms)
 
 

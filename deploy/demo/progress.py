@@ -104,11 +104,11 @@ class Course:
         if "group" in labels:
             fails = self.client.mode is not None and labels["group"] == self.client.options.get("c.group.id")
             return fails and labels.get("severity") != "critical"
-        mine = self._is_mine(labels) if "instance" in labels else labels.get("service") == self.client.service
+        is_of_client = self._is_mine(labels) if "instance" in labels else labels.get("service") == self.client.service
         mode = self.client.mode
         by_failure = mode is not None and labels.get("mode", mode) == mode
         by_load = labels.get("severity") != "critical" and labels.get("measurement") in self.client.measurements
-        return mine and (by_failure or by_load)
+        return is_of_client and (by_failure or by_load)
 
     def after_onset(self, at_ms: int | None) -> float | None:
         """Seconds from the onset to a moment."""

@@ -70,8 +70,8 @@ class Running:
 
     def is_instance(self, name: str) -> bool:
         """Is it this process that is called so: by host and process id, or by what one of its clients pushes as."""
-        of = name.rpartition(":")[2]
-        return of == str(self.pid) or of in self._push_ids or of in self._read_push_ids()
+        process_name = name.rpartition(":")[2]
+        return process_name == str(self.pid) or process_name in self._push_ids or process_name in self._read_push_ids()
 
     def _read_push_ids(self) -> Set[str]:
         try:

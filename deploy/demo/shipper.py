@@ -69,9 +69,9 @@ class Shipper:
                 self._followed[line] = (process, LogFile(Path(source["file"]), self._limit))
                 log.info("ships %s of %s", source["file"], source["instance"])
 
-    def _send(self, of: Process, event: LogEvent) -> None:
+    def _send(self, process: Process, event: LogEvent) -> None:
         record = log_record(
-            of,
+            process,
             event.ts_ms,
             event.message,
             level=event.level,
@@ -79,7 +79,7 @@ class Shipper:
             thread=event.thread,
             stack="\n".join(event.stack),
         )
-        self._publisher.send(self._topic, f"{of.service}|{of.instance}|", record)
+        self._publisher.send(self._topic, f"{process.service}|{process.instance}|", record)
 
 
 def main(files: Path, settings: Settings) -> int:

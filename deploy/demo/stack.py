@@ -199,7 +199,9 @@ class Stack:
             "prometheus": {"port": exporter_port},
             "identity": {
                 # Nobody logs in here, and clients of several services have one address.
-                "push_services": [f"{name}={of.service}" for of in clients if of.pushes for name in of.client_ids],
+                "push_services": [
+                    f"{name}={client.service}" for client in clients if client.pushes for name in client.client_ids
+                ],
                 "push_hosts": [f"127.*={socket.gethostname()}"],
             },
             "jvm": {"interval_seconds": INTERVAL_SECONDS},

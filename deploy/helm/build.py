@@ -116,13 +116,13 @@ def _of_type(kind: Any, key: Key) -> Schema:
         return {"type": "array", "items": _of_type(typing.get_args(kind)[0], key)}
     if origin is dict:
         return {"type": "object", "additionalProperties": _of_type(typing.get_args(kind)[1], key)}
-    bounds, of = key.bounds, {"type": _TYPES[kind]}
+    bounds, schema = key.bounds, {"type": _TYPES[kind]}
     if key.number:
         ends = {"minimum": bounds.at_least, "maximum": LARGEST if bounds.at_most is None else bounds.at_most}
         # A bound that another setting is, JSON schemas cannot tell: it is checked when the settings are read.
-        return {**of, **{name: end for name, end in ends.items() if isinstance(end, int | float)}}
+        return {**schema, **{name: end for name, end in ends.items() if isinstance(end, int | float)}}
     if bounds.one_of:
-        return {**of, "enum": list(bounds.one_of)}
+        return {**schema, "enum": list(bounds.one_of)}
     if bounds.form and bounds.form.pattern:
-        return {**of, "pattern": f"^(?:{'|' * (key.default == '')}{bounds.form.pattern})$"}
-    return {**of, "minLength": 1} if kind is str and key.default and key.kind is str else of
+        return {**schema, "pattern": f"^(?:{'|' * (key.default == '')}{bounds.form.pattern})$"}
+    return {**schema, "minLength": 1} if kind is str and key.default and key.kind is str else schema

@@ -147,7 +147,7 @@ def process(service: str, mbeans: MBeans, config: Mapping[str, str]) -> Process 
     return Process(service, host, f"{host}:{pid}", config) if pid and host else None
 
 
-def snapshots(mbeans: MBeans, of: Process, ts_ms: int) -> list[dict[str, Any]]:
+def snapshots(mbeans: MBeans, process: Process, ts_ms: int) -> list[dict[str, Any]]:
     """A canonical snapshot (the JSON of the topic client-metrics) of each Kafka client of the JVM, sorted by id."""
     clients: dict[tuple[str, str], _Client] = {}
     scala_version = None
@@ -167,7 +167,7 @@ def snapshots(mbeans: MBeans, of: Process, ts_ms: int) -> list[dict[str, Any]]:
         elif kind == "consumer" and (by_group := _NAMED_BY_GROUP.fullmatch(client_id)):
             client.group = by_group["group"]
     return [
-        _snapshot(client_id, client, of, ts_ms)
+        _snapshot(client_id, client, process, ts_ms)
         for (_, client_id), client in sorted(clients.items())
         if client.metrics or client.topics
     ]
@@ -195,19 +195,19 @@ def _read(client: _Client, mbean: MBean, attributes: Mapping[str, Any]) -> None:
             client.topics.setdefault(key, {})["records-lag"] = value
 
 
-def _snapshot(client_id: str, client: _Client, of: Process, ts_ms: int) -> dict[str, Any]:
+def _snapshot(client_id: str, client: _Client, process: Process, ts_ms: int) -> dict[str, Any]:
     who = Client(
-        service=of.service,
-        host=of.host,
-        instance=of.instance,
+        service=process.service,
+        host=process.host,
+        instance=process.instance,
         client_id=client_id,
         kind=cast(Kind, client.kind),
         library="java" if client.kind != "legacy-consumer" else "scala",
         version=client.version,
-        group=client.group or (of.config.get(GROUP_OPTION) if client.kind != "producer" else None),
+        group=client.group or (process.config.get(GROUP_OPTION) if client.kind != "producer" else None),
     )
     metrics = client.metrics | slowest_node(client.latencies)
-    return canonical.snapshot(who, ts_ms, metrics, list(_topics(client)), of.config)
+    return canonical.snapshot(who, ts_ms, metrics, list(_topics(client)), process.config)
 
 
 def _topics(client: _Client) -> Iterator[dict[str, Any]]:

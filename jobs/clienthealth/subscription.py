@@ -44,7 +44,9 @@ class Subscription:
 
     def covers(self, other: Subscription) -> bool:
         """Are all metrics of another one pushed by this one? `*` and an empty name mean all."""
-        return all(any(name.startswith(mine) for mine in self.metrics) or "*" in self.metrics for name in other.metrics)
+        return all(
+            any(name.startswith(prefix) for prefix in self.metrics) or "*" in self.metrics for name in other.metrics
+        )
 
     @property
     def config(self) -> Mapping[str, str]:

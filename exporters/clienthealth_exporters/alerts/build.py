@@ -135,8 +135,8 @@ def routes_of(owners: Owners, text: str) -> str:
     names = {"pager": pagers, "team": [owner.team for owner in owners.teams()]}
 
     def each(match: re.Match[str]) -> str:
-        of, block = match[1], match[2]
-        return "".join(_of_owner(block, _EXAMPLE[of], name) for name in dict.fromkeys(names[of]))
+        kind, block = match[1], match[2]
+        return "".join(_of_owner(block, _EXAMPLE[kind], name) for name in dict.fromkeys(names[kind]))
 
     return re.sub(r"^ *# for each (pager|team)\n(.*?)^ *# end\n", each, text, flags=re.DOTALL | re.MULTILINE)
 

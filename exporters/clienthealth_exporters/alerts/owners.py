@@ -48,5 +48,7 @@ def owned_group(expr: str, *labels: str) -> str:
     return _joined(expr, labels, ("cluster_name", "group"), GROUP_OWNERS)
 
 
-def _joined(expr: str, labels: Sequence[str], of: Sequence[str], owners: str) -> str:
-    return f"(\n(\n{expr}\n)\n* {on(*of)} group_left ({listed(OWNER_LABELS)})\n{owners}\nor {on(*labels)}\n{expr}\n)"
+def _joined(expr: str, labels: Sequence[str], owned_by: Sequence[str], owners: str) -> str:
+    return (
+        f"(\n(\n{expr}\n)\n* {on(*owned_by)} group_left ({listed(OWNER_LABELS)})\n{owners}\nor {on(*labels)}\n{expr}\n)"
+    )

@@ -14,7 +14,7 @@ MAX_DUMP_BYTES = 900_000
 
 
 def log_record(
-    of: Process,
+    process: Process,
     ts_ms: int,
     message: str,
     *,
@@ -32,17 +32,17 @@ def log_record(
         "process.thread.name": thread,
         "message": message,
         "error.stack_trace": stack,
-        "service.name": of.service,
-        "host.name": of.host,
-        "service.node.name": of.instance,
+        "service.name": process.service,
+        "host.name": process.host,
+        "service.node.name": process.instance,
         "labels": dict(labels or {}),
     }
     return {name: value for name, value in record.items() if value}
 
 
-def dump_record(of: Process, ts_ms: int, dump: str, reason: str) -> dict[str, Any]:
+def dump_record(process: Process, ts_ms: int, dump: str, reason: str) -> dict[str, Any]:
     """A thread dump of a process as one log record; of a dump that is too large the threads of Kafka come first."""
-    record = log_record(of, ts_ms, shortened(dump), logger=__name__, labels={"reason": reason})
+    record = log_record(process, ts_ms, shortened(dump), logger=__name__, labels={"reason": reason})
     return {**record, "event.dataset": DUMP_DATASET}
 
 

@@ -219,13 +219,13 @@ class Watch:
     def publish(self) -> None:
         """The same; raises JolokiaError where the JVM does not answer."""
         mbeans = self._agent.read(PATTERNS)
-        of = process(self._target.service, mbeans, self._target.config)
-        if of is None:
+        found = process(self._target.service, mbeans, self._target.config)
+        if found is None:
             raise JolokiaError(f"{self._target.url}: the process does not say its name")
-        if of != self._process:
-            log.info("%s is %s", self._target.service, of.instance)
-            self._process, self._suspicion = of, Suspicion()
-        clients = snapshots(mbeans, of, int(time.time() * 1000))
+        if found != self._process:
+            log.info("%s is %s", self._target.service, found.instance)
+            self._process, self._suspicion = found, Suspicion()
+        clients = snapshots(mbeans, found, int(time.time() * 1000))
         for snapshot in () if self._target.pushed else clients:
             self._publisher.send(self._settings.topics.metrics[0], canonical.key(snapshot), snapshot)
         self._reads_without_clients = 0 if clients else self._reads_without_clients + 1
@@ -238,10 +238,10 @@ class Watch:
         reasons = self._suspicion.reasons(clients)
         if self._settings.jvm.thread_dumps and self._plan.due(reasons, self._clock()):
             why = "; ".join(reason.text for reason in reasons)
-            log.info("thread dump of %s: %s", of.instance, why)
-            record = dump_record(of, int(time.time() * 1000), self._agent.thread_dump(), why)
+            log.info("thread dump of %s: %s", found.instance, why)
+            record = dump_record(found, int(time.time() * 1000), self._agent.thread_dump(), why)
             self._publisher.send(
-                self._settings.topics.logs[0], Client(of.service, of.host, of.instance, "").key, record
+                self._settings.topics.logs[0], Client(found.service, found.host, found.instance, "").key, record
             )
 
 

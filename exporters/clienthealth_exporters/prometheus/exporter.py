@@ -135,7 +135,7 @@ class Exporter:
         kept = self._clients() if self._complete else Packed.of(())
         left_out = Counter({EVERYBODY: self._states.left_out}) if self._states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]
-        newest: list[Sample] = [((of,), at) for of, at in self._states.newest_of.items()]
+        newest: list[Sample] = [((subject,), at) for subject, at in self._states.newest_of.items()]
         own: tuple[tuple[Family, list[Sample]], ...] = (
             (EXPORTER_UP, [((), int(trouble is None))]),
             (DECODE_ERRORS, [((), self._states.decode_errors)]),

@@ -179,8 +179,8 @@ class States:
     @property
     def newest(self) -> float | None:
         """What the newest record speaks of, in epoch seconds; None before the first record. Groups count alone."""
-        of = self.newest_of
-        return of.get(CLIENTS, of.get(GROUPS))
+        newest_of = self.newest_of
+        return newest_of.get(CLIENTS, newest_of.get(GROUPS))
 
     @property
     def newest_of(self) -> Mapping[str, float]:

@@ -95,17 +95,17 @@ def _is_csv(line: str) -> bool:
     return "kafka." in line and re.match(r'\ufeff?"?[Tt]ime"?,', line) is not None
 
 
-def readings(lines: Iterable[str], of: Jvm, file_ms: int) -> Iterator[Reading]:
+def readings(lines: Iterable[str], jvm: Jvm, file_ms: int) -> Iterator[Reading]:
     """The readings in the lines of a text. `file_ms`: the time of those that say none."""
     table: _Table | None = None
-    pile = _Pile(of, file_ms)
+    pile = _Pile(jvm, file_ms)
     for count, raw in enumerate(lines):
         line = raw.rstrip("\r\n")
         if _is_csv(line):
             table = _Table(line)
         elif table is not None:
             if row := table.row(line):
-                yield Reading(count, row[0], _json(snapshots(row[1], of, row[0] or file_ms)))
+                yield Reading(count, row[0], _json(snapshots(row[1], jvm, row[0] or file_ms)))
         else:
             yield from pile.take(count, line)
     yield from pile.close()
@@ -132,8 +132,8 @@ class _Table:
 class _Pile:
     """The values of one moment, until one of them comes again or a time follows."""
 
-    def __init__(self, of: Jvm, file_ms: int) -> None:
-        self.of, self.file_ms = of, file_ms
+    def __init__(self, jvm: Jvm, file_ms: int) -> None:
+        self.of, self.file_ms = jvm, file_ms
         self.names = metric_names.spellings(
             metric_names.micrometer, metric_names.jmx_exporter, metric_names.jmx_exporter_1
         )
@@ -207,11 +207,11 @@ class _Pile:
         return process.snapshots(rolled_up=True)
 
     def _canonical(self, snapshot: Snapshot) -> bytes:
-        of, said = self.of, snapshot.client
+        jvm, said = self.of, snapshot.client
         who = Client(
-            of.service,
-            of.host,
-            of.instance,
+            jvm.service,
+            jvm.host,
+            jvm.instance,
             said.client_id or "",
             "producer" if said.kind == "producer" else "consumer",
             said.library,

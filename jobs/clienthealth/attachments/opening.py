@@ -132,10 +132,10 @@ class Opener:
         yield from self._files(files, parent, folder)
 
     def _files(self, files: Sequence[Path], parent: _Parent, folder: Path | None = None) -> Iterator[Stream]:
-        of = second_process([stem(file.name) for file in files])
+        process_of = second_process([stem(file.name) for file in files])
         own = _own_processes([file.name for file in files])
         for file in files:
-            second = own.get(file.name) or of(stem(file.name))
+            second = own.get(file.name) or process_of(stem(file.name))
             instance = f"{parent.instance}/{second}" if second else parent.instance
             shown = str(file.relative_to(folder)) if folder is not None else file.name
             yield from self._file(file, shown, _Parent(parent.service, instance, parent.shown, parent.depth))
@@ -280,11 +280,11 @@ def _own_processes(names: Sequence[str]) -> dict[str, str]:
     logs = {log for log in logs if not (len(log) > 1 and log[-1].isdigit() and log[:-1] in logs)}
     if len(logs) < 2 or () in logs:
         return {}
-    of = {
+    logs_by_name = {
         name: next((log for log in logs if log == own[: len(log)] or log == own[-len(log) :]), ())
         for name, own in words.items()
     }
-    return {} if () in of.values() else {name: "-".join(log) for name, log in of.items()}
+    return {} if () in logs_by_name.values() else {name: "-".join(log) for name, log in logs_by_name.items()}
 
 
 def _words(name: str) -> tuple[str, ...]:

@@ -295,12 +295,12 @@ class Reader:
         taken: set[int] = set()
         timed = sum(layouts.begins(line) for line in lines[:200]) if layouts.forms else 0
         alone = timed * 5 < len(lines[:200])
-        for key, mine in writers.items():
-            text = utf8(b"\n".join(line for _, line in mine)).decode()
-            dumps = [_numbered(dump, [number for number, _ in mine]) for dump in dumps_in(text, alone)]
+        for key, written in writers.items():
+            text = utf8(b"\n".join(line for _, line in written)).decode()
+            dumps = [_numbered(dump, [number for number, _ in written]) for dump in dumps_in(text, alone)]
             if not dumps:
                 continue
-            before = times_before(dict(mine), Layouts(layouts.forms, layouts.order, layouts.day))
+            before = times_before(dict(written), Layouts(layouts.forms, layouts.order, layouts.day))
             writer = utf8(key).decode() if len(prefixes.keys) > 1 else ""
             yield from self._dump_records(dumps, before, writer)
             taken.update(at for dump in dumps for at in dump.taken)

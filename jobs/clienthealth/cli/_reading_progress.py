@@ -32,7 +32,7 @@ class Bar:
         if now < self._due:
             return
         self._due, self._shown = now + EVERY_SECONDS, True
-        of = f" of {size / 1e6:,.0f} MB, {min(1.0, done / size):.0%}" if size else " MB"
+        total = f" of {size / 1e6:,.0f} MB, {min(1.0, done / size):.0%}" if size else " MB"
         shown = "".join(c if c.isprintable() else "?" for c in name)[-40:]
-        self._stream.write(f"{_ERASE}reading {shown}: {done / 1e6:,.0f}{of}")
+        self._stream.write(f"{_ERASE}reading {shown}: {done / 1e6:,.0f}{total}")
         self._stream.flush()

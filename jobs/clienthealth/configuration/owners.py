@@ -148,8 +148,8 @@ def _plain(why: str, path: str) -> str:
     key = re.search(r"\.(\w+)(\[\.\.\.\]|\[\d+\])?`$", path)
     unknown = re.search(r"unknown field `(.*)`", why)
     if unknown:
-        of = f"[[owner]] has no key '{unknown[1]}'; known are {', '.join(_OwnerTable.__struct_fields__)}"
-        return of if "owner[" in path else f"there is no '{unknown[1]}' here, but [[owner]]"
+        reason = f"[[owner]] has no key '{unknown[1]}'; known are {', '.join(_OwnerTable.__struct_fields__)}"
+        return reason if "owner[" in path else f"there is no '{unknown[1]}' here, but [[owner]]"
     missing = re.search(r"required field `(.*)`", why)
     if missing:
         return f"[[owner]] lacks {missing[1]}"

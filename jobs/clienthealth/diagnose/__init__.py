@@ -107,8 +107,8 @@ def _also_seen(state: BucketState, clients: Iterable[Client]) -> dict[Client, li
     by_client: dict[Client, list[Seen]] = {}
     for who, client in whos.items():
         one_of = Counter(other.kind for other in whos if other.process == who.process)
-        if mine := [seen for seen in also_seen.seen(state, who, one_of) if not seen.of_process]:
-            by_client[client] = mine
+        if of_client := [seen for seen in also_seen.seen(state, who, one_of) if not seen.of_process]:
+            by_client[client] = of_client
     for who, seen in also_seen.of_nobody(state, list(whos)):
         client = client_of(who)
         by_client.setdefault(client if who.kind else dataclasses.replace(client, kind=None), []).append(seen)

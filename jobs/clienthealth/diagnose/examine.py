@@ -76,12 +76,12 @@ def examine(
     return dataclasses.replace(diagnosis, clients=clients)
 
 
-def of_their_day(of: Attached, records: Sequence[RawRecord], dated: Sequence[Attached]) -> Iterator[RawRecord]:
+def of_their_day(identified: Attached, records: Sequence[RawRecord], dated: Sequence[Attached]) -> Iterator[RawRecord]:
     """Records whose lines say the time but not the day, on the day that else is known of their process.
 
     Where nothing else of it says one, the day stays unknown.
     """
-    process, attached = of
+    process, attached = identified
     spans = [
         (other.start_ms, other.end_ms)
         for of_other, other in dated

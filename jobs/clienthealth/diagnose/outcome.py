@@ -46,7 +46,7 @@ def json_lines(
     judged = {client for client, _ in clients}
     skipped = [_input(attached) for attached in inputs if not attached.used]
     for client, verdicts in [*clients, *((client, ()) for client in also_seen if client not in judged)]:
-        mine = [
+        of_process = [
             attached
             for attached in inputs
             if attached.used and attached.process in (None, (client.service, client.host))
@@ -56,7 +56,7 @@ def json_lines(
                 "client": client_json(client),
                 "verdicts": [verdict_json(verdict) for verdict in verdicts],
                 "also_seen": list(map(seen_json, also_seen.get(client, ()))),
-                "inputs": [_input(attached) for attached in mine],
+                "inputs": [_input(attached) for attached in of_process],
                 "skipped": skipped,
             }
         )

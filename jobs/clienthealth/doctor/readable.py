@@ -27,7 +27,7 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
     if not result.records:
         yield Finding(about, *_EMPTY[stream])
     if result.formats:
-        formats = ", ".join(f"{of.records:,} {name}" for name, of in result.formats.items())
+        formats = ", ".join(f"{counts.records:,} {name}" for name, counts in result.formats.items())
         yield Finding(about, "ok", f"Of its newest {result.records:,} records can be read: {formats}.")
     for reason, reject in result.rejects.items():
         why = f"{reason}: {reject.detail}" if reject.detail else reason

@@ -77,14 +77,14 @@ def _count(result: Survey, record: RawRecord, decoded: Decoded) -> None:
         reject = result.rejects.setdefault(reason, Reject(detail.strip(), record.source))
         reject.records += 1
         return
-    of = result.formats.setdefault(decoded.format or "", FormatCounts())
-    of.records += 1
-    of.readings += len(decoded.snapshots)
-    of.lines += len(decoded.lines)
+    counts = result.formats.setdefault(decoded.format or "", FormatCounts())
+    counts.records += 1
+    counts.readings += len(decoded.snapshots)
+    counts.lines += len(decoded.lines)
     for snapshot in decoded.snapshots:
         who = snapshot.client
-        of.clients.add((who.service, who.instance, who.client_id, who.kind))
+        counts.clients.add((who.service, who.instance, who.client_id, who.kind))
     for line in decoded.lines:
         events, dumps = events_and_dumps(line, record.source, catalogue())
-        of.events += len(events)
-        of.dumps += len(dumps)
+        counts.events += len(events)
+        counts.dumps += len(dumps)

@@ -71,13 +71,13 @@ class Sample(NamedTuple):
     node: int | None = None
 
 
-def sample(of: Metric, attributes: Mapping[str, str], ids: Sequence[str]) -> Sample:
+def sample(metric: Metric, attributes: Mapping[str, str], ids: Sequence[str]) -> Sample:
     """The point of a metric with these attributes; `ids`: which of them name the client."""
     of_node = node(first(attributes, NODES))
     return Sample(
         first(attributes, ids),
-        of.kind,
-        of.name if of.of_nodes or of_node is None else None,
+        metric.kind,
+        metric.name if metric.of_nodes or of_node is None else None,
         attributes.get("topic"),
         integer(attributes.get("partition")),
         of_node,
@@ -151,14 +151,14 @@ class Points:
         self._pushed = self._pushed or kip714
         self._delta = self._delta or delta
 
-    def add(self, of: Sample, value: float | None) -> None:
+    def add(self, sample: Sample, value: float | None) -> None:
         """Take the value of a point."""
-        client_id, kind, name, topic, partition, of_node = of
+        client_id, kind, name, topic, partition, of_node = sample
         self._process.add(client_id or self._resource.client_id, kind, name, value, topic, partition, None, of_node)
 
-    def metrics(self, of: Sample) -> dict[str, float]:
+    def metrics(self, sample: Sample) -> dict[str, float]:
         """Where values of points are gathered that have the same attributes as this one, see `Process.metrics`."""
-        client_id, kind, _, topic, partition, of_node = of
+        client_id, kind, _, topic, partition, of_node = sample
         return self._process.metrics(client_id or self._resource.client_id, kind, topic, partition, None, of_node)
 
     def snapshots(self) -> list[Snapshot]:

@@ -133,8 +133,8 @@ def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
         into.ended(_moment(end))
     for start in starts:
         into.counts_since(_moment(start))
-    for of, named in meaning.values.items():
-        metrics = into.metrics(of)
+    for described, named in meaning.values.items():
+        metrics = into.metrics(described)
         for at, name in named:
             value = measurement(parts[at])
             if value is not None and value >= metrics.get(name, -1.0):
@@ -147,11 +147,11 @@ def _take_points(one: _Metric, into: Points) -> None:
     if one.of is None or not one.points:
         return
     into.of(one.of.kip714, one.delta)
-    for of, start, end, value in one.points:
+    for described, start, end, value in one.points:
         into.ended(_moment(end))
         if one.delta:
             into.counts_since(_moment(start))
-        into.add(of, measurement(value))
+        into.add(described, measurement(value))
 
 
 def _moment(nanos: int) -> int | None:
@@ -162,24 +162,24 @@ def _metric(message: bytes, ids: Ids) -> _Metric:
     """A message Metric. Raises ValueError where it is none."""
     decoded = parsed("Metric", message)
     name = decoded.name
-    of = metric(text(name))
-    if of is None:
+    described = metric(text(name))
+    if described is None:
         return _Metric(message, name, None)
     sums = decoded.sum.points
-    points = [_point(point, of, ids) for point in sums or decoded.gauge.points]
-    return _Metric(message, name, of, points, bool(sums) and decoded.sum.temporality == DELTA)
+    points = [_point(point, described, ids) for point in sums or decoded.gauge.points]
+    return _Metric(message, name, described, points, bool(sums) and decoded.sum.temporality == DELTA)
 
 
-def _point(point: Any, of: Metric, ids: Ids) -> _Point:
-    named = _sample(of, tuple(point.attributes), ids)
+def _point(point: Any, metric: Metric, ids: Ids) -> _Point:
+    named = _sample(metric, tuple(point.attributes), ids)
     if point.flags & NO_VALUE:
         named = named._replace(name=None)
     return _Point(named, point.start, point.time, point.as_int if point.HasField("as_int") else point.as_double)
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _sample(of: Metric, pairs: tuple[bytes, ...], ids: Ids) -> Sample:
-    return sample(of, attributes(pairs), ids)
+def _sample(metric: Metric, pairs: tuple[bytes, ...], ids: Ids) -> Sample:
+    return sample(metric, attributes(pairs), ids)
 
 
 def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
@@ -193,15 +193,15 @@ def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
             named, end = scope.index(one.name, begin) + len(one.name), begin + len(one.message)
             form.append(f"{named - behind}s0s0s{end - named}x0s")
             behind, items = end, items + _ITEMS
-        for of, start, end, value in one.points:
+        for described, start, end, value in one.points:
             times, number = _written(start, end, value)
             at = scope.index(times + number, max(begin, behind)) + 1
             form.append(f"{at - behind}s{len(times) - 1}sc{'q' if number[:1] == _AS_INT else 'd'}")
             if one.delta:
                 deltas.append(items + _TIMES)
-            named_values = values.setdefault(of._replace(name=None), [])
-            if of.name is not None:
-                named_values.append((items + _VALUE, of.name))
+            named_values = values.setdefault(described._replace(name=None), [])
+            if described.name is not None:
+                named_values.append((items + _VALUE, described.name))
             behind, items = at - 1 + len(times + number), items + _ITEMS
     form.append(f"{len(scope) - behind}s")
     return "".join(form), _Meaning(values, deltas, _pushed(listed))

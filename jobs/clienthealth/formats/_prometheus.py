@@ -97,9 +97,9 @@ def series(name: str, labels: Labels) -> tuple[Series, Scraped] | None:
     )
 
 
-def add(process: Process, of: Series, value: float | None) -> None:
+def add(process: Process, series: Series, value: float | None) -> None:
     """Give the process the sample of a series."""
-    process.add(of.client_id, of.kind, of.name, value, of.topic, of.partition, node=of.node)
+    process.add(series.client_id, series.kind, series.name, value, series.topic, series.partition, node=series.node)
 
 
 def labels_of(document: Mapping[str, Any]) -> Labels:

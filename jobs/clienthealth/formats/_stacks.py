@@ -39,8 +39,10 @@ def _one_thrown(thrown: dict[str, Any]) -> str:
 def _frame(frame: Any) -> str:
     """A frame as Java writes it, empty where it does not name its method."""
     fields = frame if isinstance(frame, dict) else {}
-    of, method, file, line = (as_text(fields.get(name)) for name in ("class", "method", "file", "line"))
-    return "" if of is None or method is None else f"\tat {of}.{method}({':'.join(_texts([file, line]))})"
+    class_name, method, file, line = (as_text(fields.get(name)) for name in ("class", "method", "file", "line"))
+    return (
+        "" if class_name is None or method is None else f"\tat {class_name}.{method}({':'.join(_texts([file, line]))})"
+    )
 
 
 def _texts(values: list[Any]) -> list[str]:

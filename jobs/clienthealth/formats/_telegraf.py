@@ -72,11 +72,11 @@ class Processes:
         of_client = series(name, point.tags)
         if of_client is None:
             return
-        of, scraped = of_client
+        described, scraped = of_client
         process = self._by_time.get((point.ts_ms, scraped))
         if process is None:
             process = self._by_time[point.ts_ms, scraped] = scraped.process(point.ts_ms)
-        add_series(process, of, number(value))
+        add_series(process, described, number(value))
 
     def _add_attributes(self, point: Point) -> None:
         whose = _whose(point.tags)

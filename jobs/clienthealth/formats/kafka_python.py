@@ -45,9 +45,9 @@ def _group(name: str) -> _Group | None:
     match = GROUP.fullmatch(name)
     if match is None:
         return None
-    mbean_type, _, of = name.partition(".")
-    topic = of if mbean_type == "producer-topic-metrics" else None
-    of_node = node(of) if mbean_type.endswith("node-metrics") else None
+    mbean_type, _, subject = name.partition(".")
+    topic = subject if mbean_type == "producer-topic-metrics" else None
+    of_node = node(subject) if mbean_type.endswith("node-metrics") else None
     return _Group(match[1], topic, of_node, NAMES.get(mbean_type, {}))
 
 

@@ -116,9 +116,9 @@ def _by_node(brokers: list[Object]) -> dict[int, float | None]:
     }
 
 
-def _windows(of: list[Object], name: str) -> list[tuple[float, Object]]:
+def _windows(parents: list[Object], name: str) -> list[tuple[float, Object]]:
     """How much each broker (or topic) measured in its window, and the window, without those that measured nothing."""
-    windows = [mapping(one.get(name)) for one in of]
+    windows = [mapping(one.get(name)) for one in parents]
     return [(count, window) for window in windows if (count := measurement(window.get("cnt")))]
 
 

@@ -80,8 +80,8 @@ def _points(scopes: list[list[Any]], attributes: Mapping[str, str], identity: Id
     for metrics in scopes:
         for one in metrics:
             name = one.get("name") if one is not None else None
-            of = metric(name) if type(name) is str else None
-            if of is None:
+            described = metric(name) if type(name) is str else None
+            if described is None:
                 continue
             total = one.get("sum")
             delta = type(total) is dict and total.get("aggregationTemporality") in DELTA
@@ -90,8 +90,8 @@ def _points(scopes: list[list[Any]], attributes: Mapping[str, str], identity: Id
                 points = _data_points(one.get("gauge"))
             if not points:
                 continue
-            collected.of(of.kip714, delta)
-            bare = Sample(None, of.kind, of.name)
+            collected.of(described.kip714, delta)
+            bare = Sample(None, described.kind, described.name)
             for point in points:
                 if type(point) is not dict:
                     continue
@@ -103,7 +103,7 @@ def _points(scopes: list[list[Any]], attributes: Mapping[str, str], identity: Id
                     collected.counts_since(_moment(begin))
                 listed = point.get("attributes")
                 collected.add(
-                    sample(of, _attributes(listed), identity.otlp_client_id) if listed else bare, _value(point)
+                    sample(described, _attributes(listed), identity.otlp_client_id) if listed else bare, _value(point)
                 )
     return collected
 

@@ -34,9 +34,9 @@ def _decode(record: Record) -> list[Snapshot] | None:
     of_client = series(name, labels_of(labels))
     if of_client is None:
         return []
-    of, scraped = of_client
+    described, scraped = of_client
     process = scraped.process(iso_millis(point.get("timestamp")))
-    add(process, of, number(point.get("value")))
+    add(process, described, number(point.get("value")))
     return process.snapshots(whole=False)
 
 

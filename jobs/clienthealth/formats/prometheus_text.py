@@ -49,12 +49,12 @@ def _decode(record: Record) -> list[Snapshot]:
         of_client = series(match[1], labels)
         if of_client is None:
             continue
-        of, scraped = of_client
+        described, scraped = of_client
         moment = epoch(float(match[4])) if match[4] else record.ts_ms
         process = processes.get((moment, scraped))
         if process is None:
             process = processes[moment, scraped] = scraped.process(moment)
-        add(process, of, number(match[3]))
+        add(process, described, number(match[3]))
     snapshots = [snapshot for process in processes.values() for snapshot in process.snapshots()]
     return [*snapshots, *(unusable() for _ in range(broken))]
 

@@ -40,11 +40,11 @@ def _decode(record: Record) -> list[Snapshot] | None:
     )
     if of_client is None:
         return []
-    of, scraped = of_client
+    described, scraped = of_client
     process = scraped.process(iso_millis(document.get("timestamp")))
     process.delta = document.get("kind") == "incremental"
     values = (number(mapping(document.get(kind)).get("value")) for kind in _VALUES if kind in document)
-    add(process, of, next(values, None))
+    add(process, described, next(values, None))
     return process.snapshots(whole=False)
 
 

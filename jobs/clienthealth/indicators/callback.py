@@ -75,7 +75,7 @@ def _worked_out(w: Windows) -> Busy:
     if not w.reported("select-total").any():
         return Busy(np.full(len(w), np.nan), np.full(len(w), np.nan))
     stretches = w.once_for_rows("stretches", lambda: _stretches(w))
-    elapsed_ms, selector_ns, records = (w.total(of, skip_first=True) for of in stretches[:3])
+    elapsed_ms, selector_ns, records = (w.total(metric, skip_first=True) for metric in stretches[:3])
     several = stretches.counted[w.hi] - stretches.counted[np.minimum(w.lo + 1, w.hi)] >= 2
     work_waits = (w.last("buffer-available-bytes") < w.last("buffer-total-bytes")) | (w.last("waiting-threads") > 0)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -162,9 +162,14 @@ def _groups() -> Mapping[int, tuple[int, int, int, int]]:
     """Last group of a match → the groups of level, thread, logger and message in the layout that matched (0: none)."""
     by_last_group, number = {}, 2
     for _, names in _LAYOUTS:
-        of = {name: number + position for position, name in enumerate(names)}
-        groups = (of.get("level", 0), of.get("thread", 0), of.get("logger", 0), of["message"])
-        by_last_group.update(dict.fromkeys(of.values(), groups))
+        number_of = {name: number + position for position, name in enumerate(names)}
+        groups = (
+            number_of.get("level", 0),
+            number_of.get("thread", 0),
+            number_of.get("logger", 0),
+            number_of["message"],
+        )
+        by_last_group.update(dict.fromkeys(number_of.values(), groups))
         number += len(names)
     return by_last_group
 

@@ -12,7 +12,7 @@ SAMPLING_MS = 100
 
 def sample_key(event: LogEvent) -> tuple[str, ...]:
     """What events of one process have in common that count as one. The same in every process and at every start."""
-    of = (event.signature, event.client_id or "", event.thread or "", event.captures.get("address", ""))
+    subject = (event.signature, event.client_id or "", event.thread or "", event.captures.get("address", ""))
     if event.signature == DUMP_LINE:
-        return *of, *line_sample(event)
-    return *of, str(event.ts_ms // SAMPLING_MS)
+        return *subject, *line_sample(event)
+    return *subject, str(event.ts_ms // SAMPLING_MS)

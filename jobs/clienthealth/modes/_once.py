@@ -52,7 +52,7 @@ def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
     sightings = list(network_threads(window))
     if any(in_callback(thread) for _, thread in sightings):
         return [window.dumps[-1]], "the I/O thread is inside a callback"
-    healthy = [dump for dump in window.dumps if any(of is dump and at_work(thread) for of, thread in sightings)]
+    healthy = [dump for dump in window.dumps if any(seen is dump and at_work(thread) for seen, thread in sightings)]
     if healthy:
         return healthy, "a healthy I/O thread"
     if sightings:

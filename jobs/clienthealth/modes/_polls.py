@@ -22,7 +22,7 @@ WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 def seconds_away(w: Windows) -> Floats:
     """How long the application stayed away from poll() at the longest, in seconds; NaN where that cannot be told."""
     told = np.fmax(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
-    return _or_by_selector(w, told, lambda of, seconds: of.reduced(np.fmax, seconds))
+    return _or_by_selector(w, told, lambda windows, seconds: windows.reduced(np.fmax, seconds))
 
 
 def seconds_since(w: Windows) -> Floats:
@@ -30,7 +30,7 @@ def seconds_since(w: Windows) -> Floats:
     told = np.where(
         w.reported("last-poll-seconds-ago"), w.last("last-poll-seconds-ago"), w.max("time-between-poll-max")
     )
-    since = _or_by_selector(w, told, lambda of, seconds: seconds[np.cumsum(of.samples) - 1])
+    since = _or_by_selector(w, told, lambda windows, seconds: seconds[np.cumsum(windows.samples) - 1])
     return np.where(w.reported("last-poll-seconds-ago"), told, np.where(np.isnan(told), since, np.nan))
 
 
@@ -39,11 +39,11 @@ def _or_by_selector(w: Windows, told: Floats, how: Callable[[Windows, Floats], F
     some = np.flatnonzero(np.isnan(told) & w.reported("io-wait-time-ns-total"))
     if not len(some):
         return told
-    of = w.at(some)
+    windows = w.at(some)
     # What was before a window is not known to be of its client.
-    inside = (of.ts[of.rows] - of.ts[of.lo][of.window_of_row]) / 1000
+    inside = (windows.ts[windows.rows] - windows.ts[windows.lo][windows.window_of_row]) / 1000
     told = told.copy()
-    told[some] = how(of, np.minimum(_without_waiting(w).values[of.rows], inside))
+    told[some] = how(windows, np.minimum(_without_waiting(w).values[windows.rows], inside))
     return told
 
 

@@ -92,11 +92,11 @@ def second_process(stems: Sequence[str]) -> Callable[[str], str | None]:
     """Of files, by their names without ending: which are of a second process of the folder, and how that is called."""
     prefixes = sorted(stem.removesuffix("-metrics") for stem in set(stems) if stem.endswith("-metrics"))
 
-    def of(stem: str) -> str | None:
+    def process_of(stem: str) -> str | None:
         words = stem.split("-")
         return next((p for p in prefixes if words[0] == p or (words[0] == "jstack" and p in words)), None)
 
-    return of
+    return process_of
 
 
 def _is_recording(file: Path) -> bool:

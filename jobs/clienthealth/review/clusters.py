@@ -61,10 +61,10 @@ class Clusters:
     @cached_property
     def environments(self) -> dict[str, list[Review]]:
         """The reviews of each environment: what is ill in staging spends no budget of production."""
-        of: dict[str, list[Review]] = {}
+        by_environment: dict[str, list[Review]] = {}
         for review in self.reviews:
-            of.setdefault(review.environment, []).append(review)
-        return of
+            by_environment.setdefault(review.environment, []).append(review)
+        return by_environment
 
 
 def together(reviews: Sequence[Review]) -> ServiceSlo:
@@ -108,12 +108,12 @@ def document(clusters: Clusters) -> Document:
 
 
 def _figures(environment: str, reviews: Sequence[Review]) -> list[Figure]:
-    overall, of = together(reviews), f" of {environment}" if environment else ""
+    overall, whose = together(reviews), f" of {environment}" if environment else ""
     return [
-        Figure(f"Healthy client-minutes{of}", healthy(overall), f"target {percent(overall.target)}"),
-        Figure(f"Records lost{of}", lost(overall.lost.records), overall.lost.state),
-        Figure(f"Incidents{of}", number(_incidents(reviews)), count_of(len(reviews), "cluster")),
-        Figure(f"Clients{of}", number(overall.clients), f"{number(overall.minutes.observed)} client-minutes"),
+        Figure(f"Healthy client-minutes{whose}", healthy(overall), f"target {percent(overall.target)}"),
+        Figure(f"Records lost{whose}", lost(overall.lost.records), overall.lost.state),
+        Figure(f"Incidents{whose}", number(_incidents(reviews)), count_of(len(reviews), "cluster")),
+        Figure(f"Clients{whose}", number(overall.clients), f"{number(overall.minutes.observed)} client-minutes"),
     ]
 
 

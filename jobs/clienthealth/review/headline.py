@@ -44,9 +44,9 @@ def _lost(review: Review) -> str:
     overall = review.overall.lost
     if overall.none:
         return ""
-    of = listing([f"{s.service or '(no name)'} {lost(s.lost.records)}" for s in review.services if not s.lost.none])
+    losses = listing([f"{s.service or '(no name)'} {lost(s.lost.records)}" for s in review.services if not s.lost.none])
     target = number(review.lost_records_target)
-    return f"; records lost: {lost(overall.records)} (target {target}, {overall.state}): {of}"
+    return f"; records lost: {lost(overall.records)} (target {target}, {overall.state}): {losses}"
 
 
 def _trend(review: Review) -> str:
@@ -71,11 +71,11 @@ def _wrong(review: Review) -> str:
         return f"No failure was found this {unit}{blind}."
     worst, rest = review.themes[0], len(review.themes) - 1
     about = f"“{worst.title}”{f' ({worst.cause})' if worst.cause else ''}"
-    of = f" of {listing(list(worst.services))}" if worst.services else ""
+    whose = f" of {listing(list(worst.services))}" if worst.services else ""
     certainty = "confirmed" if worst.confirmed == worst.incidents else f"{worst.confirmed} confirmed"
     count = count_of(worst.incidents, "incident")
     sentence = (
-        f"The worst was {about}: {count} ({certainty}) on {count_of(worst.clients, 'client')}{of}, "
+        f"The worst was {about}: {count} ({certainty}) on {count_of(worst.clients, 'client')}{whose}, "
         f"{duration(worst.seconds)} in all, found after a median of {duration(worst.detect)}"
     )
     others = f"; {count_of(rest, 'other cause')} {'is' if rest == 1 else 'are'} listed below" if rest else ""

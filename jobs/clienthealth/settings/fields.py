@@ -231,8 +231,8 @@ def _ports(servers: str) -> bool:
 
 
 def _within(part: str) -> bool:
-    number, _, of = part.partition("/")
-    return int(number) <= int(of)
+    number, _, total = part.partition("/")
+    return int(number) <= int(total)
 
 
 def _compiles(expression: str) -> bool:

@@ -86,10 +86,10 @@ def of_nobody(state: BucketState, clients: Sequence[Who]) -> list[tuple[Who, See
     for process, runs in state.also_seen.items():
         beside = [who for who in clients if who.process == process]
         for run in filter(is_told, runs):
-            mine = [who for who in beside if _concerns(state, run, who)]
-            if not mine or (len(mine) > 1 and not run.client_id):
+            concerned = [who for who in beside if _concerns(state, run, who)]
+            if not concerned or (len(concerned) > 1 and not run.client_id):
                 named = Who(*process, run.instance or process[1], run.client_id, run.kind)
-                left.append((named, _seen(run, {"": len(mine)})))
+                left.append((named, _seen(run, {"": len(concerned)})))
     return left
 
 

@@ -64,8 +64,8 @@ def _readings(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSett
             return 0
         late = 0
         for half in clients[: len(clients) // 2], clients[len(clients) // 2 :]:
-            mine = [limits.within(chunk, frozenset(half)) for chunk in chunks]
-            late += _readings(state, mine, settings, faults)
+            of_half = [limits.within(chunk, frozenset(half)) for chunk in chunks]
+            late += _readings(state, of_half, settings, faults)
         return late
 
 
@@ -102,6 +102,6 @@ def _log_entries(
         new: list[LogEntry] = []
         late = 0
         for entries_of_process in by_process.values():
-            mine, missed = _log_entries(state, entries_of_process, settings, faults)
-            new, late = new + mine, late + missed
+            entered, missed = _log_entries(state, entries_of_process, settings, faults)
+            new, late = new + entered, late + missed
         return new, late

@@ -145,8 +145,8 @@ class _Judgement:
         some[list(window_logs)] = True
         kinds = np.array([who.kind for who in self.state.whos])
         for kind in np.unique(kinds[client[some]]).tolist() if len(client) else ():
-            mine = np.flatnonzero(some & (kinds[client] == kind))
-            self._kind(kind, Touched(client, start, end, lo, hi, window_logs).at(mine))
+            of_kind = np.flatnonzero(some & (kinds[client] == kind))
+            self._kind(kind, Touched(client, start, end, lo, hi, window_logs).at(of_kind))
         lost = {entry.process for entry in new} - {entry.process for entry in self.state.log_entries}
         for process, entries in fresh.items():
             if process in lost:
@@ -256,14 +256,14 @@ class _Judgement:
 
     def _client(self, gated: Gated, ids: tuple[str, ...], at: int, number: int) -> None:
         """Judge the windows of a client, the `at`th that was asked about, and make its record. `ids`: of its modes."""
-        of, newest, seen = card(self.state.whos[number]), gated.newest[at], gated.seen[at]
-        if self._must_be_judged(of.key, gated.suspected[at]):
+        client_card, newest, seen = card(self.state.whos[number]), gated.newest[at], gated.seen[at]
+        if self._must_be_judged(client_card.key, gated.suspected[at]):
             verdicts = _verdicts(self._judged(gated, at, number, seen))
         else:
             verdicts = _unsuspected(ids, gated.reasons[newest])
         start, end = int(gated.touched.start[newest]), int(gated.touched.end[newest])
         samples, also = gated.samples[at], self.bucket.also_seen(self.state.whos[number])
-        self._publish(of, start, end, samples, gated.measured[at], *verdicts, seen, also, number)
+        self._publish(client_card, start, end, samples, gated.measured[at], *verdicts, seen, also, number)
 
     def _publish(
         self,
@@ -359,16 +359,16 @@ class _Judgement:
             for who in inside.unreporting_clients():
                 window = self.bucket.window(who, None, start, start + length, 0, 0, inside.about(who))
                 windows[who].append(window)
-        for who, mine in windows.items():
+        for who, of_client in windows.items():
             of_kind = [mode for mode in self.modes.values() if who.kind in mode.kinds]
             judged = [
                 (w.end_ms, [self._since_its_start(who, self._verdict_by_log(mode, w)) for mode in of_kind])
-                for w in mine
+                for w in of_client
             ]
-            newest = mine[-1]
+            newest = of_client[-1]
             last = max([*(event.ts_ms for event in newest.logs), *(dump.ts_ms for dump in newest.dumps)])
             offset = max(0, self.state.time_ms - last)
-            shown = self._entered(newest.client, judged, last, offset, mine.__getitem__)
+            shown = self._entered(newest.client, judged, last, offset, of_client.__getitem__)
             self.incidents.heard(newest.client.key, last, offset)
             if who.client_id and who not in self.state.former and self.incidents.of(newest.client.key):
                 self.state.former.append(who)

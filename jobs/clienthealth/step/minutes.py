@@ -65,8 +65,8 @@ def _rows(bucket: Bucket, over: NDArray[np.float64], off: NDArray[np.float64]) -
         closed[change.client.key].append(change)
     of_clients = partial(_of_clients, bucket, closed, off)
     for kind in np.unique(kinds).tolist():
-        mine = np.flatnonzero(kinds == kind)
-        for rows in bucket.faults.apart(np.unique(client[mine]), partial(of_clients, kind, client, begin)):
+        of_kind = np.flatnonzero(kinds == kind)
+        for rows in bucket.faults.apart(np.unique(client[of_kind]), partial(of_clients, kind, client, begin)):
             minute_rows += rows
     return minute_rows
 
@@ -83,9 +83,9 @@ def _of_clients(
     begin: Ints,
     clients: Ints,
 ) -> list[Row]:
-    mine = np.flatnonzero(np.isin(client, clients))
-    rows = _of_kind(bucket, closed, kind, client[mine], begin[mine], begin[mine] + MINUTE_MS)
-    for row, skewed in zip(rows, off[client[mine]].tolist(), strict=True):
+    chosen = np.flatnonzero(np.isin(client, clients))
+    rows = _of_kind(bucket, closed, kind, client[chosen], begin[chosen], begin[chosen] + MINUTE_MS)
+    for row, skewed in zip(rows, off[client[chosen]].tolist(), strict=True):
         if skewed:
             row["clock_skew_seconds"] = skewed
     return rows

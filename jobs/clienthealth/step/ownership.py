@@ -191,16 +191,16 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
     who, last = silent.who, silent.last_ms
     own = any(instance == who.instance for instance, _ in said)
     foreign = {life.who.instance for life in lives} - {who.instance}
-    mine = [
+    own_lines = [
         (instance == who.instance, event)
         for instance, event in said
         if instance in ("", who.instance) or (not own and instance not in foreign)
     ]
     rivals = [life for life in lives if life.who.client_id == who.client_id and life.who.instance != who.instance]
-    begins = [event.ts_ms for _, event in mine if event.signature in _BEGUN]
+    begins = [event.ts_ms for _, event in own_lines if event.signature in _BEGUN]
     begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
     later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
-    closes = [event.ts_ms for _, event in mine if event.signature in _CLOSED and event.ts_ms >= (begun or 0)]
+    closes = [event.ts_ms for _, event in own_lines if event.signature in _CLOSED and event.ts_ms >= (begun or 0)]
     # Where the next one of its name has closed, and nobody names instances, that line may be its own.
     unsure = any(ts >= later for ts in closes) and not any(ts < later for ts in closes)
 
@@ -208,7 +208,7 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
         return not any(_there(life, ts_ms) for life in rivals)
 
     # Where one of several of its name gave up, nobody knows which of them closed well.
-    anybodys = any(e.signature in _LOST and e.ts_ms >= last and not (named or alone(e.ts_ms)) for named, e in mine)
+    anybodys = any(e.signature in _LOST and e.ts_ms >= last and not (named or alone(e.ts_ms)) for named, e in own_lines)
 
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
@@ -223,4 +223,4 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
             return since <= ts_ms < later and (named or alone(ts_ms))
         return silent.first_ms <= ts_ms < later and (named or alone(ts_ms))
 
-    return tuple(sorted((event for named, event in mine if counts(named, event)), key=lambda event: event.ts_ms))
+    return tuple(sorted((event for named, event in own_lines if counts(named, event)), key=lambda event: event.ts_ms))

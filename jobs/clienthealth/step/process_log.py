@@ -162,11 +162,11 @@ def lifecycle_lines(state: BucketState, who: Who, alone: bool) -> list[tuple[str
     What names no client is of the only one of its kind in the process (`alone`), or of all where it speaks of the
     process.
     """
-    mine = state.lifecycle.get((*who.process, who.client_id), []) if who.client_id else []
+    lines = state.lifecycle.get((*who.process, who.client_id), []) if who.client_id else []
     nameless = state.lifecycle.get((*who.process, ""), [])
     if nameless:
-        mine = [*mine, *(s for s in nameless if (alone and _is_of(s[1], who)) or s[1].signature in _of_processes())]
-    return sorted(mine, key=lambda said: said[1].ts_ms)
+        lines = [*lines, *(s for s in nameless if (alone and _is_of(s[1], who)) or s[1].signature in _of_processes())]
+    return sorted(lines, key=lambda said: said[1].ts_ms)
 
 
 def _is_of(event: LogEvent, who: Who) -> bool:
@@ -353,12 +353,12 @@ def process_logs(state: BucketState) -> dict[Process, ProcessLog]:
         former[who.process].append(who)
     logs = {}
     for process, whole in entries.items():
-        mine = _with_whole_dumps(whole)
+        entered = _with_whole_dumps(whole)
         topics: dict[str, set[str]] = defaultdict(set)
-        for event in (entry.event for entry in mine):
+        for event in (entry.event for entry in entered):
             if event is not None and event.client_id and "topic" in event.captures:
                 topics[event.captures["topic"]].add(event.client_id)
-        of_process = ProcessLog(process, mine, reporting[process], former[process], lives.get(process, ()))
+        of_process = ProcessLog(process, entered, reporting[process], former[process], lives.get(process, ()))
         logs[process] = replace(of_process, named=_names(of_process, remembered[process]), topics=topics)
     return logs
 

@@ -353,9 +353,9 @@ def totals_added_up(rows: Matrix, whos: Sequence[Who]) -> Matrix:
         return rows
     cumulative = rows.copy()
     for number in of_delta.tolist():
-        mine = np.flatnonzero(client == number)
+        of_client = np.flatnonzero(client == number)
         for position, name in enumerate(CLIENT_METRICS[whos[number].kind]):
             if name.endswith("-total"):
-                values = rows[mine, HEAD + position]
-                cumulative[mine, HEAD + position] = np.where(np.isnan(values), np.nan, np.nancumsum(values))
+                values = rows[of_client, HEAD + position]
+                cumulative[of_client, HEAD + position] = np.where(np.isnan(values), np.nan, np.nancumsum(values))
     return cumulative

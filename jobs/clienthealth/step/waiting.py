@@ -42,14 +42,14 @@ def due(
         by_process[entry.process].append(entry)
     reached = _reached(state)
     now: list[LogEntry] = []
-    for process, mine in by_process.items():
+    for process, of_process in by_process.items():
         until = max(state.time_ms, reached.get(process, 0))
-        lags = any(until + AHEAD_MS < entry.ts_ms <= now_ms for entry in mine)
+        lags = any(until + AHEAD_MS < entry.ts_ms <= now_ms for entry in of_process)
         if not lags or (process in state.told and process not in reached):
-            now += mine
+            now += of_process
         else:
-            now += [entry for entry in mine if not until < entry.ts_ms <= now_ms]
-            state.waiting += [entry for entry in mine if until < entry.ts_ms <= now_ms]
+            now += [entry for entry in of_process if not until < entry.ts_ms <= now_ms]
+            state.waiting += [entry for entry in of_process if until < entry.ts_ms <= now_ms]
     if len(state.waiting) > share(settings.max_events, settings):
         now, state.waiting = every, []
     state.waited_ms = waited_ms if state.waiting else 0

@@ -93,15 +93,15 @@ class Batch:
         rows = batch.persist()
         try:
             spark, root = batch.sparkSession, self._settings.monitor.history
-            mine: dict[str, list[bytes]] = {kind: [] for kind in DRIVER}
+            by_kind: dict[str, list[bytes]] = {kind: [] for kind in DRIVER}
             for row in rows.filter(F.col("kind").isin(*DRIVER)).select("kind", "value").collect():
-                mine[row["kind"]].append(bytes(row["value"]))
-            summaries = [summary_of(value) for value in mine[SUMMARY]]
+                by_kind[row["kind"]].append(bytes(row["value"]))
+            summaries = [summary_of(value) for value in by_kind[SUMMARY]]
             here = Counter[str]()
             for summary in summaries:
                 here.update(summary.rows)
-            counts = [count for value in mine[COUNT] for count in counts_of(value)]
-            quality = [row for value in mine[QUALITY] for row in quality_of(value)]
+            counts = [count for value in by_kind[COUNT] for count in counts_of(value)]
+            quality = [row for value in by_kind[QUALITY] for row in quality_of(value)]
             # All is computed, and nothing is written.
             skipped = self._guard.writes(batch_id)
             if skipped is not None:

@@ -46,8 +46,11 @@ class Checkpoint(Files):
         if newest is None or len(self._offsets(newest)[1]) != 1:
             return
 
-        def parts(of: Mapping[str, Mapping[str, int]]) -> list[dict[str, Mapping[str, int]]]:
-            return [{topic: of[topic] for topic in of if (topic in first) == mine} for mine in (True, False)]
+        def parts(offsets: Mapping[str, Mapping[str, int]]) -> list[dict[str, Mapping[str, int]]]:
+            return [
+                {topic: offsets[topic] for topic in offsets if (topic in first) == is_first}
+                for is_first in (True, False)
+            ]
 
         for at, initial in enumerate(parts(self._initial(0))):
             self.write(f"sources/{at}/0", f"v1\n{json.dumps(initial)}")
@@ -112,12 +115,12 @@ class Checkpoint(Files):
         """Let a batch begin there in one part, by moving the end of the batch before it."""
         at, topic, partition = part
         if not batch:
-            initial = {t: dict(of) for t, of in self._initial(at).items()}
+            initial = {t: dict(offsets) for t, offsets in self._initial(at).items()}
             initial[topic][str(partition)] = offset
             self.write(f"sources/{at}/0", f"v1\n{json.dumps(initial)}")
             return
         head, ends = self._offsets(batch - 1)
-        now = [{t: dict(of) for t, of in source.items()} for source in ends]
+        now = [{t: dict(offsets) for t, offsets in source.items()} for source in ends]
         now[at].setdefault(topic, {})[str(partition)] = offset
         self._write_offsets(batch - 1, head, now)
 
@@ -141,7 +144,10 @@ class Checkpoint(Files):
     def _write_offsets(self, batch: int, head: Sequence[str], ends: Offsets) -> None:
         # What is no topic's has a number in place of offsets, which stays.
         before = dict(enumerate((self.read(f"offsets/{batch}") or "").splitlines()[len(head) :]))
-        lines = [json.dumps(of) if of or before.get(at, "{")[0] == "{" else before[at] for at, of in enumerate(ends)]
+        lines = [
+            json.dumps(offsets) if offsets or before.get(at, "{")[0] == "{" else before[at]
+            for at, offsets in enumerate(ends)
+        ]
         self.write(f"offsets/{batch}", "\n".join([*head, *lines]))
 
     def _initial(self, source: int) -> Mapping[str, Mapping[str, int]]:

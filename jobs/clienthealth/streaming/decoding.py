@@ -158,13 +158,13 @@ class _Task:
         for at, name in enumerate(names):
             rows = np.flatnonzero(of_topic == at)
             part = batch if len(rows) == batch.num_rows else batch.take(_array(rows))
-            mine = np.full(part.num_rows, np.nan)
+            stream_times = np.full(part.num_rows, np.nan)
             read = _Records(part, name)
             self.partition = read.partition[0] if read.partition else 0
-            (self._metrics if name in self.metrics else self._logs)(read, mine, reasons)
-            self._count(name, read.arrived, mine, reasons)
+            (self._metrics if name in self.metrics else self._logs)(read, stream_times, reasons)
+            self._count(name, read.arrived, stream_times, reasons)
             reasons.clear()
-            times[rows] = mine
+            times[rows] = stream_times
 
     def _metrics(self, read: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
         from clienthealth.decode import decode_metrics, fast, speaks_of
@@ -257,15 +257,15 @@ class _Task:
         minutes = arrived[good] // MINUTE_MS * MINUTE_MS
         late = arrived[good] - times[good] > 1000 * self.settings.monitor.watermark_seconds
         for minute in np.unique(minutes).tolist():
-            mine = minutes == minute
-            newest = times[good][mine]
+            in_minute = minutes == minute
+            newest = times[good][in_minute]
             with_time = newest[~np.isnan(newest)]
             self._add(
                 int(minute),
                 topic,
                 None,
-                int(mine.sum()),
-                int(late[mine].sum()),
+                int(in_minute.sum()),
+                int(late[in_minute].sum()),
                 int(with_time.max()) if len(with_time) else 0,
             )
 

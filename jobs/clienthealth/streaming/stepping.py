@@ -83,7 +83,7 @@ def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, byte
     of_bucket: dict[int, list[OpenIncident]] = {}
     for incident in opened:
         of_bucket.setdefault(_bucket(incident, buckets), []).append(incident)
-    return {bucket: compressed(_pack(mine)) for bucket, mine in of_bucket.items()}
+    return {bucket: compressed(_pack(incidents)) for bucket, incidents in of_bucket.items()}
 
 
 def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int] = ()) -> Step:
@@ -144,8 +144,8 @@ def _judged(
         before = BucketState()
         # Nothing was heard of them yet: they have as long as any other until their client counts as gone.
         now_ms = int(time.time() * 1000)
-        mine = _unpack_opened(decompressed(opened[bucket])) if bucket in opened else ()
-        before.incidents.reopen(dataclasses.replace(i, seen_ms=max(i.seen_ms, now_ms)) for i in mine)
+        incidents = _unpack_opened(decompressed(opened[bucket])) if bucket in opened else ()
+        before.incidents.reopen(dataclasses.replace(i, seen_ms=max(i.seen_ms, now_ms)) for i in incidents)
     chunks = [decode(decompressed(item)) for item in data]
     nothing_to_do = before.empty and not any(chunk.whos or chunk.log_entries or chunk.groups for chunk in chunks)
     if nothing_to_do:

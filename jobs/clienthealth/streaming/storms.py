@@ -39,11 +39,11 @@ def chosen(values: Any, keys: Any, worth: Ints) -> list[tuple[int, Ints]]:
     begins = np.flatnonzero(np.append(True, alike[order][1:] != alike[order][:-1]))
     samples: list[tuple[int, Ints]] = []
     for begin, end in zip(begins, np.append(begins[1:], len(order)), strict=True):
-        mine = worth[order[begin:end]]
-        if len(mine) <= READ:
-            samples += [(at, np.array([at])) for at in mine.tolist()]
+        repeated = worth[order[begin:end]]
+        if len(repeated) <= READ:
+            samples += [(at, np.array([at])) for at in repeated.tolist()]
         else:
-            samples += [(int(part[len(part) // 2]), part) for part in np.array_split(mine, READ)]
+            samples += [(int(part[len(part) // 2]), part) for part in np.array_split(repeated, READ)]
     return sorted(samples, key=lambda one: one[0])
 
 
@@ -55,11 +55,11 @@ def _alike(values: Any, keys: Any, worth: Ints) -> Ints:
     at = pa.array(worth)
     try:
         texts = values.take(at).cast(pa.string())
-        of = pc.fill_null(keys.take(at).cast(pa.string()), "")
+        subject = pc.fill_null(keys.take(at).cast(pa.string()), "")
     except pa.ArrowInvalid:
         return np.arange(len(worth))
     texts = pc.fill_null(texts, "")
-    named = pc.match_substring_regex(of, _OF_PROCESS)
+    named = pc.match_substring_regex(subject, _OF_PROCESS)
     shape = pc.if_else(
         named,
         pc.replace_substring_regex(texts, _DIGITS, ""),
@@ -68,6 +68,6 @@ def _alike(values: Any, keys: Any, worth: Ints) -> Ints:
     # Each line of a dump is like no other.
     own = pa.array(np.arange(len(worth)).astype(str))
     shape = pc.if_else(pc.match_substring_regex(texts, _OF_DUMPS), own, shape)
-    whole = pc.binary_join_element_wise(of, shape, "\0")
+    whole = pc.binary_join_element_wise(subject, shape, "\0")
     numbers: Ints = whole.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return numbers

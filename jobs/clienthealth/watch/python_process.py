@@ -90,8 +90,12 @@ class Page:
                 value = answer.read(PAGE_BYTES)
         except OSError as error:
             raise ServiceError(f"{self._url}: {getattr(error, 'reason', error)}") from error
-        of = self.process
-        who = {"service": of.service.encode(), "host": of.host.encode(), "instance": of.instance.encode()}
+        process = self.process
+        who = {
+            "service": process.service.encode(),
+            "host": process.host.encode(),
+            "instance": process.instance.encode(),
+        }
         now_ms = int(time.time() * 1000)
         return RawRecord(value, Source(self._settings.topics.metrics[0], 0, 0), now_ms, None, who)
 

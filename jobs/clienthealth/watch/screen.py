@@ -54,7 +54,7 @@ class Screen:
         for record in session.newest.values():
             lines.append(ROW.format(_name(record.client), record.client.kind or "", _word(record.verdicts)))
             colours.append(_COLOURS.get(record.worst, ""))
-        lines += [f"{of.service}: silent: {of.silent}" for of in processes if of.silent]
+        lines += [f"{process.service}: silent: {process.silent}" for process in processes if process.silent]
         self.table(lines, colours)
 
     def table(self, lines: Sequence[str], colours: Sequence[str] = ()) -> None:

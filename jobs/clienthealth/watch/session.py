@@ -33,14 +33,14 @@ KEPT_DUMPS = 20
 _encode = msgspec.json.Encoder().encode
 
 
-def _canonical(of: Snapshot) -> Mapping[str, Any]:
+def _canonical(snapshot: Snapshot) -> Mapping[str, Any]:
     """A snapshot in our own form, from whatever format it came."""
     return {
-        "ts": of.ts_ms,
-        "client": msgspec.to_builtins(of.client),
-        "metrics": of.metrics,
-        "topics": msgspec.to_builtins(of.topics),
-        "config": of.config,
+        "ts": snapshot.ts_ms,
+        "client": msgspec.to_builtins(snapshot.client),
+        "metrics": snapshot.metrics,
+        "topics": msgspec.to_builtins(snapshot.topics),
+        "config": snapshot.config,
     }
 
 
@@ -132,7 +132,7 @@ class Session:
         add_ends(bucket, by_key, ended)
         judged = honest(bucket, by_key, ()).values()
         clients = [(client, sorted(verdicts, key=lambda verdict: verdict.mode)) for client, verdicts in judged]
-        return sorted(clients, key=lambda of: of[0].key)
+        return sorted(clients, key=lambda client_judged: client_judged[0].key)
 
     def _note(self, key: str, record: health_record.HealthRecord) -> None:
         self.newest[key] = record

@@ -121,15 +121,15 @@ def watch(
     under_way: list[Future[None] | None] = [None] * len(processes)
     with ThreadPoolExecutor(len(processes), thread_name_prefix="watch") as pool:
         due = begin
-        while not stop.is_set() and not all(of.ended for of in processes):
-            for at, of in enumerate(processes):
+        while not stop.is_set() and not all(process.ended for process in processes):
+            for at, process in enumerate(processes):
                 task = under_way[at]
                 if task is not None and task.done():
                     # A mistake of ours ends the watch.
                     task.result()
                     task = under_way[at] = None
-                if task is None and not of.ended:
-                    under_way[at] = pool.submit(of.read)
+                if task is None and not process.ended:
+                    under_way[at] = pool.submit(process.read)
             now = time.monotonic()
             due = max(due + INTERVAL_SECONDS, now)
             left = due - now if seconds is None else min(due - now, begin + seconds - now)
@@ -142,7 +142,9 @@ def watch(
 
 def ended_instances(processes: Sequence[Watched]) -> frozenset[str]:
     """Those that have ended, as the records of their clients call them."""
-    return frozenset(of.reader.process.instance for of in processes if of.ended and of.reader.process is not None)
+    return frozenset(
+        process.reader.process.instance for process in processes if process.ended and process.reader.process is not None
+    )
 
 
 def _lives(pid: int) -> bool:

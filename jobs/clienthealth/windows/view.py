@@ -214,10 +214,10 @@ class Windows:
 
     def total(self, values: Floats, skip_first: bool = False) -> Floats:
         """The sum over each window of a number per row (never NaN), without that of its first row if so wanted."""
-        mine = values[self.rows]
+        differences = values[self.rows]
         if skip_first:
-            mine[self._starts] = 0.0
-        return np.nan_to_num(self.reduced(np.add, mine))
+            differences[self._starts] = 0.0
+        return np.nan_to_num(self.reduced(np.add, differences))
 
     # -- one metric over each window
 
@@ -230,54 +230,54 @@ class Windows:
     def _none_empty(self) -> bool:
         return bool((self.samples > 0).all())
 
-    def first(self, of: str | Column) -> Floats:
+    def first(self, metric: str | Column) -> Floats:
         """The first known value."""
-        column = self._column(of)
+        column = self._column(metric)
         return column.at(self.lo) if column.whole and self._none_empty else column.first(self.lo, self.hi)
 
-    def last(self, of: str | Column) -> Floats:
+    def last(self, metric: str | Column) -> Floats:
         """The last known value."""
-        column = self._column(of)
+        column = self._column(metric)
         return column.at(self.last_row) if column.whole and self._none_empty else column.last(self.lo, self.hi)
 
-    def from_last(self, of: str | Column, back: int) -> Floats:
+    def from_last(self, metric: str | Column, back: int) -> Floats:
         """The known value `back` positions before the last one."""
-        return self._column(of).from_last(self.lo, self.hi, back)
+        return self._column(metric).from_last(self.lo, self.hi, back)
 
-    def min(self, of: str | Column) -> Floats:
+    def min(self, metric: str | Column) -> Floats:
         """The least value."""
-        return self._extreme(np.fmin, self._column(of))
+        return self._extreme(np.fmin, self._column(metric))
 
-    def max(self, of: str | Column) -> Floats:
+    def max(self, metric: str | Column) -> Floats:
         """The greatest value."""
-        return self._extreme(np.fmax, self._column(of))
+        return self._extreme(np.fmax, self._column(metric))
 
     def _extreme(self, how: np.ufunc, column: Column) -> Floats:
         return self.reduced(how, column.values[self.rows]) if column.reported else unknown(len(self))
 
-    def count(self, of: str | Column) -> Ints:
+    def count(self, metric: str | Column) -> Ints:
         """How many readings know it."""
-        column = self._column(of)
+        column = self._column(metric)
         return self.samples if column.whole else column.count(self.lo, self.hi)
 
-    def reported(self, of: str | Column) -> Bools:
+    def reported(self, metric: str | Column) -> Bools:
         """Does any reading of the window report it?"""
-        return self.count(of) > 0
+        return self.count(metric) > 0
 
-    def rises(self, of: str | Column) -> Ints:
+    def rises(self, metric: str | Column) -> Ints:
         """How often it rose from one known value to the next."""
-        return self._column(of).rises(self.lo, self.hi)
+        return self._column(metric).rises(self.lo, self.hi)
 
-    def rose(self, of: str | Column) -> Bools:
+    def rose(self, metric: str | Column) -> Bools:
         """Did it rise from any known value to the next?"""
-        return self.rises(of) > 0
+        return self.rises(metric) > 0
 
-    def grown(self, of: str | Column) -> Floats:
+    def grown(self, metric: str | Column) -> Floats:
         """How much greater the last known value is than the first."""
-        return self.last(of) - self.first(of)
+        return self.last(metric) - self.first(metric)
 
-    def _column(self, of: str | Column) -> Column:
-        return self.column(of) if isinstance(of, str) else of
+    def _column(self, metric: str | Column) -> Column:
+        return self.column(metric) if isinstance(metric, str) else metric
 
     def still(self, name: str) -> Runs:
         """The runs of readings over which a metric stands still."""

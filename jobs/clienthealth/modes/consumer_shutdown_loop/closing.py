@@ -52,7 +52,7 @@ def closing(window: ClientWindow) -> Closing | None:
     candidates = [
         _of(window, name, seen) for name, seen in closing_threads.items() if not has_polled(window, seen[0][0].ts_ms)
     ]
-    return max(candidates, key=lambda of: of.seconds, default=None)
+    return max(candidates, key=lambda candidate: candidate.seconds, default=None)
 
 
 def _of(window: ClientWindow, name: str, seen: list[tuple[ThreadDump, Thread]]) -> Closing:

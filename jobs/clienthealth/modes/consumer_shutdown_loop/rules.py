@@ -185,7 +185,7 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
             continue
         direct = stopping or (measured and seconds >= limits.confirm_seconds and not outage)
         facts = _storm_facts(storm, name, direct) + _seen(dumps, name, direct, min(times))
-        longest = max(longest, (seconds, facts), key=lambda of: (of[0], len(of[1])))
+        longest = max(longest, (seconds, facts), key=lambda found: (found[0], len(found[1])))
     return longest[1]
 
 

@@ -235,8 +235,8 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
 
 def _own(fetchers: list[Thread], window: ClientWindow) -> list[Thread]:
     """The fetchers whose consumer id begins with the client's id (its group's name by default), if there are such."""
-    mine = [t for t in fetchers if t.name.startswith(f"{FETCHER_THREAD}{window.client.client_id}_")]
-    return mine or fetchers
+    own = [t for t in fetchers if t.name.startswith(f"{FETCHER_THREAD}{window.client.client_id}_")]
+    return own or fetchers
 
 
 def _connector(fetcher: Thread) -> str:

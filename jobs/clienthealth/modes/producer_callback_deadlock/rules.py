@@ -421,12 +421,12 @@ def _unserved(window: ClientWindow) -> Fact:
 
 def _logged(window: ClientWindow) -> list[Fact]:
     lines = events(window, EXHAUSTED)
-    mine = [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
-    if not mine:
+    refused = [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
+    if not refused:
         return []
-    sends = f"{'at least ' if mine[1:] else ''}{count_of(len(mine), 'send')}"
-    text = f"{sends} failed for want of buffer memory: {quoted(_sentence(mine[0].text))}"
-    return [Fact("log", mine[0].ts_ms, mine[0].ts_ms, text, source=mine[0].source)]
+    sends = f"{'at least ' if refused[1:] else ''}{count_of(len(refused), 'send')}"
+    text = f"{sends} failed for want of buffer memory: {quoted(_sentence(refused[0].text))}"
+    return [Fact("log", refused[0].ts_ms, refused[0].ts_ms, text, source=refused[0].source)]
 
 
 def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:

@@ -157,9 +157,9 @@ def _pages(review: Review) -> Iterator[Block]:
         words += f"{night.day} {night:%b})"
     yield Paragraph(f"{words}. {_needed_nobody(review.pages)}")
     columns = Column("Service"), *(Column(name, number=True) for name in ("Pages", "At night", "Needed nobody"))
-    of: dict[str, list[Page]] = {}
+    by_service: dict[str, list[Page]] = {}
     for page in review.pages:
-        of.setdefault(page.service, []).append(page)
+        by_service.setdefault(page.service, []).append(page)
     rows = [
         (
             Name(name) if name else "many at once",
@@ -167,7 +167,7 @@ def _pages(review: Review) -> Iterator[Block]:
             some(sum(page.night is not None for page in pages)),
             some(sum(page.needed_nobody for page in pages)),
         )
-        for name, pages in sorted(of.items(), key=lambda item: (-len(item[1]), item[0]))
+        for name, pages in sorted(by_service.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
     yield Table(columns, rows[:PAGED_SHOWN], "Clients of a service that fail alike are one page.")
     if len(rows) > PAGED_SHOWN:

@@ -155,7 +155,7 @@ def changes(review: Review) -> Section:
     counts = [
         (row.title, (row.incidents, row.incidents_before, row.minutes, row.minutes_before)) for row in review.changes
     ]
-    rows = [(title, *map(some, of)) for title, of in counts if any(of)]
+    rows = [(title, *map(some, numbers)) for title, numbers in counts if any(numbers)]
     unit = review.period.unit
     blocks: list[Block] = [Table(columns, rows) if rows else Paragraph(f"No failure in this {unit} or the one before.")]
     if review.fleet.upgrades:

@@ -18,6 +18,6 @@ def service(name: str) -> Inline:
     return Name(name or "(no name)")
 
 
-def names(of: tuple[str, ...]) -> Inline:
+def names(texts: tuple[str, ...]) -> Inline:
     """Names of others, with commas between."""
-    return tuple(part for name in of for part in (", ", Name(name)))[1:]
+    return tuple(part for name in texts for part in (", ", Name(name)))[1:]
