@@ -89,7 +89,7 @@ class Incidents:
         """All open incidents."""
         return (incident for of_client in self._open.values() for incident in of_client.values())
 
-    def of(self, key: str) -> Mapping[str, OpenIncident]:
+    def of_client(self, key: str) -> Mapping[str, OpenIncident]:
         """The open incidents of a client, by mode."""
         return self._open.get(key, {})
 
@@ -109,7 +109,7 @@ class Incidents:
         """
         changes = []
         for verdict in verdicts:
-            incident = self.of(client.key).get(verdict.mode)
+            incident = self.of_client(client.key).get(verdict.mode)
             if verdict.unhealthy:
                 changes += self._enter(client, verdict, incident, end_ms, offset_ms)
             elif incident and verdict.status == "ok" and _is_over(incident, end_ms, recovered):
@@ -147,12 +147,12 @@ class Incidents:
 
     def returned(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
         """A client that was thought gone reported again at `ts_ms`: what its absence seemed to say is withdrawn."""
-        incident = self.of(key).get(mode)
+        incident = self.of_client(key).get(mode)
         return [self._close(incident, "withdrawn", ts_ms)] if incident and ts_ms > incident.seen_ms else []
 
     def ended(self, key: str, mode: str, ts_ms: int, lost: Mapping[str, Any] | None = None) -> list[Transition]:
         """A client has gone: what it suffered from is over. `lost`: what that may have lost, as `detail` has it."""
-        incident = self.of(key).get(mode)
+        incident = self.of_client(key).get(mode)
         if incident is None:
             return []
         verdict = dataclasses.replace(incident.verdict, detail={**incident.verdict.detail, **(lost or {})})
@@ -160,7 +160,7 @@ class Incidents:
 
     def explained(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
         """Another fault of the client explains an incident: a mere suspicion was none of its own."""
-        incident = self.of(key).get(mode)
+        incident = self.of_client(key).get(mode)
         if incident is None:
             return []
         return [self._close(incident, "withdrawn" if incident.verdict.status == "suspected" else "closed", ts_ms)]
@@ -172,7 +172,7 @@ class Incidents:
             *self._enter(
                 client,
                 incident.verdict,
-                self.of(client.key).get(incident.verdict.mode),
+                self.of_client(client.key).get(incident.verdict.mode),
                 incident.seen_ms,
                 incident.offset_ms,
             ),
@@ -180,13 +180,13 @@ class Incidents:
 
     def seen(self, key: str, mode: str, ts_ms: int) -> None:
         """A symptom of an open incident showed at `ts_ms`, whatever it proves."""
-        incident = self.of(key).get(mode)
+        incident = self.of_client(key).get(mode)
         if incident and ts_ms > incident.seen_ms:
             self._open[key][mode] = dataclasses.replace(incident, seen_ms=ts_ms, forgiven_ms=0)
 
     def heard(self, key: str, ts_ms: int, offset_ms: int) -> None:
         """A client that reports no metrics, or its process, was heard of at `ts_ms`; see OpenIncident."""
-        for mode, incident in self.of(key).items():
+        for mode, incident in self.of_client(key).items():
             if ts_ms > incident.heard_ms:
                 self._open[key][mode] = dataclasses.replace(incident, heard_ms=ts_ms, offset_ms=offset_ms)
 

@@ -115,7 +115,7 @@ def main(groups: int, partitions: int) -> int:
         count = sum(len(group.offsets) for group in reading.groups)
         read, read_busy = median_cost(reader.read)
         snapshots = cluster.snapshots()
-        made, _ = median_cost(lambda: list(snapshots.of(reading)))
+        made, _ = median_cost(lambda: list(snapshots.from_reading(reading)))
         reader.close()
         exporter = GroupExporter(settings, cluster)
         cycle, busy = median_cost(exporter.cycle)

@@ -50,7 +50,7 @@ def history(settings: Settings, readings: int) -> None:
         reading = GroupsReading(
             now_ms - INTERVAL_MS * (readings - step), {group.name for group in groups}, groups, {}, {}
         )
-        for snapshot in snapshots.of(reading):
+        for snapshot in snapshots.from_reading(reading):
             producer.produce(settings.topics.metrics[0], json.dumps(snapshot, separators=(",", ":")).encode())
             producer.poll(0)
         producer.flush()

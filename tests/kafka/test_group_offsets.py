@@ -104,7 +104,7 @@ class Lab:
         """One more reading, 10 s after the last; what is known of the group then."""
         self.now += 10
         name = f"{self.name}-{group}"
-        (snapshot,) = (s for s in self.snapshots.of(self.reader.read()) if s["client"]["group"] == name)
+        (snapshot,) = (s for s in self.snapshots.from_reading(self.reader.read()) if s["client"]["group"] == name)
         topics = [
             {
                 **{key.replace("-", "_"): topic["metrics"].get(key) for key in METRICS},

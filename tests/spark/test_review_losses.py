@@ -56,7 +56,7 @@ FAULTS = (
 def test_lost_records_by_service(spark: SparkSession) -> None:
     rows = verdicts(spark, (change for each in FAULTS for change in each.changes()))
     all_incidents = incident_rows.incidents(rows, DAY.end)
-    touching = incident_rows.of(all_incidents, DAY)
+    touching = incident_rows.touching(all_incidents, DAY)
     assert incidents.lost_by_service(touching) == {
         "counted": (12, 1152),
         "expired": (501, None),
@@ -64,7 +64,7 @@ def test_lost_records_by_service(spark: SparkSession) -> None:
         "bytes": (0, None),
         "midnight": (5, 5),
     }
-    assert incidents.lost_by_service(incident_rows.of(all_incidents, DAY.before(1))) == {
+    assert incidents.lost_by_service(incident_rows.touching(all_incidents, DAY.before(1))) == {
         "yesterday": (9, 9),
         "midnight": (5, 5),
     }

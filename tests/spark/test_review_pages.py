@@ -48,7 +48,7 @@ FAULTS = (
 
 def test_what_is_one_page(spark: SparkSession) -> None:
     changes = sorted((change for one in FAULTS for change in one.changes()), key=lambda change: change[1])
-    touching = incident_rows.of(incident_rows.incidents(verdicts(spark, changes), W46.end), W46).persist()
+    touching = incident_rows.touching(incident_rows.incidents(verdicts(spark, changes), W46.end), W46).persist()
     found = pages(touching, W46, Settings())
     assert found is not None
 

@@ -54,7 +54,7 @@ def published() -> list[Snapshot]:
         }
         owner = Owner("web", "web-1", "/10.0.0.1")
         group = Group("billing", "Stable", 1, offsets, {ORDERS[0]: owner})
-        statuses += exporter.of(GroupsReading(NOON_MS + 10_000 * step, {group.name}, [group], {}, {}))
+        statuses += exporter.from_reading(GroupsReading(NOON_MS + 10_000 * step, {group.name}, [group], {}, {}))
     return decoded(statuses)
 
 

@@ -235,7 +235,7 @@ def test_a_commit_has_a_time_once_it_was_seen_to_change() -> None:
     groups, snapshots = reader(cluster, lambda: now), Snapshots("default", "consumer-groups")
 
     def commit_time() -> object:
-        first, *_ = snapshots.of(groups.read())
+        first, *_ = snapshots.from_reading(groups.read())
         return first["topics"][0]["metrics"].get("commit-timestamp-ms")
 
     assert commit_time() is None
@@ -253,7 +253,7 @@ def test_a_snapshot_is_canonical() -> None:
     cluster = Cluster("1-a")
     cluster.states["1-a"], cluster.owners["1-a"] = "Stable", description("web", 0)
     reading = reader(cluster).read()
-    (snapshot,) = Snapshots("default", "consumer-groups").of(reading)
+    (snapshot,) = Snapshots("default", "consumer-groups").from_reading(reading)
     assert snapshot == {
         "ts": 1_000_000,
         "client": {
@@ -354,6 +354,8 @@ def test_an_offset_that_stands_keeps_the_time_of_its_commit_while_the_group_is_n
     for step in range(70):
         now = 1000.0 + 10 * step
         cluster.committed["1-a"][ORDERS] = 40 if step == 0 else 50
-        times += [snap["topics"][0]["metrics"].get("commit-timestamp-ms") for snap in snapshots.of(groups.read())]
+        times += [
+            snap["topics"][0]["metrics"].get("commit-timestamp-ms") for snap in snapshots.from_reading(groups.read())
+        ]
     assert len(times) < 70
     assert times == [None, *[1_010_000] * (len(times) - 1)]

@@ -24,7 +24,7 @@ def test_a_fault_opens_once_and_its_onset_is_the_earliest_seen() -> None:
     again = book.judged(CLIENT, [verdict("suspected", 35_000)], end_ms=90_000)
     assert [(c.change, c.previous, c.ts_ms) for c in first] == [("opened", "ok", 40_000)]
     assert again == []
-    assert book.of(CLIENT.key)[MODE].verdict.since_ms == 35_000
+    assert book.of_client(CLIENT.key)[MODE].verdict.since_ms == 35_000
 
 
 def test_a_suspicion_that_is_confirmed_escalates_and_keeps_all_evidence() -> None:
@@ -40,7 +40,7 @@ def test_a_confirmed_incident_does_not_ease_while_it_lasts() -> None:
     book = Incidents()
     book.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000)
     assert book.judged(CLIENT, [verdict("suspected", 70_000)], end_ms=90_000) == []
-    assert book.of(CLIENT.key)[MODE].verdict.status == "confirmed"
+    assert book.of_client(CLIENT.key)[MODE].verdict.status == "confirmed"
 
 
 def test_it_closes_when_a_later_window_is_fine_and_not_on_an_older_or_unknown_one() -> None:
@@ -70,7 +70,7 @@ def test_what_a_client_suffered_from_is_over_when_it_has_gone() -> None:
     closed = book.ended(CLIENT.key, MODE, 70_000)
     assert [(c.verdict.mode, c.change, c.ts_ms) for c in closed] == [(MODE, "closed", 70_000)]
     assert book.ended(CLIENT.key, MODE, 70_000) == []
-    assert set(book.of(CLIENT.key)) == {"producer-not-closed"}
+    assert set(book.of_client(CLIENT.key)) == {"producer-not-closed"}
 
 
 def test_what_is_over_is_closed_by_the_clock_of_its_client() -> None:

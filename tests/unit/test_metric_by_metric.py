@@ -136,7 +136,7 @@ def test_its_measurements_and_verdicts_are_those_of_whole_readings(
 ) -> None:
     for client_id in CLIENTS:
         joined, whole = window(clients[style, client_id]), window(clients["canonical", client_id])
-        measured = [client_indicators(Windows.of(one), LagSettings()) for one in (joined, whole)]
+        measured = [client_indicators(Windows.single(one), LagSettings()) for one in (joined, whole)]
         assert measured[0] == measured[1]
         assert judged_by_style(judge_windows([joined], {})) == judged_by_style(judge_windows([whole], {}))
     deadlock = judge_windows([window(clients[style, "orders"])], {})

@@ -44,14 +44,14 @@ def read(folder: Path, text: str, name: str = "owners.toml") -> Owners:
 
 def test_the_first_row_that_fits_counts(tmp_path: Path) -> None:
     owners = read(tmp_path, TOML)
-    assert [owners.of(name) for name in ("orders-api", "billing", "carts", "")] == [
+    assert [owners.owner_of(name) for name in ("orders-api", "billing", "carts", "")] == [
         PAYMENTS,
         PAYMENTS,
         PLATFORM,
         PLATFORM,
     ]
     assert (owners.of_group("orders-7"), owners.of_group("carts")) == (PAYMENTS, None)
-    assert Owners().of("orders-api") is None
+    assert Owners().owner_of("orders-api") is None
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ metadata: {name: carts}
 spec: {owner: platform}
 """
     owners = read(tmp_path, text, "catalog-info.yaml")
-    assert owners.of("orders-api") == Owner("payments", "1", "PABC123")
-    assert (owners.of("carts"), owners.of("orders")) == (PLATFORM, None)
+    assert owners.owner_of("orders-api") == Owner("payments", "1", "PABC123")
+    assert (owners.owner_of("carts"), owners.owner_of("orders")) == (PLATFORM, None)
     with pytest.raises(
         SettingsError, match=r"catalog-info\.yaml, line 2: a Component must have metadata.name and spec"
     ):
@@ -106,7 +106,7 @@ def test_codeowners_name_services_by_the_last_part_of_a_path(tmp_path: Path) -> 
         "* @acme/platform\n/services/orders-*/ @acme/payments @bob  # both\n/apps/carts/** carts@example.org\n/x/free\n"
     )
     owners = read(tmp_path, text, "CODEOWNERS")
-    teams = [owner and owner.team for owner in map(owners.of, ("orders-api", "carts", "free", "x"))]
+    teams = [owner and owner.team for owner in map(owners.owner_of, ("orders-api", "carts", "free", "x"))]
     assert teams == ["payments", "carts@example.org", None, "platform"]
     with pytest.raises(SettingsError, match="CODEOWNERS, line 2: 'payments' is no owner"):
         read(tmp_path, "\n/services/orders payments\n", "CODEOWNERS")
@@ -187,7 +187,7 @@ def test_a_file_that_changes_is_read_again_and_one_that_is_broken_is_not(
 
     assert later("[[owner]]\nservices = 1\n") is before and not force.readable
     assert "line 1: [[owner]] lacks team" in caplog.text or "line 2" in caplog.text
-    assert later('[[owner]]\nteam = "b"\nservices = ["billing"]\n').of("billing") == Owner("b") and force.readable
+    assert later('[[owner]]\nteam = "b"\nservices = ["billing"]\n').owner_of("billing") == Owner("b") and force.readable
     assert force.current() is force.current()
 
 

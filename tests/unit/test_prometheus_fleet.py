@@ -279,9 +279,14 @@ def owner_of(one: dict[str, Any]) -> int:
 def test_links_of_alerts_and_dashboards_lead_to_the_status_page_of_the_cluster() -> None:
     settings = Settings(links=LinkSettings(status_page="https://health-{cluster}-{shard}.example.org"))
     assert (
-        Links.of(settings).client().startswith("https://health-{{ $labels.cluster | urlquery }}-1.example.org/client?")
+        Links.from_settings(settings)
+        .client()
+        .startswith("https://health-{{ $labels.cluster | urlquery }}-1.example.org/client?")
     )
-    assert Links.of(settings).runbooks == "https://health-{{ $labels.cluster | urlquery }}-1.example.org/runbooks"
+    assert (
+        Links.from_settings(settings).runbooks
+        == "https://health-{{ $labels.cluster | urlquery }}-1.example.org/runbooks"
+    )
     text = json.dumps(boards(settings)["overview"])
     assert "https://health-${__data.fields.cluster:percentencode}-1.example.org/client?service=" in text
     assert not re.search(r"(?<![${])\{cluster\}", text)

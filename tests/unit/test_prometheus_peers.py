@@ -27,7 +27,7 @@ from tests.support.health_records import NOW_MS, healthy, key, record, wire
 from tests.support.waiting import eventually
 
 LINES = "".join(f'metric{{client="{number}"}} {number}\n' for number in range(200_000))
-PAGE = Page(Packed.of([LINES]), "last 1\n")
+PAGE = Page(Packed.pack([LINES]), "last 1\n")
 
 
 @contextmanager

@@ -413,9 +413,9 @@ def test_memory_of_the_last_hour_is_bounded_and_keeps_the_unhealthy(monkeypatch:
     for number in range(4):
         states.put(*wire(healthy(number)))
     states.put(*wire(deadlock()))
-    kept = [states.history.of(f"billing|bill-{number}:77|invoices") is not None for number in range(4)]
+    kept = [states.history.track(f"billing|bill-{number}:77|invoices") is not None for number in range(4)]
     assert kept == [False, True, True, False]
-    track = states.history.of("orders-api|web-7:31337|order-producer")
+    track = states.history.track("orders-api|web-7:31337|order-producer")
     assert track is not None
     for point in range(1, 500):
         states.put(*wire(deadlock(end_ms=NOW_MS + point * 30_000)))

@@ -59,7 +59,7 @@ def contents(state: BucketState) -> dict[str, Any]:
 
 def test_what_is_loaded_is_what_was_saved() -> None:
     state = monitor().state
-    assert state.incidents.of("shop|h:1|p") and state.groups and state.log_entries and len(state.parts)
+    assert state.incidents.of_client("shop|h:1|p") and state.groups and state.log_entries and len(state.parts)
     assert contents(load(save(state, 32), 32)) == contents(state)
 
 

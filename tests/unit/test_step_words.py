@@ -95,7 +95,7 @@ def test_a_suspicion_that_a_deadlock_explains_is_withdrawn() -> None:
     changes = [(c.verdict.mode, c.change) for p in monitor.published for c in p.changes if c.verdict.mode != NOT_CLOSED]
     assert ("delivery-stalled", "opened") in changes
     assert changes.index((DEADLOCK, "opened")) < changes.index(("delivery-stalled", "withdrawn"))
-    assert {mode for mode in monitor.state.incidents.of("shop|h:1|p")} == {DEADLOCK}
+    assert {mode for mode in monitor.state.incidents.of_client("shop|h:1|p")} == {DEADLOCK}
 
 
 def judged(folder: Path) -> dict[str, dict[str, str]]:

@@ -236,7 +236,7 @@ def test_the_saturation_of_queues(rows: dict[str, dict[str, list[dict[str, Any]]
 
 def test_one_window_alone_is_told_alike(rows: dict[str, dict[str, Any]]) -> None:
     for window in (*CASES.values(), *QUEUES.values()):
-        assert client_indicators(Windows.of(window), LIMITS) == [rows[window.client.client_id]]
+        assert client_indicators(Windows.single(window), LIMITS) == [rows[window.client.client_id]]
 
 
 def figures(*windows: ClientWindow) -> list[dict[str, Any]]:

@@ -82,7 +82,7 @@ def measured(kind: str, *readings: Mapping[str, float]) -> Mapping[str, object]:
     """The indicators of a window with a reading every ten seconds."""
     client = Client(service="s", host="h", instance="i", client_id="c", kind=kind)  # type: ignore[arg-type]
     rows = tuple(Reading(START + 10_000 * at, metrics) for at, metrics in enumerate(readings))
-    (indicators,) = client_indicators(Windows.of(ClientWindow(client, START, START + 60_000, rows)), LagSettings())
+    (indicators,) = client_indicators(Windows.single(ClientWindow(client, START, START + 60_000, rows)), LagSettings())
     return indicators
 
 

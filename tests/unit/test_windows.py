@@ -42,7 +42,7 @@ def windows(inputs: Iterable[Snapshot | LogEntry]) -> dict[tuple[str, int], Clie
 
 def indicators(*snapshots: Snapshot, client_id: str = "p") -> dict[str, Any]:
     """Of the window that begins with the first second."""
-    (measured,) = client_indicators(Windows.of(windows(snapshots)[client_id, 0]), LagSettings())
+    (measured,) = client_indicators(Windows.single(windows(snapshots)[client_id, 0]), LagSettings())
     return measured
 
 

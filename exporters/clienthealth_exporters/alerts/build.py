@@ -51,7 +51,7 @@ def generate(settings: Settings | None = None, dry_run: bool = False) -> dict[st
 
 def catalogue(settings: Settings) -> list[Alert]:
     """All generated alerts; those of watchdog.yml are written by hand."""
-    links = Links.of(settings)
+    links = Links.from_settings(settings)
     return [
         *fleet_alerts(links),
         *failure_mode_alerts(modes().values(), links),
@@ -65,7 +65,7 @@ def catalogue(settings: Settings) -> list[Alert]:
 
 def rules(settings: Settings, dry_run: bool) -> dict[str, str]:
     """The generated rules files."""
-    links = Links.of(settings)
+    links = Links.from_settings(settings)
     failures: dict[str, Sequence[Alert | Recording]] = {
         f"{_GROUP}-failure-modes": [
             *counts(),
@@ -102,7 +102,7 @@ def rules(settings: Settings, dry_run: bool) -> dict[str, str]:
 def watchdog(settings: Settings, dry_run: bool) -> str:
     """The hand-written rules with the addresses of the settings in place of the placeholders."""
     text = keeping((FILES / "watchdog.yml").read_text(encoding="utf-8"), settings)
-    placeholder, links = Links.of(Settings()), Links.of(settings)
+    placeholder, links = Links.from_settings(Settings()), Links.from_settings(settings)
     text = text.replace(f" {placeholder.runbooks}/", f" {links.runbooks}/")
     text = text.replace(f" {placeholder.dashboards}/", f" {links.dashboards}/")
     text = declared(text, settings)

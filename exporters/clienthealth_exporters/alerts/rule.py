@@ -59,7 +59,7 @@ class Links:
     status_page: str
 
     @classmethod
-    def of(cls, settings: Settings) -> Links:
+    def from_settings(cls, settings: Settings) -> Links:
         """The configured places; runbooks are on the status page where nothing else is said."""
         links = settings.links
         status_page = filled(links.status_page.rstrip("/"), _label)

@@ -104,7 +104,7 @@ def once(cluster: Cluster, as_json: bool) -> int:
     finally:
         reader.close()
     if as_json:
-        for snapshot in cluster.snapshots().of(reading):
+        for snapshot in cluster.snapshots().from_reading(reading):
             sys.stdout.write(json.dumps(snapshot, ensure_ascii=False) + "\n")
     else:
         sys.stdout.writelines(table(reading))
@@ -176,7 +176,7 @@ class GroupExporter:
         )
         topic = self._settings.topics.metrics[0]
         published = 0
-        for snapshot in self._snapshots.of(reading):
+        for snapshot in self._snapshots.from_reading(reading):
             self._publisher.send(topic, canonical.key(snapshot), snapshot)
             published += 1
         return published

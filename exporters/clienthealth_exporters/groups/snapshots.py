@@ -29,7 +29,7 @@ class Snapshots:
         self._service = service
         self._commits: dict[str, dict[TopicPartition, _Commit]] = {}
 
-    def of(self, reading: GroupsReading) -> Iterator[dict[str, Any]]:
+    def from_reading(self, reading: GroupsReading) -> Iterator[dict[str, Any]]:
         """One snapshot per group that was read."""
         for name in self._commits.keys() - reading.names:
             del self._commits[name]

@@ -117,7 +117,7 @@ def address(client: Client) -> str:
 def owner_of(owners: Owners, client: Client) -> Owner | None:
     """Who owns a client, or a group; None where nobody does."""
     named = owners.of_group(client.group or client.client_id) if client.kind == "group" else None
-    return named or owners.of(client.service)
+    return named or owners.owner_of(client.service)
 
 
 def identity_parts(record: HealthRecord) -> list[str]:

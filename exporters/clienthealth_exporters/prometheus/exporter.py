@@ -103,7 +103,7 @@ class Exporter:
         self._making = threading.Lock()
         self._owners = OwnersInForce(settings.owners.files)
         self._facets: tuple[list[State] | None, Owners, Facets] = (None, Owners(), Facets({}))
-        self._made: tuple[list[State] | None, Owners, Packed, dict[str, int]] = (None, Owners(), Packed.of(()), {})
+        self._made: tuple[list[State] | None, Owners, Packed, dict[str, int]] = (None, Owners(), Packed.pack(()), {})
 
     def __call__(self, request: Request) -> Response:
         match request.path:
@@ -132,7 +132,7 @@ class Exporter:
         """The page for Prometheus. Before all of the topic has been read it shows the exporter alone."""
         trouble = self._trouble()
         self._complete = self._complete or trouble is None
-        kept = self._clients() if self._complete else Packed.of(())
+        kept = self._clients() if self._complete else Packed.pack(())
         left_out = Counter({EVERYBODY: self._states.left_out}) if self._states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]
         newest: list[Sample] = [((subject,), at) for subject, at in self._states.newest_of.items()]
@@ -162,7 +162,7 @@ class Exporter:
                 cap = self._settings.prometheus.max_series_per_metric
                 clients = exposition.page(self._states.shown(states, cap, dropped), cap, dropped)
                 owned = services.owners_of(states, owners, self._settings.prometheus.cluster_name)
-                packed = Packed.of(
+                packed = Packed.pack(
                     itertools.chain(clients, self._rendered(services.samples(states)), self._rendered(owned))
                 )
                 self._made = (states, owners, packed, dropped)
@@ -185,13 +185,15 @@ class Exporter:
 
     def _overview(self, request: Request) -> str:
         states, view = self._states.live(), self._view()
-        return status_page.overview(view, states, self._facets_of(states, view.owners), Filters.of(request.query))
+        return status_page.overview(
+            view, states, self._facets_of(states, view.owners), Filters.from_query(request.query)
+        )
 
     def _facets_of(self, states: list[State], owners: Owners) -> Facets:
         """What there is to filter by, counted once for all who ask."""
         counted_states, counted_for, facets = self._facets
         if counted_states is not states or counted_for is not owners:
-            facets = Facets.of(states, self._settings, owners)
+            facets = Facets.from_states(states, self._settings, owners)
             self._facets = (states, owners, facets)
         return facets
 
@@ -201,7 +203,7 @@ class Exporter:
         service, instance, client_id = names
         for state in self._states.live():
             if (state.client.service, state.client.instance, state.client.client_id) == names:
-                return Response(status_page.client(self._view(), state, self._states.history.of(state.key)))
+                return Response(status_page.client(self._view(), state, self._states.history.track(state.key)))
         shard, page = self._elsewhere(Client(service, "", instance, client_id))
         if page:
             query = urlencode(dict(zip(("service", "instance", "client_id"), names, strict=True)), errors="replace")
@@ -209,7 +211,7 @@ class Exporter:
         if (recalled := self._states.recalled((service, instance, client_id))) is not None:
             return Response(
                 status_page.client(
-                    self._view(), recalled, self._states.history.of(recalled.key), self._whence(recalled, shard)
+                    self._view(), recalled, self._states.history.track(recalled.key), self._whence(recalled, shard)
                 )
             )
         status = HTTPStatus.OK if shard else HTTPStatus.NOT_FOUND

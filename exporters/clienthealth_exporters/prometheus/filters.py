@@ -30,7 +30,7 @@ class Filters:
     page: int = 1
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> Self:
+    def from_query(cls, query: Mapping[str, str]) -> Self:
         """What an address asks for; what makes no sense in it is as if it were not there."""
         chosen = {name: text for name in FIELDS if (text := query.get(name, "").strip())}
         number = query.get("page", "")
@@ -69,7 +69,7 @@ class Facets:
     counts: Mapping[str, Mapping[str, int]]
 
     @classmethod
-    def of(cls, states: Iterable[State], settings: Settings, owners: Owners) -> Self:
+    def from_states(cls, states: Iterable[State], settings: Settings, owners: Owners) -> Self:
         """Of all clients."""
         counts: dict[str, Counter[str]] = {name: Counter() for name in FIELDS}
         for state in states:

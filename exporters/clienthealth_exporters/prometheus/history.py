@@ -99,7 +99,7 @@ class History:
             if state.client.kind != "group":
                 self._count(state, int(at // HOUR_SECONDS))
 
-    def of(self, key: str) -> Track | None:
+    def track(self, key: str) -> Track | None:
         """What is remembered of a client."""
         return self._tracks.get(key)
 

@@ -34,7 +34,9 @@ def measurements(record: HealthRecord) -> list[Measurement]:
         ("Topic queue", kind != "group", _queue),
         ("Lag", kind != "producer", _lag),
     )
-    return [read(name, record) if applies else Measurement(name, applies=False) for name, applies, read in readers]
+    return [
+        measure(name, record) if applies else Measurement(name, applies=False) for name, applies, measure in readers
+    ]
 
 
 def _buffer(name: str, record: HealthRecord) -> Measurement:

@@ -48,6 +48,6 @@ class Recall:
     def __contains__(self, names: Names) -> bool:
         return names in self._records
 
-    def of(self, names: Names) -> tuple[str, bytes, float] | None:
+    def get(self, names: Names) -> tuple[str, bytes, float] | None:
         """The key of a client, its record, and when it was written, in epoch seconds."""
         return self._records.get(names)

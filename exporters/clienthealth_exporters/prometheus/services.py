@@ -120,18 +120,18 @@ def owners_of(states: Iterable[State], owners: Owners, cluster: str) -> Iterator
     services: dict[str, Owner] = {}
     groups: dict[tuple[str, str], Owner] = {}
     members: dict[str, Owner] = {}
-    read: list[tuple[str, str]] = []
+    samples: list[tuple[str, str]] = []
     for state in states:
         client = state.client
-        owner = owners.of(client.service)
+        owner = owners.owner_of(client.service)
         if owner and client.kind != "group":
             services[client.service] = owner
             members.setdefault(state.group, owner)
         if state.group:
-            read.append((client.instance if client.kind == "group" else cluster, state.group))
+            samples.append((client.instance if client.kind == "group" else cluster, state.group))
             if owner:
-                groups.setdefault(read[-1], owner)
-    for key in read:
+                groups.setdefault(samples[-1], owner)
+    for key in samples:
         if named := owners.of_group(key[1]) or members.get(key[1]):
             groups[key] = named
     yield OWNER_INFO, [((service, *owner.labels), 1) for service, owner in sorted(services.items())]

@@ -212,7 +212,7 @@ class States:
 
     def recalled(self, names: Names) -> State | None:
         """The last that was heard of a client that is not among the live: of an unhealthy one, or of another shard."""
-        if (known := self._recall.of(names)) is None:
+        if (known := self._recall.get(names)) is None:
             return None
         key, raw, written = known
         return self._state(key, raw, round(1000 * written))
@@ -220,7 +220,7 @@ class States:
     def _forgotten(self, state: State) -> None:
         """An alert may have named it."""
         names = state.client.service, state.client.instance, state.client.client_id
-        track = self.history.of(state.key)
+        track = self.history.track(state.key)
         if state.urgency >= _URGENCY["suspected"] or names in self._recall or (track and track.unhealthy_at):
             self._recall.keep(names, state.key, state.raw, state.written)
 

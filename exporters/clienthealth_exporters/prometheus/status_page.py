@@ -160,7 +160,7 @@ def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> l
         counts.setdefault(state.client.service, Counter())[status_of(state)] += 1
     total = Counter(state.client.service for state in every)
     services = [
-        Service(owners.of(name), name, one["confirmed"], one["suspected"], one["lagging"], total[name])
+        Service(owners.owner_of(name), name, one["confirmed"], one["suspected"], one["lagging"], total[name])
         for name, one in counts.items()
     ]
     return sorted(services, key=lambda one: (-one.confirmed, -one.suspected, -one.lagging, one.name))

@@ -301,11 +301,11 @@ def library_metrics(client: Any, kind: str) -> dict[str, float]:
     An average of nothing is 0 there, which its maximum gives away: it is infinite.
     """
     ours = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
-    read = {*ours, *ours.values()}
+    known = {*ours, *ours.values()}
     values = {
         name.name: float(metric.value()) * _FACTORS.get(name.name, 1.0)
         for name, metric in (client.metrics(raw=True) or {}).items()
-        if name.group in _GROUPS and name.name in read and name.tags.keys() <= {"client-id"}
+        if name.group in _GROUPS and name.name in known and name.tags.keys() <= {"client-id"}
     }
     return {
         name: values[name]

@@ -133,7 +133,7 @@ class _Pile:
     """The values of one moment, until one of them comes again or a time follows."""
 
     def __init__(self, jvm: Jvm, file_ms: int) -> None:
-        self.of, self.file_ms = jvm, file_ms
+        self.jvm, self.file_ms = jvm, file_ms
         self.names = metric_names.spellings(
             metric_names.micrometer, metric_names.jmx_exporter, metric_names.jmx_exporter_1
         )
@@ -185,7 +185,7 @@ class _Pile:
         ts_ms = self.sampled_ms or self.ts_ms
         at = ts_ms or self.file_ms
         records = [self._canonical(snapshot) for snapshot in self._exposed(at)] + _json(
-            snapshots(self.mbeans, self.of, at)
+            snapshots(self.mbeans, self.jvm, at)
         )
         if records:
             yield Reading(self.line, ts_ms, records)
@@ -207,7 +207,7 @@ class _Pile:
         return process.snapshots(rolled_up=True)
 
     def _canonical(self, snapshot: Snapshot) -> bytes:
-        jvm, said = self.of, snapshot.client
+        jvm, said = self.jvm, snapshot.client
         who = Client(
             jvm.service,
             jvm.host,

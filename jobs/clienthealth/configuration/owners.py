@@ -72,7 +72,7 @@ class Owners:
         self.rows = rows
         self._known: dict[tuple[str, str], Owner | None] = {}
 
-    def of(self, service: str) -> Owner | None:
+    def owner_of(self, service: str) -> Owner | None:
         """The owner of a service, None where nobody is."""
         return self._of("services", service)
 

@@ -50,7 +50,7 @@ def report(
     also_seen: AlsoSeen | None = None,
 ) -> str:
     """The report. `verbose`: all of it; else a screen per verdict, and what is alike but once."""
-    return _Report(width, colour, verbose).of(stories(clients, inputs, dumps, also_seen), inputs)
+    return _Report(width, colour, verbose).text(stories(clients, inputs, dumps, also_seen), inputs)
 
 
 def show(
@@ -69,7 +69,7 @@ class _Report:
         self.width, self.colour, self.verbose = width, colour, verbose
         self.hidden = False
 
-    def of(self, all_stories: Sequence[Story], inputs: Sequence[Input]) -> str:
+    def text(self, all_stories: Sequence[Story], inputs: Sequence[Input]) -> str:
         parts = ["\n".join(self._inputs(inputs))] if inputs else []
         parts += ["\n".join(self._client(story)) for story in self._once(all_stories)]
         if not all_stories:

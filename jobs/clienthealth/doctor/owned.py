@@ -67,7 +67,7 @@ def compared(owners: Owners, clients: Sequence[_Client]) -> Iterator[Finding]:
     """Who has no owner, and which rows name nobody."""
     services = sorted({client.service for client in clients if client.kind != "group"})
     groups = {client.group or (client.client_id if client.kind == "group" else "") for client in clients} - {""}
-    alone = [service or "(no name)" for service in services if owners.of(service) is None]
+    alone = [service or "(no name)" for service in services if owners.owner_of(service) is None]
     idle = [row.place for row in owners.rows if not _names(row, services, groups)]
     if alone:
         yield Finding(

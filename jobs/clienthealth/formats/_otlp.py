@@ -146,7 +146,7 @@ class Points:
         if moment_ms is not None and (self._since is None or moment_ms < self._since):
             self._since = moment_ms
 
-    def of(self, kip714: bool, delta: bool) -> None:
+    def has_points_of(self, kip714: bool, delta: bool) -> None:
         """Take what kind of metrics has points."""
         self._pushed = self._pushed or kip714
         self._delta = self._delta or delta

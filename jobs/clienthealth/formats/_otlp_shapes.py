@@ -37,18 +37,18 @@ Parts = tuple[Any, ...]
 class _Point(NamedTuple):
     """A data point. Times in nanoseconds, 0 where not known; `value` an integer where it was written as one."""
 
-    of: Sample
+    sample: Sample
     start: int
     end: int
     value: float
 
 
 class _Metric(NamedTuple):
-    """A metric with its points. `of`: None where it is no Kafka client's."""
+    """A metric with its points. `metric`: None where it is no Kafka client's."""
 
     message: bytes
     name: bytes
-    of: Metric | None
+    metric: Metric | None
     points: Sequence[_Point] = ()
     delta: bool = False
 
@@ -128,7 +128,7 @@ def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
     for times in {parts[at] for at in meaning.deltas}:
         if len(times) == _START_AND_END.size:
             starts.add(_START_AND_END.unpack(times)[0])
-    into.of(meaning.kip714, bool(meaning.deltas))
+    into.has_points_of(meaning.kip714, bool(meaning.deltas))
     for end in ends:
         into.ended(_moment(end))
     for start in starts:
@@ -144,9 +144,9 @@ def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
 
 def _take_points(one: _Metric, into: Points) -> None:
     """Give the points of a metric."""
-    if one.of is None or not one.points:
+    if one.metric is None or not one.points:
         return
-    into.of(one.of.kip714, one.delta)
+    into.has_points_of(one.metric.kip714, one.delta)
     for described, start, end, value in one.points:
         into.ended(_moment(end))
         if one.delta:
@@ -189,7 +189,7 @@ def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
     deltas: list[int] = []
     for one in listed:
         begin = scope.index(one.message, behind)
-        if one.of is None and one.name:
+        if one.metric is None and one.name:
             named, end = scope.index(one.name, begin) + len(one.name), begin + len(one.message)
             form.append(f"{named - behind}s0s0s{end - named}x0s")
             behind, items = end, items + _ITEMS
@@ -208,7 +208,7 @@ def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
 
 
 def _pushed(listed: Sequence[_Metric]) -> bool:
-    return any(one.of.kip714 for one in listed if one.of is not None and one.points)
+    return any(one.metric.kip714 for one in listed if one.metric is not None and one.points)
 
 
 def _written(start: int, end: int, value: float) -> tuple[bytes, bytes]:

@@ -90,7 +90,7 @@ def _points(scopes: list[list[Any]], attributes: Mapping[str, str], identity: Id
                 points = _data_points(one.get("gauge"))
             if not points:
                 continue
-            collected.of(described.kip714, delta)
+            collected.has_points_of(described.kip714, delta)
             bare = Sample(None, described.kind, described.name)
             for point in points:
                 if type(point) is not dict:

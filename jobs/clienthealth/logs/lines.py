@@ -110,12 +110,12 @@ def dated_entry(text: str, begin: int, end: int) -> LogLine:
     `ts_ms` is left to whoever found the time. What stands before it may be the level.
     """
     first, newline, below = text.partition("\n")
-    read = entry(text).line
-    if read.level is not None and "\t" not in first:
-        return read
+    parsed = entry(text).line
+    if parsed.level is not None and "\t" not in first:
+        return parsed
     before = first[:begin].strip("[(<\"' \t:|,-]")
     rest = first[end:].lstrip(_AFTER_TIME)
-    line = _loose(f"{before} {rest}" if _ONLY_LEVEL.fullmatch(before) else rest) or read
+    line = _loose(f"{before} {rest}" if _ONLY_LEVEL.fullmatch(before) else rest) or parsed
     line.stack = below if newline else None
     return line
 

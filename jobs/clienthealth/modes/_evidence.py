@@ -125,7 +125,7 @@ class Run:
 
 
 def run(window: ClientWindow, name: str, first: int = 0, last: int | None = None) -> Run:
-    """The readings from row `first` to row `last` (inclusive) of `Windows.of(window)` that know a metric."""
+    """The readings from row `first` to row `last` (inclusive) of `Windows.single(window)` that know a metric."""
     end = None if last is None else last + 1
     return Run(tuple(reading for reading in window.readings[first:end] if reading.get(name) is not None))
 

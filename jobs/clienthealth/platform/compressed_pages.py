@@ -26,7 +26,7 @@ class Packed:
     size: int
 
     @classmethod
-    def of(cls, blocks: Iterable[str]) -> Packed:
+    def pack(cls, blocks: Iterable[str]) -> Packed:
         """The page that these blocks of text make; no more than one block of it is ever held unpacked."""
         packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
         body, crc, size = bytearray(), 0, 0

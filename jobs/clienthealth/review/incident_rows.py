@@ -84,7 +84,7 @@ def _inside(period: Period) -> Column:
     return F.greatest(until - F.greatest(F.col("start"), _epoch(period.start)), F.lit(0))
 
 
-def of(all_incidents: DataFrame, period: Period) -> DataFrame:
+def touching(all_incidents: DataFrame, period: Period) -> DataFrame:
     """The incidents that touched a period, withdrawn ones too, with `seconds` of them inside it."""
     return all_incidents.filter(touches(period)).withColumn("seconds", _inside(period))
 

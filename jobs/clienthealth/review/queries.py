@@ -55,7 +55,7 @@ def build(
         client_minutes.lag(minutes, last_two),
         all_incidents,
     ) as (per_client, lag, cached_incidents):
-        touching = incident_rows.of(cached_incidents, period)
+        touching = incident_rows.touching(cached_incidents, period)
         overall, services = slo.objectives(
             (row.asDict() for row in client_minutes.statuses(minutes, periods, step).collect()),
             ranking.clients_per_service(per_client, reviewed),

@@ -215,11 +215,11 @@ def objectives(
         ServiceSlo(
             name,
             clients.get(name, 0),
-            _target(owners.of(name), target),
+            _target(owners.owner_of(name), target),
             minutes_of_periods,
             dict(sorted(slots.get(name, {}).items())),
             loss.of_service(lost.get(name, (0, 0)), lost_target, bool(minutes_of_periods[-1].observed)),
-            owners.of(name),
+            owners.owner_of(name),
         )
         for name, minutes_of_periods in periods.items()
     ]

@@ -104,7 +104,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     readings.forget(state, [*gone.tolist(), *bucket.faults.numbers])
     published.faults = bucket.faults.all
     published.skewed = int((skew.seconds(state, now_ms) != 0).sum())
-    state.former = [who for who in state.former if state.incidents.of(client_of(who).key)]
+    state.former = [who for who in state.former if state.incidents.of_client(client_of(who).key)]
     readings.compact(state)
     return published
 

@@ -168,7 +168,7 @@ def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Tran
     seen = departure(bucket, number)
     departed_ms = int(state.clients[number, LAST])
     key = seen.client.key
-    found = {mode: incident.verdict.status for mode, incident in state.incidents.of(key).items()}
+    found = {mode: incident.verdict.status for mode, incident in state.incidents.of_client(key).items()}
     verdicts = explained(judge_windows([seen], settings.modes, absence=True), found)
     absent = {v.mode for v in verdicts}
     changes: list[Transition] = []
@@ -176,7 +176,7 @@ def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Tran
     offset = int(state.clients[number, HEARD]) - departed_ms
     silent = silenced(silence(bucket, number, seen), settings.modes)
     lived_ms = max([sign.ts_ms for sign in seen.alive] + [seen.spoke_ms or 0])
-    suffers = [mode for mode in state.incidents.of(key) if mode not in absent]
+    suffers = [mode for mode in state.incidents.of_client(key) if mode not in absent]
     suffers += [verdict.mode for verdict in silent if verdict.unhealthy]
     if suffers and lived_ms:
         # It reports no metrics any more, but its process lives: what that says goes on to be of this client.

@@ -109,13 +109,13 @@ def judge(
 
     `new`: the new log entries. `horizon`: up to where the windows of each client were closed before (epoch ms).
     """
-    return _Judgement(bucket, now_ms).of(new, horizon)
+    return _Judgement(bucket, now_ms).judge(new, horizon)
 
 
 def verdicts_over_time(bucket: Bucket, now_ms: int) -> list[tuple[Client, list[tuple[int, list[Verdict]]]]]:
     """All clients with their verdicts in order of time, also where all is well; no incident is opened or closed."""
     judgement = _Collected(bucket, now_ms)
-    judgement.of(bucket.state.log_entries, np.empty(0))
+    judgement.judge(bucket.state.log_entries, np.empty(0))
     return judgement.verdicts
 
 
@@ -129,7 +129,7 @@ class _Judgement:
         self.skew = skew.seconds(self.state, now_ms).tolist()
         self._numbers: dict[process_log.Process, list[int]] = defaultdict(list)
 
-    def of(self, new: Sequence[LogEntry], horizon: Floats) -> tuple[list[Record], list[Transition]]:
+    def judge(self, new: Sequence[LogEntry], horizon: Floats) -> tuple[list[Record], list[Transition]]:
         logs = process_log.process_logs(self.state)
         fresh: dict[process_log.Process, list[LogEntry]] = defaultdict(list)
         for entry in new:
@@ -159,7 +159,7 @@ class _Judgement:
 
     def _must_be_judged(self, key: str, suspected: bool) -> bool:
         """Must the client's windows be judged one by one, or do the gates decide?"""
-        return suspected or bool(self.incidents.of(key))
+        return suspected or bool(self.incidents.of_client(key))
 
     def _touched(self, fresh: Mapping[process_log.Process, list[LogEntry]], horizon: Floats) -> tuple[Ints, Ints]:
         """Windows, sorted by client and begin, that hold a new reading or a new log entry."""
@@ -341,7 +341,9 @@ class _Judgement:
         verdicts: list[Verdict] = []
         first = min(1, len(judged) - 1)
         for number, (end, verdicts) in enumerate(overlapped(judged), first):
-            statuses = {mode: incident.verdict.status for mode, incident in self.incidents.of(client.key).items()}
+            statuses = {
+                mode: incident.verdict.status for mode, incident in self.incidents.of_client(client.key).items()
+            }
             verdicts = explained(verdicts, statuses)
             newest = cache(partial(window_at, number))
             recovery.refresh(self.incidents, client.key, verdicts, newest, end)
@@ -370,9 +372,9 @@ class _Judgement:
             offset = max(0, self.state.time_ms - last)
             shown = self._entered(newest.client, judged, last, offset, of_client.__getitem__)
             self.incidents.heard(newest.client.key, last, offset)
-            if who.client_id and who not in self.state.former and self.incidents.of(newest.client.key):
+            if who.client_id and who not in self.state.former and self.incidents.of_client(newest.client.key):
                 self.state.former.append(who)
-            (indicators,) = client_indicators(Windows.of(newest), self.settings.lag)
+            (indicators,) = client_indicators(Windows.single(newest), self.settings.lag)
             also = self.bucket.also_seen(who, {kind: len(names) for kind, names in log.named.items()})
             self._publish(card(who), newest.start_ms, newest.end_ms, 0, indicators, *_verdicts(shown), last, also)
 
@@ -433,6 +435,6 @@ def overlapped(judged: Sequence[tuple[int, list[Verdict]]]) -> Iterator[tuple[in
 
 def with_incidents(verdicts: Sequence[Verdict], incidents: Incidents, key: str) -> list[Verdict]:
     """Verdicts, each replaced by that of its open incident, which has its onset and all its evidence."""
-    open_incidents = incidents.of(key)
+    open_incidents = incidents.of_client(key)
     shown = [open_incidents[v.mode].verdict if v.mode in open_incidents else v for v in verdicts]
     return shown + [i.verdict for mode, i in open_incidents.items() if mode not in {v.mode for v in shown}]

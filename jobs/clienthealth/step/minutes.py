@@ -141,7 +141,7 @@ def lasting(
     """
     statuses: dict[str, Status] = {}
     live = {mode.id for mode in modes().values() if not mode.absence}
-    for mode, incident in state.incidents.of(key).items():
+    for mode, incident in state.incidents.of_client(key).items():
         since = incident.verdict.since_ms
         if mode in live and since is not None and since < end_ms:
             statuses[mode] = incident.verdict.status

@@ -42,7 +42,7 @@ def is_over(
     """
 
     def over(mode_id: str) -> bool:
-        mode, incident, newest = in_force[mode_id], incidents.of(key)[mode_id], window()
+        mode, incident, newest = in_force[mode_id], incidents.of_client(key)[mode_id], window()
         recovered = mode.recovered if isinstance(mode, LiveMode) else None
         if recovered is not None and recovered(newest, mode.thresholds):
             return True
@@ -57,13 +57,17 @@ def refresh(
 ) -> None:
     """Enter the symptoms that a window shows of open incidents, where its verdict does not."""
     for verdict in verdicts:
-        if verdict.mode in incidents.of(key) and not verdict.unhealthy and shows(modes()[verdict.mode], window()):
+        if (
+            verdict.mode in incidents.of_client(key)
+            and not verdict.unhealthy
+            and shows(modes()[verdict.mode], window())
+        ):
             incidents.seen(key, verdict.mode, end_ms)
 
 
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
     """End the incidents of a client that another one, as sure as they are, explains: that is one failure."""
-    found = {mode: incident.verdict for mode, incident in incidents.of(key).items()}
+    found = {mode: incident.verdict for mode, incident in incidents.of_client(key).items()}
     changes = []
     for mode, verdict in found.items():
         for other in found.values():

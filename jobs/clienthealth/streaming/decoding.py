@@ -159,20 +159,20 @@ class _Task:
             rows = np.flatnonzero(of_topic == at)
             part = batch if len(rows) == batch.num_rows else batch.take(_array(rows))
             stream_times = np.full(part.num_rows, np.nan)
-            read = _Records(part, name)
-            self.partition = read.partition[0] if read.partition else 0
-            (self._metrics if name in self.metrics else self._logs)(read, stream_times, reasons)
-            self._count(name, read.arrived, stream_times, reasons)
+            records = _Records(part, name)
+            self.partition = records.partition[0] if records.partition else 0
+            (self._metrics if name in self.metrics else self._logs)(records, stream_times, reasons)
+            self._count(name, records.arrived, stream_times, reasons)
             reasons.clear()
             times[rows] = stream_times
 
-    def _metrics(self, read: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
+    def _metrics(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
         from clienthealth.decode import decode_metrics, fast, speaks_of
 
         packer, latest_ms, largest = self.packer, self.latest_ms, self.settings.monitor.max_record_bytes
-        topic, topics, slots = read.topic, self.settings.topics, self.slots.setdefault(read.topic, {})
-        values, offsets, headers = read.values, read.offset, read.headers
-        partitions = read.partition
+        topic, topics, slots = records.topic, self.settings.topics, self.slots.setdefault(records.topic, {})
+        values, offsets, headers = records.values, records.offset, records.headers
+        partitions = records.partition
         for at in range(len(offsets)):
             value = values[at]
             fast_reading = fast(value, headers[at] is not None, latest_ms, largest)
@@ -181,8 +181,8 @@ class _Task:
                 if slot is None:
                     identity = fast_reading.client.identity
                     if not speaks_of(topics, topic, identity.service or ""):
-                        rejected = decode_metrics(read.record(at), self.settings, self.now_ms)
-                        self._take(rejected, read, at, times, reasons)
+                        rejected = decode_metrics(records.record(at), self.settings, self.now_ms)
+                        self._take(rejected, records, at, times, reasons)
                         continue
                     slot = slots[fast_reading.client] = packer.slot(self.who_of(identity))
                 chunk, row = packer.reading(
@@ -200,20 +200,20 @@ class _Task:
                         chunk.part_values(row, part.topic, part.partition, part.thread, part.values)
                 times[at] = fast_reading.ts_ms
                 continue
-            decoded = decode_metrics(read.record(at), self.settings, self.now_ms)
-            self._take(decoded, read, at, times, reasons)
+            decoded = decode_metrics(records.record(at), self.settings, self.now_ms)
+            self._take(decoded, records, at, times, reasons)
 
-    def _logs(self, read: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
+    def _logs(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
         from clienthealth.decode import decode_logs
         from clienthealth.logs.events import events_and_dumps
         from clienthealth.modes import catalogue
         from clienthealth.windows.packed import process_of
 
-        times[:] = read.arrived
-        todo = read.lines_to_decode(self.pattern)[::-1]
+        times[:] = records.arrived
+        todo = records.lines_to_decode(self.pattern)[::-1]
         while todo:
             at, alike = todo.pop()
-            record = read.record(at)
+            record = records.record(at)
             decoded = decode_logs(record, self.settings, self.now_ms)
             if decoded.errors and len(alike) > 1:
                 todo += [(one, alike[:1]) for one in alike.tolist() if one != at]
@@ -225,16 +225,16 @@ class _Task:
                     self.packer.log_entry(service, host, instance, event=event, repeats=len(alike))
                 for dump in dumps:
                     self.packer.log_entry(service, host, instance, dump=dump)
-            self._take(decoded, read, at, times, reasons)
+            self._take(decoded, records, at, times, reasons)
             if len(alike) > 1:
                 times[alike] = times[at]
 
     def _take(
-        self, decoded: Decoded, read: _Records, at: int, times: np.ndarray, reasons: list[tuple[int, str]]
+        self, decoded: Decoded, records: _Records, at: int, times: np.ndarray, reasons: list[tuple[int, str]]
     ) -> None:
         newest = 0
         if decoded.snapshots:
-            source = read.source(at)
+            source = records.source(at)
             for snapshot in decoded.snapshots:
                 self.packer.snapshot(snapshot, self.who_of(snapshot.client), source)
                 newest = max(newest, snapshot.ts_ms or 0)
@@ -244,10 +244,10 @@ class _Task:
             times[at] = newest
         for error in decoded.errors:
             reason = error.partition(":")[0]
-            if reason == "empty" and read.size[at] is not None:
+            if reason == "empty" and records.size[at] is not None:
                 error = reason = "oversized"
             reasons.append((at, reason))
-            self.rejects.append(read.reject(at, error))
+            self.rejects.append(records.reject(at, error))
 
     def _count(self, topic: str, arrived: np.ndarray, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
         good = np.ones(len(arrived), bool)

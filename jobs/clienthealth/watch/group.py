@@ -53,7 +53,7 @@ def watch_group(
     begin = time.monotonic()
     try:
         while True:
-            for snapshot in snapshots.of(_read(reader.read, group)):
+            for snapshot in snapshots.from_reading(_read(reader.read, group)):
                 session.send(own.topics.metrics[0], "", snapshot)
             session.step(int(time.time() * 1000))
             if session.faults:
@@ -67,8 +67,8 @@ def watch_group(
         reader.close()
 
 
-def _read(read: Callable[[], GroupsReading], group: str) -> GroupsReading:
-    reading = read()
+def _read(reader: Callable[[], GroupsReading], group: str) -> GroupsReading:
+    reading = reader()
     if group in reading.failed_groups:
         raise ServiceError(f"group '{group}' could not be read: {reading.failed_groups[group]}")
     if group not in reading.names:

@@ -1,7 +1,7 @@
 """Windows of readings as arrays: what indicators and failure modes ask of thousands of windows, or of one, at once.
 
 All readings lie in one matrix of rows, a window is a span [lo, hi) of it, and an answer is an array with one element
-per window. The judges ask the same functions about one window (`Windows.of`).
+per window. The judges ask the same functions about one window (`Windows.single`).
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Windows:
         return selected
 
     @staticmethod
-    def of(window: ClientWindow) -> Windows:
+    def single(window: ClientWindow) -> Windows:
         """One window of readings as an array of one window: row r is `window.readings[r]`."""
         readings, kind = window.readings, window.client.kind
         names = _POSITION.get(kind or "", {})

@@ -86,7 +86,7 @@ class Thresholds(Checked):
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules."""
-    w = Windows.of(window)
+    w = Windows.single(window)
     facts = _measured(window, w, thresholds) + _logged(window, w, thresholds)
     stuck, threads = _dumped(window, w, thresholds)
     facts += threads
@@ -368,7 +368,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     if window.departed_ms is None or not reports_in_poll(window.client.library):
         return None
     sign = lived(window)
-    w = Windows.of(window)
+    w = Windows.single(window)
     expired = _logged(window, w, thresholds)
     if sign is None:
         return conclude(ID, expired, {"cause": "handler-hangs"}, ENDED)
@@ -450,7 +450,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
     Of a client that does not tell when it polls, what it consumes has to rise in every part of the window.
     """
-    w = Windows.of(window)
+    w = Windows.single(window)
     away_now = w.max("last-poll-seconds-ago")[0]
     allowed = number_or_none(interval(w)[0]) or thresholds.assumed_poll_interval_seconds
     most = min((window.end_ms - window.start_ms) / 2000, thresholds.suspect_share * allowed)

@@ -79,7 +79,7 @@ class Thresholds(Checked):
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules."""
-    w = Windows.of(window)
+    w = Windows.single(window)
     if window.client.kind == "legacy-consumer":
         return _legacy(window, w, thresholds)
     return _modern(window, w, thresholds)
@@ -351,5 +351,5 @@ def _lag(reading: Reading) -> float | None:
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """Something is fetched or consumed again."""
     counters = ("fetch-requests-total", "records-consumed-total", "fetch-total")
-    w = Windows.of(window)
+    w = Windows.single(window)
     return any(w.rose(name)[0] for name in counters)

@@ -74,7 +74,7 @@ class Thresholds(Checked):
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the mode's docstring for the rules."""
-    w = Windows.of(window)
+    w = Windows.single(window)
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)
     stands_still = reason == BLIND_FROZEN
@@ -406,5 +406,5 @@ def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """Something is delivered again and again, and nothing waits that was there before."""
-    w = Windows.of(window)
+    w = Windows.single(window)
     return bool(w.rises(delivered(w))[0] > 1) and _delivers(w, thresholds)

@@ -106,7 +106,7 @@ class Thresholds(Checked):
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the mode's docstring for the rules."""
-    w = Windows.of(window)
+    w = Windows.single(window)
     dumped, doubts = _dumped(window, thresholds)
     refused = _refused(window, thresholds)
     measured = _measured(window, w, thresholds)
@@ -302,7 +302,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     sign = lived(window)
     if sign is None:
         return Verdict(ID, "unknown", reason=ENDED)
-    w = Windows.of(window)
+    w = Windows.single(window)
     queued, limit = (number_or_none(w.last(name)[0]) for name in ("queue-records", "queue-records-limit"))
     away = elapsed((sign.ts_ms - window.departed_ms) / 1000)
     text = f"its statistics, which come in poll(), ended {away} before {sign.text}"

@@ -113,7 +113,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         blind = f"the process ended ({quoted(died[0].text)}), and {BLIND}" if died else BLIND
         return conclude(ID, unclosed, {"cause": "exit-without-close"}, otherwise=blind)
     if pending.nothing and not unclosed:
-        if events(window, DIED) and Windows.of(window).rose("record-send-total")[0]:
+        if events(window, DIED) and Windows.single(window).rose("record-send-total")[0]:
             return Verdict(ID, "unknown", reason=DIED_SENDING)
         return Verdict(ID, "ok", detail={"note": "it had nothing left to deliver when last heard of"})
     if reports_in_poll(window.client.library) and not events(window, DIED):
@@ -169,20 +169,20 @@ def _missed(
 ) -> Verdict:
     """The client has gone with something to deliver, and nothing tells of a close that waited for it."""
     nameless = (version(window) or NAMED_SINCE) < NAMED_SINCE
-    read = bool(events(window, STARTED, PRODUCER_CONFIG, CLOSING, CLOSED, FORCED, ABORTED)) and not nameless
+    is_logged = bool(events(window, STARTED, PRODUCER_CONFIG, CLOSING, CLOSED, FORCED, ABORTED)) and not nameless
     died = events(window, DIED)
     pushes = window.readings[-1].get(PUSHES) is not None
     may_live = pushes and _may_live_on(window)
     if may_live and not (died or forced or unclosed or pending.large(limits)):
         return Verdict(ID, "unknown", reason=CUT_OFF, detail=_loss(pending))
-    if not read and not died and not unclosed and not pending.large(limits):
+    if not is_logged and not died and not unclosed and not pending.large(limits):
         return Verdict(ID, "unknown", reason=NAMELESS if nameless else UNREAD, detail=_loss(pending))
     facts = [*_left(window, pending), *unclosed]
     if forced:
         facts.append(Fact("log", forced.ts_ms, forced.ts_ms, "its close() waited 0 s", source=forced.source))
     elif died:
         facts.append(Fact("log", died[-1].ts_ms, died[-1].ts_ms, quoted(died[-1].text), source=died[-1].source))
-    elif read and window.client.library not in CLOSES_UNTOLD and not may_live and pending.large(limits):
+    elif is_logged and window.client.library not in CLOSES_UNTOLD and not may_live and pending.large(limits):
         gone = window.departed_ms or window.end_ms
         text = "it has been silent since, and its log, which told of its start, has no word of a close"
         text += ", nor had its last push" if pushes else ""
@@ -201,7 +201,7 @@ def _may_live_on(window: ClientWindow) -> bool:
 
 def _pending(window: ClientWindow, readings: Sequence[Reading]) -> _Pending | None:
     """What the last of these readings shows; they are the first ones of the window's."""
-    reading, ratio = readings[-1], used_ratios(Windows.of(window)).values[len(readings) - 1]
+    reading, ratio = readings[-1], used_ratios(Windows.single(window)).values[len(readings) - 1]
     used = used_bytes(reading)
     sent, acknowledged = reading.get("record-send-total"), reading.get("record-ack-total")
     records = reading.get("queue-records")

@@ -83,7 +83,7 @@ class Thresholds(Checked):
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the mode's docstring for the rules."""
-    w = Windows.of(window)
+    w = Windows.single(window)
     failures = _failures(window)
     waits = _waits(window, w, thresholds)
     topics = _missing_topics(window, thresholds)
@@ -470,5 +470,5 @@ def _blindness(window: ClientWindow, w: Windows, limits: Thresholds) -> str | No
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """Sends succeed, and no line of the window speaks of one that waited or of a topic that is not known."""
-    sends = Windows.of(window).rose("record-send-total")[0]
+    sends = Windows.single(window).rose("record-send-total")[0]
     return bool(sends) and not events(window, METADATA_WAITED, TOPIC_ERRORS)
