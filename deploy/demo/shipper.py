@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 
 from clienthealth.configuration import load
-from clienthealth.mbeans import Process
+from clienthealth.model.clients import ClientProcess
 from clienthealth.platform.stopping import stop_event
 from clienthealth.settings import Settings
 from clienthealth_exporters.jvm.ecs import log_record
@@ -37,7 +37,7 @@ class Shipper:
         self._publisher = publisher
         self._topic = topic
         self._limit = limit
-        self._followed: dict[str, tuple[Process, LogFile]] = {}
+        self._followed: dict[str, tuple[ClientProcess, LogFile]] = {}
 
     def run(self, stop: threading.Event) -> None:
         """Ship until `stop` is set, then what is left."""
@@ -65,11 +65,11 @@ class Shipper:
         for line in lines:
             if line not in self._followed:
                 source = json.loads(line)
-                process = Process(source["service"], source["host"], source["instance"])
+                process = ClientProcess(source["service"], source["host"], source["instance"])
                 self._followed[line] = (process, LogFile(Path(source["file"]), self._limit))
                 log.info("ships %s of %s", source["file"], source["instance"])
 
-    def _send(self, process: Process, event: LogEvent) -> None:
+    def _send(self, process: ClientProcess, event: LogEvent) -> None:
         record = log_record(
             process,
             event.ts_ms,
@@ -79,7 +79,7 @@ class Shipper:
             thread=event.thread,
             stack="\n".join(event.stack),
         )
-        self._publisher.send(self._topic, f"{process.service}|{process.instance}|", record)
+        self._publisher.send(self._topic, process.key, record)
 
 
 def main(files: Path, settings: Settings) -> int:

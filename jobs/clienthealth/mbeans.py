@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from clienthealth.model import canonical, metric_names
-from clienthealth.model.clients import Client, Kind
+from clienthealth.model.clients import ClientProcess, Kind
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.nodes import node, slowest_node
 from clienthealth.model.values import integer, number
@@ -47,16 +47,6 @@ _KINDS = metric_names.kinds()
 _NOTHING: Mapping[str, str] = {}
 
 TopicKey = tuple[str, int | None, str | None]
-
-
-@dataclass(frozen=True)
-class Process:
-    """The JVM that the MBeans are of. `instance` is host:pid; `config`: options of its clients that are known."""
-
-    service: str
-    host: str
-    instance: str
-    config: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -141,13 +131,13 @@ def parts(mbean: str) -> MBean:
     )
 
 
-def process(service: str, mbeans: MBeans, config: Mapping[str, str]) -> Process | None:
+def process_of(service: str, mbeans: MBeans, config: Mapping[str, str]) -> ClientProcess | None:
     """The JVM by its Runtime MBean, whose Name is pid@host; None if that is missing."""
     pid, _, host = str(mbeans.get(RUNTIME, {}).get("Name", "")).partition("@")
-    return Process(service, host, f"{host}:{pid}", config) if pid and host else None
+    return ClientProcess(service, host, f"{host}:{pid}", config) if pid and host else None
 
 
-def snapshots(mbeans: MBeans, process: Process, ts_ms: int) -> list[dict[str, Any]]:
+def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[dict[str, Any]]:
     """A canonical snapshot (the JSON of the topic client-metrics) of each Kafka client of the JVM, sorted by id."""
     clients: dict[tuple[str, str], _Client] = {}
     scala_version = None
@@ -195,16 +185,13 @@ def _read(client: _Client, mbean: MBean, attributes: Mapping[str, Any]) -> None:
             client.topics.setdefault(key, {})["records-lag"] = value
 
 
-def _snapshot(client_id: str, client: _Client, process: Process, ts_ms: int) -> dict[str, Any]:
-    who = Client(
-        service=process.service,
-        host=process.host,
-        instance=process.instance,
-        client_id=client_id,
-        kind=cast(Kind, client.kind),
-        library="java" if client.kind != "legacy-consumer" else "scala",
-        version=client.version,
-        group=client.group or (process.config.get(GROUP_OPTION) if client.kind != "producer" else None),
+def _snapshot(client_id: str, client: _Client, process: ClientProcess, ts_ms: int) -> dict[str, Any]:
+    who = process.client(
+        client_id,
+        cast(Kind, client.kind),
+        "java" if client.kind != "legacy-consumer" else "scala",
+        client.version,
+        client.group or (process.config.get(GROUP_OPTION) if client.kind != "producer" else None),
     )
     metrics = client.metrics | slowest_node(client.latencies)
     return canonical.snapshot(who, ts_ms, metrics, list(_topics(client)), process.config)

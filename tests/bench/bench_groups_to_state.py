@@ -31,6 +31,7 @@ from deploy.demo.broker import Broker
 from deploy.demo.processes import Process, free_port
 from deploy.demo.topics import create_ours
 from tests.bench.bench_groups import GROUPS, PARTITIONS, TOPIC, fill, name
+from tests.support.settings_file import write_settings
 
 READINGS, COMMITS, PAUSE_SECONDS, TARGET_SECONDS = 90, 60, 1.5, 20.0
 INTERVAL_MS = 10_000
@@ -111,13 +112,13 @@ def main(readings: int) -> None:
         create_ours(settings)
         fill(broker.bootstrap_servers)
         port = free_port()
-        config = Path(folder) / "health.toml"
-        config.write_text(
-            f'[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n'
-            f'[monitor]\ncheckpoint = "{folder}/checkpoints"\nhistory = "{folder}/history"\nmetrics_port = {port}\n'
+        sections: dict[str, dict[str, Any]] = {
+            "kafka": {"bootstrap_servers": broker.bootstrap_servers},
+            "monitor": {"checkpoint": f"{folder}/checkpoints", "history": f"{folder}/history", "metrics_port": port},
             # Nobody is in these groups; they are to be read as those that are in use.
-            '[groups]\ninclude = "group-.*"\nidle_interval_seconds = 0\n'
-        )
+            "groups": {"include": "group-.*", "idle_interval_seconds": 0},
+        }
+        config = write_settings(Path(folder), sections)
         states = States(settings)
         states.start()
         history(settings, readings)

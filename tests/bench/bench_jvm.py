@@ -26,6 +26,7 @@ from deploy.demo.broker import Broker
 from deploy.demo.processes import Process, free_port
 from deploy.demo.topics import create_ours
 from tests.bench.fake_agents import MUTE
+from tests.support.settings_file import write_settings
 
 JVMS, SECONDS = 1000, 120
 INTERVAL_SECONDS, TIMEOUT_SECONDS = 10.0, 5.0
@@ -45,13 +46,12 @@ def main(jvms: int, seconds: int) -> int:
             f"service-{n % 40:02}=http://127.0.0.1:{closed if n % 100 in DEAD else port}/{n}\n" for n in range(jvms)
         ]
         targets.write_text("".join(lines), "utf-8")
-        config = Path(folder) / "health.toml"
-        config.write_text(
-            f'[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n'
-            f"[jvm]\ninterval_seconds = {INTERVAL_SECONDS}\ntimeout_seconds = {TIMEOUT_SECONDS}\n"
-            f"dumps_per_minute = {DUMPS_PER_MINUTE}\n",
-            "utf-8",
-        )
+        jvm = {
+            "interval_seconds": INTERVAL_SECONDS,
+            "timeout_seconds": TIMEOUT_SECONDS,
+            "dumps_per_minute": DUMPS_PER_MINUTE,
+        }
+        config = write_settings(Path(folder), {"kafka": {"bootstrap_servers": broker.bootstrap_servers}, "jvm": jvm})
         agents = Process("agents", [sys.executable, "-m", "tests.bench.fake_agents", str(port)], Path(folder) / "a.log")
         command = [sys.executable, "-m", "clienthealth.cli", "export", "jvm", "--config", str(config)]
         exporter = Process("exporter", [*command, "--targets-file", str(targets)], Path(folder) / "exporter.log")

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from clienthealth.model import canonical
+from clienthealth.model.clients import Client, ClientProcess, Kind
 from tests.bench.templates import BUFFER_BYTES, Template
 
-KEY = "service-<<service>>|host-<<client>>:4711|"
+PROCESS = ClientProcess("service-<<service>>", "host-<<client>>", "host-<<client>>:4711")
+KEY = PROCESS.key
 #: What a reading of a producer changes.
 MOVING: Mapping[str, str] = {
     "select-total": "<<<selects>>>",
@@ -84,40 +87,14 @@ def group() -> Template:
         "end-offset": "<<<sent>>>",
         "start-offset": 0,
     }
-    client = {
-        "service": "consumer-groups",
-        "host": None,
-        "instance": "default",
-        "client_id": "readers-<<client>>",
-        "kind": "group",
-        "group": "readers-<<client>>",
-        "library": "broker",
-        "version": None,
-    }
-    document = {
-        "ts": "<<<ts_ms>>>",
-        "client": client,
-        "metrics": {"members": 1},
-        "topics": [{"topic": "orders", "partition": n, "metrics": metrics} for n in range(3)],
-        "config": {"group.state": "Stable"},
-    }
-    return Template.of(document, "consumer-groups|default|readers-<<client>>")
+    name = "readers-<<client>>"
+    client = Client("consumer-groups", "", "default", name, "group", "broker", group=name)
+    topics = [{"topic": "orders", "partition": n, "metrics": metrics} for n in range(3)]
+    document = canonical.snapshot(client, 0, {"members": 1}, topics, {"group.state": "Stable"})
+    return Template.of({**document, "ts": "<<<ts_ms>>>"}, client.key)
 
 
-def _snapshot(client_id: str, kind: str, metrics: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "ts": "<<<ts_ms>>>",
-        "client": {
-            "service": "service-<<service>>",
-            "host": "host-<<client>>",
-            "instance": "host-<<client>>:4711",
-            "client_id": client_id,
-            "kind": kind,
-            "library": "java",
-            "version": "3.9.1",
-            "group": None,
-        },
-        "metrics": dict(metrics),
-        "topics": [],
-        "config": {"buffer.memory": str(BUFFER_BYTES), "request.timeout.ms": "30000"},
-    }
+def _snapshot(client_id: str, kind: Kind, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    client = PROCESS.client(client_id, kind, "java", "3.9.1")
+    config = {"buffer.memory": str(BUFFER_BYTES), "request.timeout.ms": "30000"}
+    return {**canonical.snapshot(client, 0, metrics, config=config), "ts": "<<<ts_ms>>>"}

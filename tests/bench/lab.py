@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from tests.bench.checkpoints import Checkpoints
 from tests.bench.publish import newest
 from tests.bench.results import FOLDER
 from tests.bench.usage import Usage
+from tests.support.settings_file import write_settings
 
 START_SECONDS = 300.0
 STOP_SECONDS = 60.0
@@ -121,15 +121,7 @@ class Monitor:
                 **settings,
             },
         }
-        self.config = config = folder / "health.toml"
-        # A JSON value is a TOML value too.
-        config.write_text(
-            "\n".join(
-                f"[{section}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
-                for section, values in sections.items()
-            ),
-            encoding="utf-8",
-        )
+        self.config = config = write_settings(folder, sections)
         self.settings = load(str(config), environ={})
         create_ours(self.settings, PARTITIONS)
         self.checkpoints = Checkpoints(folder / "checkpoints")

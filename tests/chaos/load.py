@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clienthealth.cli.replay import in_order
+from clienthealth.model import canonical
+from clienthealth.model.clients import Client, ClientProcess, Kind
 from clienthealth.recordings import RawRecord, read
 from clienthealth.recordings.times import moved
 from tests.support.fake_registry import framed
@@ -123,25 +125,24 @@ def fleet_client(number: int) -> str:
 def _snapshot(client: int, ts_ms: int, second: int) -> Published:
     """`second` of the campaign."""
     consumer = client % 4 == 2
-    who = {
-        "service": f"service-{client % 5}", "host": f"web-{client % 9}", "instance": f"web-{client % 9}:{100 + client}",
-        "client_id": fleet_client(client), "kind": "consumer" if consumer else "producer", "library": "java",
-        "version": "3.9.1", "group": "billing" if consumer else None,
-    }  # fmt: skip
-    document: dict[str, Any] = {"ts": ts_ms, "client": who, "topics": [], "config": {"buffer.memory": str(32 * MIB)}}
+    process = ClientProcess(f"service-{client % 5}", f"web-{client % 9}", f"web-{client % 9}:{100 + client}")
+    kind: Kind = "consumer" if consumer else "producer"
+    who = process.client(fleet_client(client), kind, "java", "3.9.1", "billing" if consumer else None)
+    topics: list[dict[str, Any]] = []
     if consumer:
-        document["metrics"] = {"records-consumed-total": 100.0 * second, "fetch-total": 3.0 * second}
+        metrics = {"records-consumed-total": 100.0 * second, "fetch-total": 3.0 * second}
         lag = {"records-lag": float(zlib.crc32(f"{client} {second}".encode()) % 50)}
-        document["topics"] = [{"topic": "orders", "partition": 0, "thread": None, "metrics": lag}]
+        topics = [{"topic": "orders", "partition": 0, "thread": None, "metrics": lag}]
     else:
         stuck = max(0, second - STUCK_FROM) if fleet_client(client) == STUCK else 0
         alive = second - stuck
-        document["metrics"] = {
+        metrics = {
             "select-total": 1000.0 + 50 * alive, "buffer-total-bytes": 32.0 * MIB, "record-send-total": 20.0 * alive,
             "buffer-available-bytes": max(0.0, 32.0 * MIB * (1 - stuck / 30)), "waiting-threads": 2.0 * (stuck > 30),
             "io-time-ns-total": alive * 1e7, "io-wait-time-ns-total": alive * 9e8, "requests-in-flight": 1.0,
             "metadata-age": float(second % 300), "connection-count": 2.0,
         }  # fmt: skip
+    document = canonical.snapshot(who, ts_ms, metrics, topics, {"buffer.memory": str(32 * MIB)})
     in_avro = fleet_client(client) == AVRO
     value = framed(1 + second // 60, document) if in_avro else json.dumps(document).encode()
     return Published("metrics", ts_ms, value, fleet_client(client))
@@ -157,11 +158,8 @@ def _group(at: int, begin_ms: int) -> Iterator[Published]:
             }
             for partition in range(3)
         ]  # fmt: skip
-        who = {
-            "service": "billing", "host": "", "instance": "main", "client_id": "billing", "kind": "group",
-            "library": None, "version": None, "group": "billing",
-        }  # fmt: skip
-        document = {"ts": begin_ms + 1000 * second, "client": who, "metrics": {"members": 2}, "topics": topics}
+        who = Client("billing", "", "main", "billing", "group", group="billing")
+        document = canonical.snapshot(who, begin_ms + 1000 * second, {"members": 2}, topics)
         yield Published("metrics", begin_ms + 1000 * second, json.dumps(document).encode(), "group billing")
 
 

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
+from clienthealth.model import canonical
+from clienthealth.model.clients import ClientProcess
 from tests.bench.load import Load
 from tests.bench.publish import messages
 
@@ -67,10 +69,7 @@ class Onlookers:
         age = now - self._began
         stuck = max(0.0, now - self._stuck.get(client, now))
         alive, name = age - stuck, _name(client)
-        who = {
-            "service": SERVICE, "host": name, "instance": f"{name}:1", "client_id": name, "kind": "producer",
-            "library": "java", "version": "3.9.1", "group": None,
-        }  # fmt: skip
+        who = ClientProcess(SERVICE, name, f"{name}:1").client(name, "producer", "java", "3.9.1")
         metrics = {
             "select-total": 1000.0 + 50 * alive, "record-send-total": 20.0 * alive, "buffer-total-bytes": 32.0 * MIB,
             "buffer-available-bytes": max(0.0, 32.0 * MIB * (1 - stuck / FULL_SECONDS)),
@@ -79,7 +78,7 @@ class Onlookers:
             "connection-count": 2.0,
         }  # fmt: skip
         config = {"buffer.memory": str(32 * MIB)}
-        return {"ts": round(now * 1000), "client": who, "metrics": metrics, "topics": [], "config": config}
+        return canonical.snapshot(who, round(now * 1000), metrics, config=config)
 
 
 def _name(client: int) -> str:

@@ -30,6 +30,7 @@ from tests.chaos.load import Published
 from tests.chaos.parts import Supervised
 from tests.chaos.published import Ends, History, Topic, position
 from tests.support import fake_registry
+from tests.support.settings_file import write_settings
 
 PARTITIONS = 2
 ASKED_SECONDS = 20.0
@@ -279,10 +280,4 @@ class Run:
             "absence": {"shown_seconds": 7 * 86_400},
             "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
         }
-        # A JSON value is a TOML value too.
-        text = "\n".join(
-            f"[{section}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
-            for section, values in sections.items()
-        )
-        self.config.write_text(text, encoding="utf-8")
-        return load(str(self.config), environ={})
+        return load(str(write_settings(self.folder, sections)), environ={})

@@ -52,8 +52,12 @@ class Continued:
 def continued(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Continued]:
     folder = tmp_path_factory.mktemp("continued")
     left.unpacked(folder)
-    more = "\n".join(f"{name} = {value}" for name, value in {**left.FIXED, "heap_mb": HEAP_MB}.items())
-    lab = Lab(broker.bootstrap_servers, folder, more, {"metrics": left.METRICS, "logs": left.LOGS})
+    lab = Lab(
+        broker.bootstrap_servers,
+        folder,
+        {**left.FIXED, "heap_mb": HEAP_MB},
+        {"metrics": left.METRICS, "logs": left.LOGS},
+    )
     for topic, count in zip(("metrics", "logs"), left.READ, strict=True):
         lab.publish(topic, *[b"{ this has been read"] * count)
     now = int(time.time() * 1000)

@@ -24,10 +24,13 @@ from typing import Any
 
 from kafka import KafkaProducer
 
+from clienthealth.model import canonical
+from clienthealth.model.clients import ClientProcess
 from deploy.demo.broker import Broker
 from deploy.demo.processes import Process
 from deploy.demo.stack import QUICK_START
 from tests.chaos.published import History, Topic, newest, position
+from tests.support.settings_file import write_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests" / "releases"
@@ -62,11 +65,8 @@ def reading(host: str, ts_ms: int, second: int, stuck: int = 0) -> bytes:
         "metadata-age": float(second % 300),
         "connection-count": 2.0,
     }
-    who = {
-        "service": "upgraded", "host": host, "instance": f"{host}:7", "client_id": "orders", "kind": "producer",
-        "library": "java", "version": "3.9.1", "group": None,
-    }  # fmt: skip
-    return json.dumps({"ts": ts_ms, "client": who, "metrics": metrics, "topics": [], "config": {}}).encode()
+    who = ClientProcess("upgraded", host, f"{host}:7").client("orders", "producer", "java", "3.9.1")
+    return json.dumps(canonical.snapshot(who, ts_ms, metrics)).encode()
 
 
 def unpacked(folder: Path) -> None:
@@ -92,7 +92,6 @@ def make(commit: str, version: str) -> Path:
 def _run(folder: Path, broker: Broker) -> None:
     for topic in (METRICS, LOGS, "upgrade-health", "upgrade-rejects"):
         broker.create_topic(topic, 1)
-    config = folder / "health.toml"
     sections: dict[str, dict[str, Any]] = {
         "kafka": {"bootstrap_servers": broker.bootstrap_servers},
         "topics": {"metrics": [METRICS], "logs": [LOGS], "health": "upgrade-health", "rejects": "upgrade-rejects"},
@@ -104,14 +103,7 @@ def _run(folder: Path, broker: Broker) -> None:
             **FIXED,
         },
     }
-    # A JSON value is a TOML value too.
-    config.write_text(
-        "\n".join(
-            f"[{section}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
-            for section, values in sections.items()
-        ),
-        encoding="utf-8",
-    )
+    config = write_settings(folder, sections)
     path = os.pathsep.join(str(folder / "release" / part) for part in ("jobs", "exporters"))
     command = [sys.executable, "-m", "clienthealth.cli", "monitor", "--config", str(config)]
     environment = {**QUICK_START, "PYTHONPATH": path, "KAFKA_HEALTH_CACHE": str(ROOT / ".cache")}

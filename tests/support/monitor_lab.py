@@ -15,9 +15,12 @@ from typing import Any
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
+from clienthealth.model import canonical
+from clienthealth.model.clients import ClientProcess
 from deploy.demo.processes import Process, free_port
 from deploy.demo.stack import QUICK_START
 from tests.chaos.parts import session
+from tests.support.settings_file import write_settings
 
 BUFFER = 4_194_304
 STOP_SECONDS = 180.0
@@ -25,32 +28,30 @@ PARTITIONS = 2
 
 
 class Lab:
-    """A monitor that is started and stopped. `more`: lines for the section [monitor]; `topics`: names of some."""
+    """A monitor that is started and stopped. `more`: settings of the section [monitor]; `topics`: names of some."""
 
-    def __init__(self, servers: str, folder: Path, more: str = "", topics: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, servers: str, folder: Path, more: Mapping[str, Any] | None = None, topics: Mapping[str, str] | None = None
+    ) -> None:
         self.servers, self.folder, self._port = servers, folder, free_port()
         self.topics = {name: f"{folder.name}-{name}" for name in ("metrics", "logs", "health", "rejects")}
         self.topics |= topics or {}
         create(servers, *self.topics.values())
-        self.config = folder / "health.toml"
-        self.config.write_text(
-            f"""
-            [kafka]
-            bootstrap_servers = "{servers}"
-            [topics]
-            metrics = ["{self.topics["metrics"]}"]
-            logs = ["{self.topics["logs"]}"]
-            health = "{self.topics["health"]}"
-            rejects = "{self.topics["rejects"]}"
-            [monitor]
-            checkpoint = "{folder}/checkpoints"
-            history = "{folder}/history"
-            trigger_seconds = 1
-            quality_seconds = 20
-            metrics_port = {self._port}
-            {more}
-            """
-        )
+        monitor = {
+            "checkpoint": f"{folder}/checkpoints",
+            "history": f"{folder}/history",
+            "trigger_seconds": 1,
+            "quality_seconds": 20,
+            "metrics_port": self._port,
+            **(more or {}),
+        }
+        names = {**self.topics, "metrics": [self.topics["metrics"]], "logs": [self.topics["logs"]]}
+        sections: dict[str, dict[str, Any]] = {
+            "kafka": {"bootstrap_servers": servers},
+            "topics": names,
+            "monitor": monitor,
+        }
+        self.config = write_settings(folder, sections)
         self.log = folder / "monitor.log"
         self.producer = KafkaProducer(bootstrap_servers=servers)
         self.process: Process | None = None
@@ -143,19 +144,11 @@ def create(servers: str, *topics: str) -> None:
 
 def reading(ts_ms: int, selects: float, available: float, waiting: float = 0.0) -> bytes:
     """A canonical snapshot of a producer of kafka-clients 3.9.1."""
-    return json.dumps(
-        {
-            "ts": ts_ms,
-            "client": {
-                "service": "orders-api", "host": "web-7", "instance": "web-7:31337", "client_id": "order-producer",
-                "kind": "producer", "library": "java", "version": "3.9.1", "group": None,
-            },
-            "metrics": {
-                "select-total": selects, "buffer-total-bytes": BUFFER, "buffer-available-bytes": available,
-                "waiting-threads": waiting, "record-send-total": selects, "requests-in-flight": 1.0,
-                "io-time-ns-total": selects * 1e6, "io-wait-time-ns-total": selects * 9e6, "metadata-age": 5.0,
-            },
-            "topics": [],
-            "config": {"buffer.memory": str(BUFFER), "request.timeout.ms": "5000"},
-        }
-    ).encode()  # fmt: skip
+    who = ClientProcess("orders-api", "web-7", "web-7:31337").client("order-producer", "producer", "java", "3.9.1")
+    metrics = {
+        "select-total": selects, "buffer-total-bytes": BUFFER, "buffer-available-bytes": available,
+        "waiting-threads": waiting, "record-send-total": selects, "requests-in-flight": 1.0,
+        "io-time-ns-total": selects * 1e6, "io-wait-time-ns-total": selects * 9e6, "metadata-age": 5.0,
+    }  # fmt: skip
+    config = {"buffer.memory": str(BUFFER), "request.timeout.ms": "5000"}
+    return json.dumps(canonical.snapshot(who, ts_ms, metrics, config=config)).encode()

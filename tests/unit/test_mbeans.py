@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from clienthealth.mbeans import RUNTIME, MBeans, Process, object_name, process, snapshots
+from clienthealth.mbeans import RUNTIME, MBeans, object_name, process_of, snapshots
+from clienthealth.model.clients import ClientProcess
 
-PROCESS = Process("orders", "web-7", "web-7:31337")
+PROCESS = ClientProcess("orders", "web-7", "web-7:31337")
 JAVA: MBeans = {
     RUNTIME: {"Name": "31337@web-7", "StartTime": 1795208530625},
     "kafka.producer:type=producer-metrics,client-id=p-1": {
@@ -34,7 +35,7 @@ JAVA: MBeans = {
 
 
 def test_snapshots_of_java_clients() -> None:
-    assert process("orders", JAVA, {}) == PROCESS
+    assert process_of("orders", JAVA, {}) == PROCESS
     consumer, producer = snapshots(JAVA, PROCESS, 1795208559678)
     assert producer == {
         "ts": 1795208559678,
@@ -73,7 +74,7 @@ def test_clients_before_1_0_have_their_version_and_lag_elsewhere() -> None:
             "my-topic-2.records-lag": 5.0,
         },
     }
-    (consumer,) = snapshots(mbeans, Process("s", "h", "h:1", {"group.id": "g"}), 0)
+    (consumer,) = snapshots(mbeans, ClientProcess("s", "h", "h:1", {"group.id": "g"}), 0)
     assert consumer["client"]["version"] == "0.11.0.3"
     assert consumer["client"]["group"] == "g"
     assert consumer["topics"] == [

@@ -13,7 +13,7 @@ from kafka import TopicPartition
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
 from clienthealth.model import canonical
-from clienthealth.model.clients import Client, key_parts
+from clienthealth.model.clients import Client, ClientProcess, key_parts
 from clienthealth_exporters.python_client import Reporter, connection_of, library_metrics, report
 from clienthealth_exporters.python_client.durations import Durations
 from clienthealth_exporters.python_client.probes import MAX_TOPICS, ConsumerProbe, ProducerProbe
@@ -354,7 +354,7 @@ def test_a_bar_in_a_name_does_not_make_two_clients_one() -> None:
     assert (canonical.key(one), canonical.key(other)) == (r"s|i|a\|b", r"s\|i|a|b")
     assert key_parts(canonical.key(one)) == ("s", "i", "a|b")
     reporter = object.__new__(Reporter)
-    reporter._service, reporter._host, reporter._instance = "shop|eu", "h", "h:1"
+    reporter._process = ClientProcess("shop|eu", "h", "h:1")
     reporter.dropped_total = 0
     probe = SimpleNamespace(metrics=dict, topics=list, kind="producer")
     watched = SimpleNamespace(client=lambda: None, probe=probe, client_id="p", group=None, config={})

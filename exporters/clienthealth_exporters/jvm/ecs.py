@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from clienthealth.mbeans import Process
+from clienthealth.model.clients import ClientProcess
 
 DUMP_DATASET = "kafka.thread-dump"
 #: A dump may fill a record, but brokers take a megabyte by default.
@@ -14,7 +14,7 @@ MAX_DUMP_BYTES = 900_000
 
 
 def log_record(
-    process: Process,
+    process: ClientProcess,
     ts_ms: int,
     message: str,
     *,
@@ -40,7 +40,7 @@ def log_record(
     return {name: value for name, value in record.items() if value}
 
 
-def dump_record(process: Process, ts_ms: int, dump: str, reason: str) -> dict[str, Any]:
+def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> dict[str, Any]:
     """A thread dump of a process as one log record; of a dump that is too large the threads of Kafka come first."""
     record = log_record(process, ts_ms, shortened(dump), logger=__name__, labels={"reason": reason})
     return {**record, "event.dataset": DUMP_DATASET}

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from clienthealth.errors import InputError, SettingsError
-from clienthealth.mbeans import GROUP_OPTION, PATTERNS, Process, process, snapshots
+from clienthealth.mbeans import GROUP_OPTION, PATTERNS, process_of, snapshots
 from clienthealth.model import canonical
-from clienthealth.model.clients import Client
+from clienthealth.model.clients import ClientProcess
 from clienthealth.model.metrics import CONFIG_OPTIONS
 from clienthealth.platform.stopping import stop_event
 from clienthealth.settings import Settings
@@ -183,7 +183,7 @@ class Watch:
         self._agent = Jolokia(target.url, settings.jvm.timeout_seconds, settings.jvm.user, _password(settings))
         self._failures = 0
         self._pause = 0.0
-        self._process: Process | None = None
+        self._process: ClientProcess | None = None
         self._reads_without_clients = 0
         self._suspicion = Suspicion()
         self._plan = DumpPlan(settings.jvm.dump_min_seconds, budget)
@@ -212,14 +212,14 @@ class Watch:
         self.due = begin + interval
 
     @property
-    def process(self) -> Process | None:
+    def process(self) -> ClientProcess | None:
         """The JVM; None until it was read."""
         return self._process
 
     def publish(self) -> None:
         """The same; raises JolokiaError where the JVM does not answer."""
         mbeans = self._agent.read(PATTERNS)
-        found = process(self._target.service, mbeans, self._target.config)
+        found = process_of(self._target.service, mbeans, self._target.config)
         if found is None:
             raise JolokiaError(f"{self._target.url}: the process does not say its name")
         if found != self._process:
@@ -240,9 +240,7 @@ class Watch:
             why = "; ".join(reason.text for reason in reasons)
             log.info("thread dump of %s: %s", found.instance, why)
             record = dump_record(found, int(time.time() * 1000), self._agent.thread_dump(), why)
-            self._publisher.send(
-                self._settings.topics.logs[0], Client(found.service, found.host, found.instance, "").key, record
-            )
+            self._publisher.send(self._settings.topics.logs[0], found.key, record)
 
 
 def _password(settings: Settings) -> str:

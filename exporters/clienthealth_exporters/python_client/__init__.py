@@ -43,7 +43,7 @@ from typing import Any
 import kafka
 
 from clienthealth.model import canonical
-from clienthealth.model.clients import Client
+from clienthealth.model.clients import ClientProcess
 from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS
 from clienthealth_exporters.python_client.probes import ConsumerProbe, ProducerProbe
 from clienthealth_exporters.python_client.watch import watch
@@ -120,9 +120,8 @@ class Reporter:
         close_seconds: float,
         options: Mapping[str, Any],
     ) -> None:
-        self._service = service
-        self._host = socket.gethostname()
-        self._instance = instance or f"{self._host}:{os.getpid()}"
+        host = socket.gethostname()
+        self._process = ClientProcess(service, host, instance or f"{host}:{os.getpid()}")
         self._topic = topic
         self._interval = interval_seconds
         self._close_seconds = close_seconds
@@ -142,9 +141,9 @@ class Reporter:
         wanted = client.config["client_id"]
         with _LOCK:
             client_id, number = wanted, 2
-            while (self._instance, client_id) in _TAKEN:
+            while (self._process.instance, client_id) in _TAKEN:
                 client_id, number = f"{wanted}-{number}", number + 1
-            _TAKEN.add((self._instance, client_id))
+            _TAKEN.add((self._process.instance, client_id))
         watched = _Watched(client, client_id)
         watched.probe.closed = lambda: self._finish(watched)
         watch(client, watched.probe)
@@ -166,15 +165,8 @@ class Reporter:
                 log.debug("metrics() of %s failed", watched.client_id, exc_info=True)
         if self.dropped_total:
             metrics["reporter-dropped-total"] = self.dropped_total
-        who = Client(
-            service=self._service,
-            host=self._host,
-            instance=self._instance,
-            client_id=watched.client_id,
-            kind=watched.probe.kind,
-            library="kafka-python",
-            version=kafka.__version__,
-            group=watched.group,
+        who = self._process.client(
+            watched.client_id, watched.probe.kind, "kafka-python", kafka.__version__, watched.group
         )
         now_ms = round(time.time() * 1000)
         return canonical.snapshot(who, now_ms, metrics, watched.probe.topics(), watched.config)
@@ -198,7 +190,7 @@ class Reporter:
     def _forget(self, watched: _Watched) -> None:
         with _LOCK:
             self._watched.remove(watched)
-            _TAKEN.discard((self._instance, watched.client_id))
+            _TAKEN.discard((self._process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
         # kafka-python closes producers itself, after this; then `_finish` knows what they could not deliver.
@@ -246,7 +238,7 @@ class Reporter:
             try:
                 self._producer = kafka.KafkaProducer(
                     **{
-                        "client_id": f"kafka-health-{self._service}",
+                        "client_id": f"kafka-health-{self._process.service}",
                         "acks": 1,
                         "enable_idempotence": False,
                         "max_block_ms": 2000,

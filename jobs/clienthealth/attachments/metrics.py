@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from clienthealth.attachments.layouts import Layouts
-from clienthealth.formats._samples import Process
-from clienthealth.mbeans import Process as Jvm
+from clienthealth.formats._samples import Samples
 from clienthealth.mbeans import snapshots
 from clienthealth.model import canonical, metric_names
-from clienthealth.model.clients import Client
+from clienthealth.model.clients import ClientProcess, Kind
 from clienthealth.model.nodes import node
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import integer, number
@@ -95,7 +94,7 @@ def _is_csv(line: str) -> bool:
     return "kafka." in line and re.match(r'\ufeff?"?[Tt]ime"?,', line) is not None
 
 
-def readings(lines: Iterable[str], jvm: Jvm, file_ms: int) -> Iterator[Reading]:
+def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator[Reading]:
     """The readings in the lines of a text. `file_ms`: the time of those that say none."""
     table: _Table | None = None
     pile = _Pile(jvm, file_ms)
@@ -132,7 +131,7 @@ class _Table:
 class _Pile:
     """The values of one moment, until one of them comes again or a time follows."""
 
-    def __init__(self, jvm: Jvm, file_ms: int) -> None:
+    def __init__(self, jvm: ClientProcess, file_ms: int) -> None:
         self.jvm, self.file_ms = jvm, file_ms
         self.names = metric_names.spellings(
             metric_names.micrometer, metric_names.jmx_exporter, metric_names.jmx_exporter_1
@@ -193,7 +192,7 @@ class _Pile:
         self._clear(count)
 
     def _exposed(self, ts_ms: int) -> list[Snapshot]:
-        process = Process(ts_ms, library="java")
+        process = Samples(ts_ms, library="java")
         for (name, text), value in self.series.items():
             labels = {key: re.sub(r"\\(.)", r"\1", quoted) for key, quoted in _LABEL.findall(text)}
             client_id = next(
@@ -208,16 +207,8 @@ class _Pile:
 
     def _canonical(self, snapshot: Snapshot) -> bytes:
         jvm, said = self.jvm, snapshot.client
-        who = Client(
-            jvm.service,
-            jvm.host,
-            jvm.instance,
-            said.client_id or "",
-            "producer" if said.kind == "producer" else "consumer",
-            said.library,
-            said.version,
-            said.group,
-        )
+        kind: Kind = "producer" if said.kind == "producer" else "consumer"
+        who = jvm.client(said.client_id or "", kind, said.library, said.version, said.group)
         topics = [msgspec.structs.asdict(topic) for topic in snapshot.topics]
         return msgspec.json.encode(canonical.snapshot(who, snapshot.ts_ms or 0, snapshot.metrics, topics))
 

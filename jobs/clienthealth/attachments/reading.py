@@ -33,7 +33,7 @@ from clienthealth.formats._json_layouts import any_layout, line_of
 from clienthealth.formats._protobuf import signal
 from clienthealth.logs import lines as log_lines
 from clienthealth.logs.dump_formats import dumps_in, dumps_of_document, is_dump_document
-from clienthealth.mbeans import Process
+from clienthealth.model.clients import ClientProcess
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Dump, LogLine
 from clienthealth.model.telemetry import RawRecord as Shipped
@@ -78,7 +78,7 @@ class Reader:
         self._cut = False
         self._dumps = self._logs = False
         service, instance = stream.process
-        self._jvm = Process(service, instance, instance)
+        self._jvm = ClientProcess(service, instance, instance)
 
     def records(self) -> Iterator[RawRecord]:
         """The records of the stream, as they are read."""

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from clienthealth.formats._samples import Process
+from clienthealth.formats._samples import Samples
 from clienthealth.logs.fields import offset, service_of_pod
 from clienthealth.model import metric_names
 from clienthealth.model.nodes import node
@@ -126,7 +126,7 @@ class Points:
         self._pushed = self._delta = False
         self._newest: int | None = None
         self._since: int | None = None
-        self._process = Process(
+        self._process = Samples(
             None,
             service=resource.service,
             host=resource.host,
@@ -157,7 +157,7 @@ class Points:
         self._process.add(client_id or self._resource.client_id, kind, name, value, topic, partition, None, of_node)
 
     def metrics(self, sample: Sample) -> dict[str, float]:
-        """Where values of points are gathered that have the same attributes as this one, see `Process.metrics`."""
+        """Where values of points are gathered that have the same attributes as this one, see `Samples.metrics`."""
         client_id, kind, _, topic, partition, of_node = sample
         return self._process.metrics(client_id or self._resource.client_id, kind, topic, partition, None, of_node)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from clienthealth.formats._samples import Process
+from clienthealth.formats._samples import Samples
 from clienthealth.model import metric_names
 from clienthealth.model.nodes import node
 from clienthealth.model.values import host_and_instance, integer, present
@@ -42,9 +42,9 @@ class Scraped(NamedTuple):
     instance: str | None
     version: str | None
 
-    def process(self, ts_ms: int | None) -> Process:
+    def process(self, ts_ms: int | None) -> Samples:
         """The process at one moment."""
-        return Process(
+        return Samples(
             ts_ms,
             service=self.service,
             host=self.host,
@@ -97,7 +97,7 @@ def series(name: str, labels: Labels) -> tuple[Series, Scraped] | None:
     )
 
 
-def add(process: Process, series: Series, value: float | None) -> None:
+def add(process: Samples, series: Series, value: float | None) -> None:
     """Give the process the sample of a series."""
     process.add(series.client_id, series.kind, series.name, value, series.topic, series.partition, node=series.node)
 

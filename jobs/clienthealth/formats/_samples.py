@@ -1,6 +1,6 @@
 """From single samples (one metric of one client, topic or partition) to snapshots of clients.
 
-What most formats use: a `Process` takes the samples of one process at one moment, one by one, and makes
+What most formats use: a `Samples` takes the samples of one process at one moment, one by one, and makes
 a snapshot of each client in them. Nothing but a last sorting of topics is worse than linear, so that a client with
 thousands of partitions is no trouble.
 """
@@ -30,7 +30,7 @@ _CLIENT_METRICS = frozenset(name for names in CLIENT_METRICS.values() for name i
 Part = tuple[str, int | None, str | None]
 
 
-class Process:
+class Samples:
     """What one process says at one moment.
 
     ts_ms, interval_ms, delta  of all its snapshots, see Snapshot

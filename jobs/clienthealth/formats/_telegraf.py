@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from clienthealth.formats._prometheus import Labels, kind_of, label, series
 from clienthealth.formats._prometheus import add as add_series
-from clienthealth.formats._samples import Process
+from clienthealth.formats._samples import Samples
 from clienthealth.model import metric_names
 from clienthealth.model.nodes import node
 from clienthealth.model.telemetry import Snapshot
@@ -51,7 +51,7 @@ class Processes:
     """The processes of which the metrics of a record are: one Telegraf asks many, and writes several rounds at once."""
 
     def __init__(self) -> None:
-        self._by_time: dict[Any, Process] = {}
+        self._by_time: dict[Any, Samples] = {}
 
     def add(self, point: Point) -> None:
         """Take a metric."""
@@ -83,7 +83,7 @@ class Processes:
         key = (point.ts_ms, whose.service, whose.host, whose.instance)
         process = self._by_time.get(key)
         if process is None:
-            process = self._by_time[key] = Process(
+            process = self._by_time[key] = Samples(
                 point.ts_ms, service=whose.service, host=whose.host, instance=whose.instance, library="java"
             )
         kind = _kind(point.name, point.fields)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from clienthealth.formats import Format, Record
-from clienthealth.formats._samples import Process
+from clienthealth.formats._samples import Samples
 from clienthealth.model import metric_names
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import epoch, integer, mapping, number, present, text
@@ -67,7 +67,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     key = _key(keyspace)
     if key is None:
         return []
-    process = Process(
+    process = Samples(
         epoch(number(document.get("timestamp"))),
         service=present(mapping(document.get("tags")).get("app")),
         host=PORT.sub("", key.at),

@@ -12,7 +12,7 @@ from typing import Any
 
 from clienthealth.formats import Format, Record
 from clienthealth.formats._mbeans import read
-from clienthealth.formats._samples import Process, unusable
+from clienthealth.formats._samples import Samples, unusable
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import epoch, mapping, measurement
 
@@ -32,7 +32,7 @@ def _recognise(record: Record) -> bool:
 def _decode(record: Record) -> list[Snapshot]:
     elements = record.document if type(record.document) is list else [record.document]
     times = [time for one in elements if (time := epoch(measurement(mapping(one).get("timestamp"))))]
-    process = Process(max(times, default=None), library="java")
+    process = Samples(max(times, default=None), library="java")
     broken = 0
     for one in elements:
         status, request = _status(one), mapping(one).get("request")
@@ -48,7 +48,7 @@ def _status(element: Any) -> float | None:
     return status if type(status) in (int, float) else None
 
 
-def _read(process: Process, request: Mapping[str, Any], value: Any) -> None:
+def _read(process: Samples, request: Mapping[str, Any], value: Any) -> None:
     """The samples of one element. The shape of its value depends on what was asked for."""
     if type(value) is dict and any(map(MBEAN.match, value)):
         for name, attributes in value.items():

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from clienthealth.formats import Format, Record
-from clienthealth.formats._samples import Process
+from clienthealth.formats._samples import Samples
 from clienthealth.mbeans import NAMES
 from clienthealth.model.nodes import node
 from clienthealth.model.telemetry import Snapshot
@@ -59,7 +59,7 @@ def _recognise(record: Record) -> bool:
 def _decode(record: Record) -> list[Snapshot] | None:
     document = mapping(record.document)
     if any(map(_group, document)):
-        process, client_id, groups = Process(record.ts_ms, library="kafka-python"), None, document
+        process, client_id, groups = Samples(record.ts_ms, library="kafka-python"), None, document
     elif type(document.get("metrics")) is dict:
         process, client_id, groups = _enveloped(document), text(document.get("client_id")), document["metrics"]
     else:
@@ -71,8 +71,8 @@ def _decode(record: Record) -> list[Snapshot] | None:
     return process.snapshots()
 
 
-def _enveloped(envelope: Mapping[str, Any]) -> Process:
-    return Process(
+def _enveloped(envelope: Mapping[str, Any]) -> Samples:
+    return Samples(
         millis(measurement(envelope.get("ts_ms"))),
         service=text(envelope.get("service")),
         host=text(envelope.get("host")),
@@ -83,7 +83,7 @@ def _enveloped(envelope: Mapping[str, Any]) -> Process:
     )
 
 
-def _read(process: Process, client_id: str | None, group: _Group, metrics: Mapping[str, Any]) -> None:
+def _read(process: Samples, client_id: str | None, group: _Group, metrics: Mapping[str, Any]) -> None:
     """Give the process the samples of one group."""
     queue_factor = _queue_factor(metrics)
     if metrics:

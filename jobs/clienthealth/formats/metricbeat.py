@@ -11,7 +11,7 @@ from typing import Any
 
 from clienthealth.formats import Format, Record
 from clienthealth.formats._mbeans import add
-from clienthealth.formats._samples import Process
+from clienthealth.formats._samples import Samples
 from clienthealth.mbeans import parts
 from clienthealth.model.metric_names import METRICBEAT
 from clienthealth.model.telemetry import Snapshot
@@ -29,7 +29,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
         return None
     host, instance = host_and_instance(text(mapping(event.get("service")).get("address")), None)
     period = measurement(metricset.get("period"))
-    process = Process(
+    process = Samples(
         iso_millis(event.get("@timestamp")),
         host=host,
         instance=instance,
@@ -42,7 +42,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     return process.snapshots(whole=False)
 
 
-def _read(process: Process, fields: Mapping[str, Any]) -> None:
+def _read(process: Samples, fields: Mapping[str, Any]) -> None:
     """Give the process the samples of one MBean, which is among the fields."""
     name = fields.get("mbean")
     if type(name) is not str:

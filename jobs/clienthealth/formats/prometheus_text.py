@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from clienthealth.formats import Format, Record
 from clienthealth.formats._prometheus import Labels, Scraped, add, series
-from clienthealth.formats._samples import Process, unusable
+from clienthealth.formats._samples import Samples, unusable
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import epoch, number
 
@@ -36,7 +36,7 @@ def _recognise(record: Record) -> bool:
 
 
 def _decode(record: Record) -> list[Snapshot]:
-    processes: dict[tuple[int | None, Scraped], Process] = {}
+    processes: dict[tuple[int | None, Scraped], Samples] = {}
     broken = 0
     for line in record.text.split("\n"):
         if not line or line.isspace() or line[0] == "#":

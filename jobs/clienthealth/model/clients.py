@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
@@ -50,3 +51,29 @@ class Client:
     def key(self) -> str:
         """The key of the client on every topic: service|instance|client_id, `|` and `\\` in them escaped by `\\`."""
         return "|".join(map(escaped, (self.service, self.instance, self.client_id)))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientProcess:
+    """The process of clients. `instance`: host:pid; `config`: options of its clients that are known from elsewhere."""
+
+    service: str
+    host: str
+    instance: str
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The key of what is of the process and no single client: its log lines and dumps."""
+        return self.client("").key
+
+    def client(
+        self,
+        client_id: str,
+        kind: Kind | None = None,
+        library: str | None = None,
+        version: str | None = None,
+        group: str | None = None,
+    ) -> Client:
+        """A client of the process."""
+        return Client(self.service, self.host, self.instance, client_id, kind, library, version, group)

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clienthealth.errors import InputError
-from clienthealth.mbeans import Process, snapshots
+from clienthealth.mbeans import snapshots
+from clienthealth.model.clients import ClientProcess
 from clienthealth.model.telemetry import LogLine
 
 Stream = Literal["metrics", "logs", "any"]
@@ -117,7 +118,7 @@ def _file(file: Path, service: str, instance: str) -> Iterator[RawRecord]:
         values: Iterable[tuple[int, bytes]] = [(0, data)] if DUMP.search(text[:4000]) else _entries(text)
     elif name.endswith("metrics.jsonl"):
         kind = "metrics"
-        process = Process(service, instance, instance)
+        process = ClientProcess(service, instance, instance)
         values = ((n, value) for n, line in enumerate(data.splitlines()) for value in readings(line, process))
     elif name.endswith((".jsonl", ".ndjson")):
         values = enumerate(data.splitlines())
@@ -128,7 +129,7 @@ def _file(file: Path, service: str, instance: str) -> Iterator[RawRecord]:
             yield RawRecord(kind, service, instance, file.name, offset, value)
 
 
-def readings(line: bytes, process: Process) -> list[bytes]:
+def readings(line: bytes, process: ClientProcess) -> list[bytes]:
     """A line of a recording's metrics as canonical snapshots, one per client; as it is where it is none.
 
     `{"ts", "client_id", "metrics"}`; names of metrics are `group/name{tag=value,…}`, as `KafkaProducer.metrics()` has

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from clienthealth.decode import decode_metrics
 from clienthealth.errors import DependencyError, ServiceError
-from clienthealth.mbeans import Process
+from clienthealth.model.clients import ClientProcess
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.settings import Settings
@@ -35,7 +35,7 @@ class Stacks:
     def __init__(self, service: str, pid: int, settings: Settings, session: Session, budget: DumpBudget) -> None:
         """Raises DependencyError where py-spy is not installed."""
         host = socket.gethostname()
-        self.process = Process(service, host, f"{host}:{pid}")
+        self.process = ClientProcess(service, host, f"{host}:{pid}")
         self._command = [_py_spy(pid), "dump", "--pid", str(pid)]
         self._topic, self._session = settings.topics.logs[0], session
         self._plan = DumpPlan(settings.jvm.dump_min_seconds, budget)
@@ -69,7 +69,7 @@ class Page:
     def __init__(self, service: str, url: str, settings: Settings, session: Session) -> None:
         at = urllib.parse.urlsplit(url)
         host = socket.gethostname() if at.hostname in ("localhost", "127.0.0.1", "::1") else at.hostname or ""
-        self.process = Process(service or at.netloc, host, at.netloc)
+        self.process = ClientProcess(service or at.netloc, host, at.netloc)
         self._url, self._session, self._settings = url, session, settings
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 

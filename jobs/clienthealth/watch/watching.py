@@ -14,7 +14,7 @@ from typing import Protocol
 
 from clienthealth.errors import InputError, ServiceError
 from clienthealth.incidents import Transition
-from clienthealth.mbeans import Process
+from clienthealth.model.clients import ClientProcess
 from clienthealth.settings import Settings
 from clienthealth.watch.attach import Agent, agent_jar, attached, runtime_of
 from clienthealth.watch.python_process import Page, Stacks
@@ -48,7 +48,7 @@ class Reader(Protocol):
     """Whoever reads a process: `process` is known once it was read."""
 
     @property
-    def process(self) -> Process | None: ...
+    def process(self) -> ClientProcess | None: ...
     def publish(self) -> None: ...
 
 
