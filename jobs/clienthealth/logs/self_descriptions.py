@@ -39,6 +39,7 @@ PRODUCER_CONFIG = Meaning(
         ),
     ),
     kind="producer",
+    life="begins",
 )
 CONSUMER_CONFIG = Meaning(
     "the options of a consumer, at its start",

@@ -13,9 +13,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import LogEvent
+
+Life = Literal["begins", "closes", "loses", "is killed"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -45,6 +48,8 @@ class Meaning:
     kind      the kind of client that says it; None where several do
     relief    it speaks of a fault's end, not of the fault
     process   it speaks of the whole process, so of all its clients
+    life      what it tells of a client's life: that it begins or closes, that it ends with work undone, or that its
+              process is killed
     """
 
     says: str
@@ -52,6 +57,7 @@ class Meaning:
     kind: Kind | None = None
     relief: bool = False
     process: bool = False
+    life: Life | None = None
 
     @cached_property
     def ids(self) -> frozenset[str]:

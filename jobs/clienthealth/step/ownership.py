@@ -8,20 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Literal, NamedTuple
 
-from clienthealth.logs.self_descriptions import CONFIG_LOGGED, PRODUCER_CONFIG
+from clienthealth.logs.self_descriptions import CONFIG_LOGGED
+from clienthealth.logs.wordings import Life as LifeTold
 from clienthealth.model.readings import LogEvent
-from clienthealth.modes.producer_not_closed.lines import (
-    ABORTED,
-    CLOSED,
-    CLOSING,
-    DIED,
-    FORCED,
-    STARTED,
-    TERMINATING,
-    UNCLOSED,
-)
+from clienthealth.modes import catalogue
 from clienthealth.step.state import EVERY, FIRST, LAST, BucketState, Gone
 from clienthealth.windows.packed import LogEntry, Who
 
@@ -33,11 +26,6 @@ START_MS = 5_000
 #: Of clients that have gone it is known for so long when they were there.
 REMEMBERED_MS = 900_000
 EVER = float("inf")
-#: Lines that tell of a producer's start, of its close, and of an end which is none.
-_BEGUN, _CLOSED = STARTED.ids | PRODUCER_CONFIG.ids, CLOSING.ids | CLOSED.ids
-_LOST = FORCED.ids | ABORTED.ids | TERMINATING.ids | UNCLOSED.ids
-_STARTS = _BEGUN | CONFIG_LOGGED
-_NO_LIFE = _STARTS | _CLOSED | _LOST | DIED.ids
 
 
 class Life(NamedTuple):
@@ -86,12 +74,20 @@ def lives(state: BucketState, processes: Iterable[Process] | None = None) -> Map
     return by_process
 
 
+@cache
+def _telling(*lives: LifeTold) -> frozenset[str]:
+    """Signatures of the lines that tell this of a client's life; any of them where none is named."""
+    told = catalogue().by_id.items()
+    return frozenset(name for name, meaning in told if meaning.life and (not lives or meaning.life in lives))
+
+
 def starts(state: BucketState) -> Mapping[Process, Sequence[Start]]:
     """When clients of each process were started, as far as that is in its log."""
     by_process: dict[Process, list[Start]] = defaultdict(list)
+    started = _telling("begins") | CONFIG_LOGGED
     for (service, host, client_id), lines in state.lifecycle.items():
         by_process[service, host] += [
-            Start(event.ts_ms, instance, client_id) for instance, event in lines if event.signature in _STARTS
+            Start(event.ts_ms, instance, client_id) for instance, event in lines if event.signature in started
         ]
     return by_process
 
@@ -148,7 +144,7 @@ def last_words(
     lives    when clients of its process were there
     """
     logs = _of_its_end(said, lives, silent)
-    ends = [event.ts_ms for event in logs if event.signature in _LOST]
+    ends = [event.ts_ms for event in logs if event.signature in _telling("loses")]
     since = max([silent.last_ms, *ends]) + OVERDUE * silent.every_ms
     spoke = [
         entry
@@ -165,7 +161,7 @@ def _goes_on(entry: LogEntry, starts: Sequence[Start], lives: Sequence[Life], si
     """Does an entry tell that the process of a client which is silent lives: is it not of one that came after it?"""
     event, who = entry.event, silent.who
     name = event.client_id if event is not None else None
-    if (event is not None and event.signature in _NO_LIFE) or owner(
+    if (event is not None and event.signature in _telling() | CONFIG_LOGGED) or owner(
         entry.instance, entry.ts_ms, who, lives, name
     ) != "mine":
         return False
@@ -191,16 +187,17 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
     who, last = silent.who, silent.last_ms
     own = any(instance == who.instance for instance, _ in said)
     foreign = {life.who.instance for life in lives} - {who.instance}
+    begin, close, lose = _telling("begins"), _telling("closes"), _telling("loses")
     own_lines = [
         (instance == who.instance, event)
         for instance, event in said
         if instance in ("", who.instance) or (not own and instance not in foreign)
     ]
     rivals = [life for life in lives if life.who.client_id == who.client_id and life.who.instance != who.instance]
-    begins = [event.ts_ms for _, event in own_lines if event.signature in _BEGUN]
+    begins = [event.ts_ms for _, event in own_lines if event.signature in begin]
     begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
     later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
-    closes = [event.ts_ms for _, event in own_lines if event.signature in _CLOSED and event.ts_ms >= (begun or 0)]
+    closes = [event.ts_ms for _, event in own_lines if event.signature in close and event.ts_ms >= (begun or 0)]
     # Where the next one of its name has closed, and nobody names instances, that line may be its own.
     unsure = any(ts >= later for ts in closes) and not any(ts < later for ts in closes)
 
@@ -208,17 +205,17 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
         return not any(_there(life, ts_ms) for life in rivals)
 
     # Where one of several of its name gave up, nobody knows which of them closed well.
-    anybodys = any(e.signature in _LOST and e.ts_ms >= last and not (named or alone(e.ts_ms)) for named, e in own_lines)
+    anybodys = any(e.signature in lose and e.ts_ms >= last and not (named or alone(e.ts_ms)) for named, e in own_lines)
 
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
-        if signature in _BEGUN:
+        if signature in begin:
             # In a log that may be of several no line is missed.
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
-        if signature in _CLOSED:
+        if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun
             return since <= ts_ms < later and (named or not anybodys)
-        if signature in _LOST:
+        if signature in lose:
             since = last - OVERDUE * silent.every_ms
             return since <= ts_ms < later and (named or alone(ts_ms))
         return silent.first_ms <= ts_ms < later and (named or alone(ts_ms))

@@ -19,6 +19,7 @@ STARTED = Meaning(
         ),
     ),
     kind="producer",
+    life="begins",
 )
 CLOSING = Meaning(
     "a producer begins to close",
@@ -31,6 +32,7 @@ CLOSING = Meaning(
         ),
     ),
     kind="producer",
+    life="closes",
 )
 CLOSED = Meaning(
     "a producer has closed",
@@ -49,6 +51,7 @@ CLOSED = Meaning(
         ),
     ),
     kind="producer",
+    life="closes",
 )
 FORCED = Meaning(
     "a close() ran out of its time limit",
@@ -62,6 +65,7 @@ FORCED = Meaning(
         ),
     ),
     kind="producer",
+    life="loses",
 )
 ABORTED = Meaning(
     "records were given up by a close()",
@@ -77,6 +81,7 @@ ABORTED = Meaning(
         ),
     ),
     kind="producer",
+    life="loses",
 )
 TERMINATING = Meaning(
     "a producer ended with records undelivered",
@@ -89,6 +94,7 @@ TERMINATING = Meaning(
         ),
     ),
     kind="producer",
+    life="loses",
 )
 UNCLOSED = Meaning(
     "a producer was collected as garbage without a close()",
@@ -101,6 +107,7 @@ UNCLOSED = Meaning(
         ),
     ),
     kind="producer",
+    life="loses",
 )
 DIED = Meaning(
     "a process was killed, or crashed",
@@ -138,5 +145,6 @@ DIED = Meaning(
     ),
     kind="producer",
     process=True,
+    life="is killed",
 )
 LINES = (STARTED, PRODUCER_CONFIG, CLOSING, CLOSED, FORCED, ABORTED, TERMINATING, UNCLOSED, DIED)
