@@ -74,7 +74,7 @@ class Reader:
         self._file_ms = stream.file_ms if believable and stream.file_ms else now_ms
         self._anchors = {} if undated is None else undated
         self._undated: Timed = "file" if believable else "order"
-        self.storms = self._undated_records = 0
+        self.storms = 0
         self._cut = False
         self._dumps = self._logs = False
         service, instance = stream.process
@@ -444,7 +444,6 @@ class Reader:
         timed: Timed = "own"
         if ts_ms is None:
             ts_ms, timed = self._anchors.setdefault((service, instance), self._file_ms), self._undated
-            self._undated_records += 1
             self.input.timed = False
         self.input.topics |= {f"{instance}/{self._stream.file}"}
         file = self._stream.file

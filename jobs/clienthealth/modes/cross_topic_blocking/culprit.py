@@ -62,7 +62,7 @@ def handled_alone(readings: Sequence[Reading]) -> tuple[str, float, list[str]] |
 
     None where it gets on in several topics, or where no records of another one wait.
     """
-    positioned = [(reading, at) for reading in readings if (at := _handled(reading))]
+    positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
     if len(positioned) < 2:
         return None
     (first, before), (last, now) = positioned[0], positioned[-1]
@@ -74,20 +74,11 @@ def handled_alone(readings: Sequence[Reading]) -> tuple[str, float, list[str]] |
     return moved[0], 1000 * (now[moved[0]] - before[moved[0]]) / (last.ts_ms - first.ts_ms), starved
 
 
-def _handled(reading: Reading) -> dict[str, float]:
-    by_topic: dict[str, float] = {}
-    for topic in reading.topics:
-        position = topic.metrics.get("position")
-        if position is not None and topic.partition is not None:
-            by_topic[topic.topic] = by_topic.get(topic.topic, 0.0) + position
-    return by_topic
-
-
-def positions(reading: Reading) -> dict[str, float]:
+def positions(reading: Reading, metric: str = "records-lead") -> dict[str, float]:
     """How far the application has got in each topic, from some beginning that does not change."""
     by_topic: dict[str, float] = {}
     for topic in reading.topics:
-        lead = topic.metrics.get("records-lead")
-        if lead is not None and topic.partition is not None:
-            by_topic[topic.topic] = by_topic.get(topic.topic, 0.0) + lead
+        value = topic.metrics.get(metric)
+        if value is not None and topic.partition is not None:
+            by_topic[topic.topic] = by_topic.get(topic.topic, 0.0) + value
     return by_topic
