@@ -16,11 +16,11 @@ class Gateway:
     """Passes connections to 127.0.0.1:`port` on to 127.0.0.1:`target` until it is closed; use `open` first.
 
     `shut` refuses new connections and drops those that there are; `swallow` keeps them and passes nothing on; `delay`
-    holds up every chunk.
+    holds up every chunk. `source`: the address that the broker sees.
     """
 
-    def __init__(self, port: int, target: int) -> None:
-        self.port, self._target = port, target
+    def __init__(self, port: int, target: int, source: str = "127.0.0.1") -> None:
+        self.port, self._target, self._source = port, target, source
         self._selector = selectors.DefaultSelector()
         self._lock = threading.Lock()
         self._pairs: dict[socket.socket, socket.socket] = {}
@@ -77,7 +77,7 @@ class Gateway:
     def _serve(self, ready: object) -> None:
         if ready is self._listener and self._listener is not None:
             outer, _ = self._listener.accept()
-            self._pair(outer, socket.create_connection(("127.0.0.1", self._target), timeout=5))
+            self._pair(outer, socket.create_connection(("127.0.0.1", self._target), 5, (self._source, 0)))
         elif isinstance(ready, socket.socket) and ready in self._pairs:
             data = ready.recv(CHUNK_BYTES)
             self._closed.wait(self._delay)

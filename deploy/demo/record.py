@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from clienthealth.doctor.newest import newest
-from clienthealth.mbeans import PATTERNS, RUNTIME, MBeans, object_name
+from clienthealth.mbeans import MBeans, object_name
 from clienthealth.settings import KafkaSettings, Settings
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 from deploy.demo.broker import Broker
@@ -43,6 +43,8 @@ from deploy.demo.topics import ask_for_pushes, create_ours
 DUMPS_BEFORE = (15.0,)
 DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
+#: All that clients have, whether we read it or not.
+WHOLE = ("kafka.producer:*", "kafka.consumer:*", "kafka.server:type=FetcherLagMetrics,*", "kafka.common:type=AppInfo,*")
 #: More than a client pushes while it is recorded.
 MOST_PUSHES = 10_000
 #: Lines of log that are kept: a log storm would not fit.
@@ -65,7 +67,7 @@ class Recording:
         """One line for each client of the process."""
         begin = time.perf_counter()
         try:
-            mbeans = self.agent.read({name: () for name in PATTERNS if name != RUNTIME})
+            mbeans = self.agent.read(dict.fromkeys(WHOLE, ()))
         except JolokiaError as error:
             self.running.note(f"no metrics: {error}")
             return

@@ -37,7 +37,8 @@ def ask_for_pushes(kafka: KafkaSettings, seconds: float) -> None:
     """Have brokers ask their clients for all metrics that we read. Raises KafkaError, ServiceError."""
     client = admin(Settings(kafka=kafka), client_id="kafka-health-demo")
     try:
-        Subscription.ours(seconds).write(client)
+        for subscription in Subscription.ours(seconds):
+            subscription.write(client)
     finally:
         client.close()
 

@@ -125,37 +125,38 @@ def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[st
         client.close()
 
 
-def missing_subscription(settings: Settings, seconds: float) -> tuple[Subscription | None, str]:
-    """What clients are not asked for yet, None where nothing is missing, and a sentence on how it is now.
-
-    Raises ServiceError.
-    """
+def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subscription], str]:
+    """What clients are not asked for yet, and a sentence on how it is now. Raises ServiceError."""
     client = admin(settings, client_id="kafka-health-init", request_timeout_ms=TIMEOUT_MS)
+    wanted = Subscription.ours(seconds)
     try:
         present = subscriptions(client)
     except KafkaError as error:
         # Whoever may not see it may not write it either: then it is said who has to.
-        return Subscription.ours(seconds), f"This user may not see subscriptions ({type(error).__name__})."
+        return [*wanted], f"This user may not see subscriptions ({type(error).__name__})."
     finally:
         client.close()
     if present is None:
-        return None, "Its brokers are older than 3.7: clients cannot push their metrics through them."
-    wanted = Subscription.ours(seconds)
-    for name, subscription in present.items():
-        if subscription.covers(wanted):
-            return None, f"Clients are asked for their metrics every {subscription.interval_ms / 1000:g} s ({name})."
-    return wanted, "Clients are not asked for their metrics yet."
+        return [], "Its brokers are older than 3.7: clients cannot push their metrics through them."
+    missing = [one for one in wanted if not any(other.covers(one) for other in present.values())]
+    if missing:
+        return missing, f"Clients are not asked for {'all' if len(missing) < len(wanted) else 'their'} metrics yet."
+    often = sorted({other.interval_ms / 1000 for other in present.values() for one in wanted if other.covers(one)})
+    return [], f"Clients are asked for their metrics every {' and '.join(f'{seconds:g}' for seconds in often)} s."
 
 
-def subscribe(settings: Settings, subscription: Subscription, say: Callable[[str], None]) -> None:
-    """Write it, or say what an administrator has to run: all else works without it. Raises ServiceError."""
+def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> None:
+    """Write them, or say what an administrator has to run: all else works without it. Raises ServiceError."""
     client = admin(settings, client_id="kafka-health-init", request_timeout_ms=TIMEOUT_MS)
     try:
-        subscription.write(client)
-        say(f"clients are asked for their metrics every {subscription.interval_ms / 1000:g} s")
-    except ServiceError as error:
-        command = subscription.command(settings.kafka.bootstrap_servers)
-        say(f"clients could not be asked for their metrics ({error}). Have an administrator run this:\n  {command}")
+        for subscription in missing:
+            try:
+                subscription.write(client)
+                often = f"every {subscription.interval_ms / 1000:g} s"
+                say(f"clients are asked for their metrics {often} ({subscription.name})")
+            except ServiceError as error:
+                command = subscription.command(settings.kafka.bootstrap_servers)
+                say(f"clients could not be asked for metrics ({error}). Have an administrator run this:\n  {command}")
     finally:
         client.close()
 

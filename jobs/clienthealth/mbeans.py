@@ -23,15 +23,6 @@ MBeans = Mapping[str, Mapping[str, Any]]
 
 GROUP_OPTION = "group.id"
 RUNTIME = "java.lang:type=Runtime"
-#: What is read of a JVM: pattern → attributes (empty: all). Brokers have MBeans in kafka.server too, hence the types.
-PATTERNS: Mapping[str, Sequence[str]] = {
-    "kafka.producer:*": (),
-    "kafka.consumer:*": (),
-    "kafka.server:type=FetcherLagMetrics,*": ("Value",),
-    "kafka.common:type=AppInfo,*": (),
-    RUNTIME: ("Name", "StartTime"),
-}
-
 _PROPERTY = re.compile(r'\s*([^=,]+)=("(?:[^"\\]|\\.)*"|[^,]*)')
 _ESCAPED = re.compile(r"\\(.)")
 #: Consumers up to 1.0 put the partition into the attribute's name instead of the MBean's.
@@ -92,6 +83,26 @@ def _by_path() -> dict[str, dict[str, str]]:
 
 #: Path of an MBean → attribute → our name.
 NAMES: Mapping[str, Mapping[str, str]] = _by_path()
+
+
+def _patterns() -> dict[str, Sequence[str]]:
+    """See PATTERNS."""
+    patterns: dict[str, Sequence[str]] = {
+        f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA
+    }
+    # Of old consumers each partition has a name of its own for its lag; the MBeans of topics have more properties.
+    patterns["kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*"] = ()
+    patterns |= {f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")}
+    # Brokers have MBeans in kafka.server, too, hence the type.
+    patterns |= {
+        f"kafka.{'server' if kind == 'FetcherLagMetrics' else 'consumer'}:type={kind},*": ("Value", "Count")
+        for kind in dict.fromkeys(path.partition("/")[0] for path in metric_names.SCALA)
+    }
+    return {**patterns, "kafka.common:type=AppInfo,*": ("Value",), RUNTIME: ("Name", "StartTime")}
+
+
+#: What is read of a JVM: pattern → attributes (empty: all). What is not looked at costs the JVM all the same.
+PATTERNS: Mapping[str, Sequence[str]] = _patterns()
 
 
 def object_name(name: str) -> tuple[str, dict[str, str]]:

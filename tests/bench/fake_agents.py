@@ -64,7 +64,12 @@ class Agents(ThreadingHTTPServer):
             return {"request": asked, "status": 200, "value": name}
         if domain not in self.domains:
             return {"request": asked, "status": 404, "error": f"no MBean with pattern {asked['mbean']} found"}
-        value = self.domains[domain]
+        kind, names = asked["mbean"].partition(":")[2].partition(",")[0], asked.get("attribute")
+        value = {
+            name: {one: of[one] for one in names or of if one in of}
+            for name, of in self.domains[domain].items()
+            if kind in name
+        }
         if domain == "kafka.producer":
             value = {name: self._moved(number, attributes) for name, attributes in value.items()}
         return {"request": asked, "status": 200, "value": value, "timestamp": int(time.time())}

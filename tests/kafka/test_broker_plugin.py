@@ -9,7 +9,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,8 @@ from clienthealth.platform.java import java
 from clienthealth.settings import IdentitySettings, Settings
 from deploy.demo.broker import Broker
 from deploy.demo.client import PROGRAMS
+from deploy.demo.gateway import Gateway
+from deploy.demo.processes import free_port
 from deploy.demo.topics import ask_for_pushes, create_ours
 from tests.support.waiting import WAIT_SECONDS, eventually
 
@@ -35,6 +37,7 @@ BROKERS = {
     "test-broker-4.4": jars.JarSet(("org.apache.kafka:kafka_2.13:4.4.0", *_LOG4J_1)),
 }
 TOPIC = "plugin.orders"
+ELSEWHERE = "127.0.0.2"
 
 
 @contextmanager
@@ -72,19 +75,40 @@ def test_modern_clients_are_heard_through_their_brokers_alone(
 ) -> None:
     monkeypatch.setitem(jars.SETS, jar_set, BROKERS[jar_set])
     impatient = {"clienthealth.producer.max.block.ms": "500"}
-    with Broker(tmp_path / "broker", impatient, telemetry_to="", jar_set=jar_set) as broker:
+    port, far_port, controller_port = free_port(), free_port(), free_port()
+    # Another host: what comes in by the gateway has another address.
+    gateway = Gateway(free_port(), far_port, ELSEWHERE)
+    of_port = {"PLAINTEXT": port, "FAR": far_port, "CONTROLLER": controller_port}
+    listeners = {
+        "listeners": ",".join(f"{name}://127.0.0.1:{number}" for name, number in of_port.items()),
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},FAR://127.0.0.1:{gateway.port}",
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in of_port),
+    }
+    with (
+        Broker(
+            tmp_path / "broker",
+            impatient | listeners,
+            port=port,
+            controller_port=controller_port,
+            telemetry_to="",
+            jar_set=jar_set,
+        ) as broker,
+        closing(gateway.open()),
+    ):
         settings = Settings(
             kafka=broker.kafka,
-            identity=IdentitySettings(push_services=("*producer-api*=api",), push_hosts=("127.*=here",)),
+            identity=IdentitySettings(push_services=("*producer-api*=api",), push_hosts=("127.0.0.1=here",)),
         )
         broker.create_topic(TOPIC)
         ask_for_pushes(broker.kafka, 1)
         servers = {f"{kind}.bootstrap.servers": broker.bootstrap_servers for kind in ("p", "c")}
         steady = {**servers, "topic": TOPIC, "p.client.id": "steady"}
+        far = {**steady, "p.bootstrap.servers": f"127.0.0.1:{gateway.port}"}
         both = {**servers, "topics": TOPIC, "rate": "20", "c.group.id": "plugin-readers", "p.client.id": "producer-api"}
         with (
             jvm("clients-3.9", "SteadyProducer", tmp_path / "3.9", steady) as leaving,
             jvm("clients-3.9", "SteadyProducer", tmp_path / "3.9-too", steady),
+            jvm("clients-4.1", "SteadyProducer", tmp_path / "far", far),
             jvm("clients-4.1", "ProduceAndConsume", tmp_path / "4.1", both),
         ):
             rd = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "rd"})
@@ -99,13 +123,16 @@ def test_modern_clients_are_heard_through_their_brokers_alone(
                     for who in whos
                     if who.version
                 }
-                both_steady = len({who.instance for who in whos if who.client_id == "steady"}) == 2
-                return found if len(found) >= 3 and both_steady else set()
+                steady_ones = {(who.host, who.instance) for who in whos if who.client_id == "steady"}
+                apart = sorted(host or "" for host, _ in steady_ones) == [ELSEWHERE, "here", "here"]
+                return found if len(found) >= 5 and apart else set()
 
             found = eventually(all_heard, "all clients are heard")
             of_group = {who for who in found if who[3] == "consumer"}
             assert found - of_group == {
                 ("steady", "here", "steady", "producer", "java"),
+                ("steady", ELSEWHERE, "steady", "producer", "java"),
+                ("rd", "here", "rd", "producer", "librdkafka"),
                 ("api", "here", "producer-api", "producer", "java"),
             }
             assert len(of_group) == 1
@@ -118,13 +145,20 @@ def test_modern_clients_are_heard_through_their_brokers_alone(
             assert {"buffer-total-bytes", "buffer-available-bytes", "select-total", "io-wait-time-ns-total"} <= set(
                 pushed.metrics
             )
-            # librdkafka is not asked: what it pushes can be so empty that brokers close its connection.
             assert rd.flush(30) == 0
             assert "InvalidRequest" not in broker.log.read_text()
             leaving.terminate()
             leaving.wait(WAIT_SECONDS)
-            said = {finding.about: finding.text for finding in kafka_works(settings) if finding.about == "pushes"}
-            assert said == {"pushes": "Clients are asked for their metrics every 1 s (kafka-client-health)."}
             texts = [finding.text for finding in kafka_works(settings)]
-            assert "All 1 broker(s) have our plugin." in texts
-            assert any("were pushed by 4 client(s)" in text and "2 apache-kafka-java 3.9.1" in text for text in texts)
+            assert {
+                "All 1 broker(s) have our plugin.",
+                "Clients are asked for their metrics every 1 s (kafka-client-health).",
+                "Those on librdkafka are asked for their metrics every 1 s (kafka-client-health-librdkafka).",
+            } <= set(texts)
+            assert any("were pushed by 6 client(s)" in text and "2 apache-kafka-java 3.9.1" in text for text in texts)
+            del rd
+
+            def closed() -> set[str | None]:
+                return {one.client.client_id for one in heard(settings) if one.metrics["terminating"]}
+
+            eventually(lambda: "rd" in closed(), "librdkafka says that it closes")

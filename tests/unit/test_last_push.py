@@ -60,6 +60,16 @@ def test_it_says_why() -> None:
     assert left["detail"]["lost_bytes"] == [0, 4_000_000]
 
 
+def test_a_close_that_is_proved_proves_no_delivery() -> None:
+    """librdkafka pushes no word of its queue; whoever destroys a handle without flush() loses what is in it."""
+    monitor = Stepped()
+    pushes = [snapshot(s, {"terminating": float(s == 60)}, "p", instance="h:1") for s in range(0, 70, 10)]
+    others = [snapshot(s, {"select-total": 1000.0 + s}, "o", instance="o:1", host="o") for s in range(0, 600, 10)]
+    monitor.batches([*pushes, *others], 10)
+    said = verdict(monitor)
+    assert (said["status"], "did not tell what it still had to deliver" in said["reason"]) == ("unknown", True)
+
+
 def test_what_its_log_tells_counts_for_more() -> None:
     started = logged(0, "producer-config", "p")
     assert ended(4e6, False, started)["status"] == "suspected"

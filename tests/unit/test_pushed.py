@@ -69,9 +69,19 @@ def test_the_last_push_says_so() -> None:
     assert read(push()).metrics["terminating"] == 0.0
 
 
-def test_the_library_is_the_one_that_the_client_names() -> None:
-    who = read(push(client_software_name="confluent-kafka-python-librdkafka", client_software_version="2.16")).client
-    assert (who.library, who.version) == ("librdkafka", "2.16")
+@pytest.mark.parametrize(
+    ("name", "version", "library", "of_library"),
+    [
+        ("apache-kafka-java", "4.1.2", "java", "4.1.2"),
+        ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0", "librdkafka", "2.16.0"),
+        ("confluent-kafka-go", "2.10.1-librdkafka-2.10.1", "librdkafka", "2.10.1"),
+        ("librdkafka", "2.16.0", "librdkafka", "2.16.0"),
+        ("another", "1.0", "another", "1.0"),
+    ],
+)
+def test_the_library_is_the_one_below_the_binding(name: str, version: str, library: str, of_library: str) -> None:
+    who = read(push(client_software_name=name, client_software_version=version)).client
+    assert (who.library, who.version) == (library, of_library)
 
 
 @pytest.mark.parametrize(

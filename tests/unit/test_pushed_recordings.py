@@ -11,10 +11,12 @@ import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from clienthealth.decode import decode_metrics
 from clienthealth.model.readings import Source
@@ -26,6 +28,9 @@ from tests.support.stepped import Stepped
 
 PUSHES = Path(__file__).parents[1] / "pushes"
 TRUTH: Mapping[str, Mapping[str, Any]] = json.loads((PUSHES / "truth.json").read_text(encoding="utf-8"))
+#: Of two of one process, the one that is stuck and the one beside it, tests of their own tell.
+OF_JAVA = [name for name in TRUTH if not name.startswith(("librdkafka", "deadlock-beside"))]
+OF_LIBRDKAFKA = [name for name in TRUTH if name.startswith("librdkafka")]
 #: Modes during which a client goes on pushing, or whose end shows.
 SEEN = {"send-blocked-on-metadata", "producer-not-closed", "delivery-stalled"}
 #: From the onset, by how often it pushes. What fails by waiting (20 s; delivery.timeout.ms = 60 s) fails later.
@@ -55,6 +60,7 @@ def pushed(name: str) -> Iterator[Snapshot]:
             yield decoded.snapshots[0]
 
 
+@cache
 def said_of(name: str) -> Sequence[Said]:
     """After each push, and for five minutes after the last one, while another client goes on."""
     monitor, said = Stepped(), list[Said]()
@@ -76,7 +82,7 @@ def said_of(name: str) -> Sequence[Said]:
     return said
 
 
-@pytest.mark.parametrize("name", TRUTH)
+@pytest.mark.parametrize("name", OF_JAVA)
 def test_the_truth_is_found_and_nothing_else(name: str) -> None:
     truth, said = TRUTH[name], said_of(name)
     accused = {
@@ -102,11 +108,70 @@ def test_a_slow_callback_is_measured(name: str) -> None:
     assert averages and averages == pytest.approx([CALLBACK_SECONDS] * len(averages), rel=TOLERANCE)
 
 
-@pytest.mark.parametrize("name", [name for name, truth in TRUTH.items() if truth["mode"] and truth["mode"] not in SEEN])
+@pytest.mark.parametrize("name", [name for name in OF_JAVA if TRUTH[name]["mode"] and TRUTH[name]["mode"] not in SEEN])
 def test_who_pushes_on_the_thread_that_is_stuck_falls_silent_and_is_not_called_healthy(name: str) -> None:
     said = said_of(name)
     assert max(snapshot.ts_ms or 0 for snapshot in pushed(name)) < TRUTH[name]["onset_ms"] + 60_000
     assert said[-1].verdicts.get(TRUTH[name]["mode"]) != "ok"
+
+
+def told_together(version: str, every: int, seconds: int = 0, without: str = "", as_well: str = "") -> Stepped:
+    """A producer whose callback waits for ever, once nothing was delivered for long, and one beside it in its process.
+
+    `seconds`: for how much longer that one goes on; `without`: it is not there; `as_well`: another of this name comes.
+    """
+    name, monitor = f"deadlock-beside-{version}-{every}s", Stepped()
+    beside = [*pushed(f"{name}-audit")]
+    last = beside[-1]
+    for second in range(every, seconds, every):
+        beside.append(replace(last, ts_ms=(last.ts_ms or 0) + 1000 * second))
+    both = [*pushed(name), *([] if without else beside)]
+    if as_well:
+        both += [
+            replace(one, client=replace(one.client, client_id=as_well, instance="127.0.0.1:z")) for one in beside[-6:]
+        ]
+    for snapshot in sorted(both, key=lambda one: one.ts_ms or 0):
+        snapshot.client = replace(snapshot.client, service="ledger")
+        monitor.batch([snapshot])
+    return monitor
+
+
+def of_the_deadlock(monitor: Stepped) -> list[tuple[str, str, float]]:
+    """What changed of the one that is stuck, and by which mode."""
+    return [
+        (of.verdict.mode, f"{of.change} {of.verdict.status}", of.ts_ms)
+        for published in monitor.published
+        for of in published.changes
+        if of.client.client_id == "ledger-writer"
+    ]
+
+
+@pytest.mark.parametrize("every", [10, 30])
+def test_a_deadlocked_one_whose_neighbour_goes_on_is_suspected_and_stays_so(every: int) -> None:
+    """Its buffer filled, and nothing was sent, until it pushed no more; the other one of its process pushes on."""
+    monitor = told_together("4.1", every, seconds=400)
+    ((mode, change, _),) = of_the_deadlock(monitor)
+    assert (mode, change) == (MODE.id, "opened suspected")
+    (record,) = (record for key, record in monitor.records.items() if key.endswith("ledger-writer"))
+    verdicts = {verdict["mode"]: verdict for verdict in record["verdicts"]}
+    assert {fact["kind"] for fact in verdicts[MODE.id]["evidence"]} == {"metric", "absence"}
+    assert verdicts["producer-not-closed"]["status"] == "unknown"
+    assert "may be stuck" in verdicts["producer-not-closed"]["reason"]
+
+
+@pytest.mark.parametrize("every", [10, 30])
+def test_one_that_may_push_no_more_though_it_lives_is_unknown_with_both_reasons(every: int) -> None:
+    monitor = told_together("3.9", every)
+    assert of_the_deadlock(monitor) == []
+    (record,) = (record for key, record in monitor.records.items() if key.endswith("ledger-writer"))
+    reasons = {verdict["mode"]: verdict["reason"] for verdict in record["verdicts"]}
+    assert "its process has ended, or its I/O thread, which pushes, is stuck" in reasons[MODE.id]
+
+
+@pytest.mark.parametrize("another", ["ledger-writer", "ledger-next"])
+def test_a_replica_or_a_successor_at_the_same_address_leaves_it_open(another: str) -> None:
+    monitor = told_together("4.1", 10, as_well=another)
+    assert not [change for mode, change, _ in of_the_deadlock(monitor) if mode == MODE.id]
 
 
 def test_of_a_deadlock_that_ended_the_pushes_a_dump_and_the_log_are_two_kinds_of_evidence() -> None:
@@ -116,3 +181,25 @@ def test_of_a_deadlock_that_ended_the_pushes_a_dump_and_the_log_are_two_kinds_of
     assert (verdict.status, {fact.kind for fact in verdict.evidence}) == ("confirmed", {"thread-dump", "log"})
     alone = MODE.judge(making.window(logs=failed), MODE.thresholds)
     assert alone.status == "unknown"
+
+
+@pytest.mark.parametrize("name", OF_LIBRDKAFKA)
+def test_of_librdkafka_s_few_metrics_nobody_is_accused_nor_called_healthy(name: str) -> None:
+    """Its connections are counted so that a push tells how long it counts; the last one says that it closes."""
+    snapshots, said = [*pushed(name)], said_of(name)
+    assert all(one.client.library == "librdkafka" and one.client.version == "2.16.0" for one in snapshots)
+    assert all(9_000 <= (one.interval_ms or 0) <= 10_500 for one in snapshots[:-1])
+    assert {status for of in said for status in of.verdicts.values()} == {"unknown"}
+    assert bool(snapshots[-1].metrics["terminating"]) == (TRUTH[name]["mode"] is None)
+
+
+def test_librdkafka_pushes_on_while_its_application_hangs_and_says_that_nobody_polls() -> None:
+    """`max.poll.interval.ms` was 30 s: then it gave its partition up."""
+    truth = TRUTH["librdkafka-handler-hangs-2.16-10s"]
+    of_seconds = [
+        (((one.ts_ms or 0) - truth["onset_ms"]) / 1000, one.metrics)
+        for one in pushed("librdkafka-handler-hangs-2.16-10s")
+    ]
+    assert of_seconds[-1][0] > 60
+    assert all((metrics["poll-idle-ratio-avg"] == 0) == (second > 10) for second, metrics in of_seconds)
+    assert all((metrics["assigned-partitions"] == 0) == (second > 30) for second, metrics in of_seconds)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import Any, cast
 
 import pytest
@@ -12,7 +14,7 @@ from clienthealth.doctor import pushes
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.settings import Settings
-from clienthealth.subscription import NAME, PLUGIN, Subscription
+from clienthealth.subscription import NAME, NAME_LIBRDKAFKA, PLUGIN, Subscription
 
 PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
 
@@ -51,35 +53,76 @@ def findings(*reporters: str | None, subscriptions: dict[str, dict[str, str]] | 
 
 
 def test_it_covers_what_is_read_and_nothing_twice() -> None:
-    ours = Subscription.ours()
+    ours, _ = Subscription.ours()
+
+    def to(*names: str) -> Subscription:
+        return Subscription(names, 1, ours.match)
+
     for name in ("buffer.available.bytes", "select.total", "topic.record.send.total", "node.request.latency.max"):
-        assert ours.covers(Subscription((PRODUCER + name,), 1)), name
-    assert ours.covers(Subscription((CONSUMER + "fetch.manager.records.lag.max",), 1))
-    assert not ours.covers(Subscription((PRODUCER + "incoming.byte.rate",), 1))
+        assert ours.covers(to(PRODUCER + name)), name
+    assert ours.covers(to(CONSUMER + "fetch.manager.records.lag.max"))
+    assert not ours.covers(to(PRODUCER + "incoming.byte.rate"))
     assert [a for a in ours.metrics for b in ours.metrics if a != b and a.startswith(b)] == []
     assert Subscription(("*",), 1).covers(ours)
     assert Subscription((PRODUCER, CONSUMER), 1).covers(ours)
     assert not Subscription((PRODUCER,), 1).covers(ours)
 
 
-def test_the_command_of_an_administrator_asks_java_clients_alone() -> None:
-    command = Subscription.ours(10).command("b:9092")
-    assert command.startswith(f"kafka-client-metrics.sh --bootstrap-server b:9092 --alter --name {NAME} --metrics org.")
-    assert command.endswith(" --interval 10000 --match client_software_name=apache-kafka-java")
+def test_one_for_java_does_not_ask_librdkafka() -> None:
+    of_java, of_librdkafka = Subscription.ours()
+    assert not Subscription(("*",), 1, of_java.match).covers(of_librdkafka)
+    assert Subscription(("*",), 1, of_librdkafka.match).covers(of_librdkafka)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "asked"),
+    [
+        ("apache-kafka-java", "3.9.1", NAME),
+        ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0", NAME_LIBRDKAFKA),
+        ("confluent-kafka-go", "2.10.1-librdkafka-2.10.1", NAME_LIBRDKAFKA),
+        ("librdkafka", "2.12.0-RC1", NAME_LIBRDKAFKA),
+        ("node-rdkafka", "3.0.0", NAME_LIBRDKAFKA),
+        ("librdkafka", "2.10.0", None),
+        ("librdkafka", "2.5.0", None),
+        ("confluent-kafka-javascript", "3.1.0-librdkafka-2.8.0", None),
+        ("confluent-kafka-python", "2.9.0-rdkafka-2.9.0", None),
+        ("another", "4.0.0", None),
+    ],
+)
+def test_who_is_asked(name: str, version: str, asked: str | None) -> None:
+    """As brokers do it: each regular expression has to fit the whole text."""
+    said = {"client_software_name": name, "client_software_version": version}
+
+    def fits(subscription: Subscription) -> bool:
+        rules = (rule.split("=") for rule in subscription.match.split(","))
+        return all(re.fullmatch(rule, said[what]) for what, rule in rules)
+
+    assert [one.name for one in Subscription.ours() if fits(one)] == ([asked] if asked else [])
+
+
+def test_the_command_of_an_administrator() -> None:
+    of_java, of_librdkafka = (shlex.split(one.command("b:9092")) for one in Subscription.ours(10))
+    assert of_java[:6] == ["kafka-client-metrics.sh", "--bootstrap-server", "b:9092", "--alter", "--name", NAME]
+    assert of_java[-3:] == ["10000", "--match", "client_software_name=apache-kafka-java"]
+    assert of_librdkafka[5:7] == [NAME_LIBRDKAFKA, "--metrics"]
+    assert of_librdkafka[-1] == Subscription.ours()[1].match
 
 
 def test_the_doctor_tells_what_is_missing() -> None:
-    with_plugin, ours = f"x.Y,{PLUGIN}", {NAME: dict(Subscription.ours().config)}
+    with_plugin, ours = f"x.Y,{PLUGIN}", {one.name: dict(one.config) for one in Subscription.ours()}
     assert findings(with_plugin, with_plugin, subscriptions=ours) == [
         ("ok", "All 2 broker(s) have our plugin."),
         ("ok", "Clients are asked for their metrics every 30 s (kafka-client-health)."),
+        ("ok", "Those on librdkafka are asked for their metrics every 30 s (kafka-client-health-librdkafka)."),
     ]
-    ((state, text), _) = findings(with_plugin, "x.Y", subscriptions=ours)
+    ((state, text), *_) = findings(with_plugin, "x.Y", subscriptions=ours)
     assert (state, text.split(":")[0]) == ("warning", "Of 2 brokers 1 lack our plugin (2)")
-    (_, (state, text)) = findings(with_plugin, subscriptions={})
+    (_, (state, text), _) = findings(with_plugin, subscriptions={})
     assert (state, text.split(".")[0]) == ("failed", "Clients are not asked for metrics that we read")
-    (_, (state, text)) = findings(with_plugin, subscriptions={"lag": {"metrics": CONSUMER, "interval.ms": "5000"}})
+    (_, (state, text), _) = findings(with_plugin, subscriptions={"lag": {"metrics": CONSUMER, "interval.ms": "5000"}})
     assert (state, text.split(".")[0]) == ("failed", "Clients are not asked for all metrics that we read")
+    (*_, (state, text)) = findings(with_plugin, subscriptions={NAME: ours[NAME]})
+    assert (state, text.split(".")[0]) == ("skipped", "Those on librdkafka are not asked for all metrics that we read")
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,8 @@ def jvm(stuck: bool) -> Callable[[Any], tuple[int, bytes]]:
             "requests-in-flight": 0.0,
             "record-send-rate": 0.0 if stuck else 10.0,
         }
-        mbeans = {RUNTIME: {"Name": "4711@web-7", "StartTime": 1}, "kafka.producer:*": {PRODUCER: producer}}
+        of_producers = "kafka.producer:type=producer-metrics,*"
+        mbeans = {RUNTIME: {"Name": "4711@web-7", "StartTime": 1}, of_producers: {PRODUCER: producer}}
         return 200, json.dumps(
             [
                 {"request": request, "status": 200, "value": mbeans[request["mbean"]]}

@@ -19,7 +19,8 @@ import org.slf4j.LoggerFactory;
  * topic, threads, rate (records/s of all threads, 0: none), size (bytes), p.NAME (producer option NAME);
  * callback: none, sleep (callback.ms on the I/O thread), resend-and-get (deadlocks), resend (blocks in send());
  * seconds (0: for ever), burst (records sent at once after that), idle.seconds (pause before the end);
- * end: close (also on SIGTERM), close-now (timeout 0), flush, exit (none of these), halt (as kill -9).
+ * end: close (also on SIGTERM), close-now (timeout 0), flush, exit (none of these), halt (as kill -9);
+ * beside: the client id of a second producer, which sends a record each second and has no callback.
  *
  * Lines on standard output: ONSET epoch_ms what, COUNTERS json.
  */
@@ -43,6 +44,11 @@ public class SteadyProducer {
         String how = System.getProperty("end", "close");
         if (how.equals("close")) {
             Runtime.getRuntime().addShutdownHook(new Thread(SteadyProducer::close, "shutdown"));
+        }
+        if (System.getProperty("beside") != null) {
+            Thread beside = new Thread(SteadyProducer::sendBeside, "beside");
+            beside.setDaemon(true);
+            beside.start();
         }
         int threads = Integer.getInteger("threads", 2);
         double rate = Double.parseDouble(System.getProperty("rate", "100"));
@@ -79,6 +85,21 @@ public class SteadyProducer {
             }
         }
         return options;
+    }
+
+    private static void sendBeside() {
+        Properties options = options();
+        options.put("client.id", System.getProperty("beside"));
+        KafkaProducer<byte[], byte[]> other =
+            new KafkaProducer<>(options, new ByteArraySerializer(), new ByteArraySerializer());
+        while (true) {
+            LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(1));
+            try {
+                other.send(new ProducerRecord<>(TOPIC, payload));
+            } catch (RuntimeException error) {
+                LOG.error("order beside not accepted", error);
+            }
+        }
     }
 
     private static void sendSteadily(long pauseNanos, long end) {

@@ -79,30 +79,29 @@ def run(args: argparse.Namespace) -> int:
     print(f"Connecting to {settings.kafka.bootstrap_servers} …", flush=True)
     missing, there = initialise.missing_topics(settings, args.partitions, args.replication_factor)
     print("The connection works.", *(f"The topic {name} is there." for name in there), sep="\n")
-    subscription = None
-    if args.push_interval > 0:
-        subscription, how_it_is = initialise.missing_subscription(settings, args.push_interval)
-        print(how_it_is)
+    asking = args.push_interval > 0
+    unasked, asked = initialise.missing_subscriptions(settings, args.push_interval) if asking else ([], None)
+    if asked:
+        print(asked)
     if answers:
         print(f"\nTo be written, {path}:\n\n{textwrap.indent(answers.text(hidden=True), '  ')}")
     if missing:
         commands = (f"  {topic.command(settings.kafka.bootstrap_servers)}" for topic in missing)
         print("\nTopics to be created, as if by:", *commands, sep="\n")
-    if subscription:
-        command = subscription.command(settings.kafka.bootstrap_servers)
-        print("\nClients to be asked for their metrics, as if by:", f"  {command}", sep="\n")
+    if unasked:
+        commands = (f"  {subscription.command(settings.kafka.bootstrap_servers)}" for subscription in unasked)
+        print("\nClients to be asked for their metrics, as if by:", *commands, sep="\n")
     if args.dry_run:
         print("\nNothing was changed (--dry-run).")
         return 0
-    if (answers or missing or subscription) and not args.yes and not _agreed():
+    if (answers or missing or unasked) and not args.yes and not _agreed():
         print("Nothing was changed.")
         return 1
     if answers:
         initialise.write(path, answers.text())
         print(f"written: {path}")
     initialise.create_topics(settings, missing, print)
-    if subscription:
-        initialise.subscribe(settings, subscription, print)
+    initialise.subscribe(settings, unasked, print)
     print("\nAll is there. Now, each in a terminal of its own or as a service:")
     print(*(f"  {command}" for command in initialise.next_commands(str(path))), sep="\n")
     return 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from clienthealth.doctor import Finding
+from clienthealth.doctor import Finding, State
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.settings import Settings
 from clienthealth.subscription import Subscription, brokers_with_plugin, subscriptions
@@ -44,15 +44,22 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
         yield Finding(ABOUT, "warning", f"{text}: clients that push to them are not heard. Restart them with it.")
     else:
         yield Finding(ABOUT, "ok", f"All {len(nodes)} broker(s) have our plugin.")
-    wanted = Subscription.ours()
-    covering = {name: one for name, one in present.items() if one.covers(wanted)}
+    of_java, of_librdkafka = Subscription.ours()
+    yield _asked(settings, of_java, present, "Clients", "failed")
+    yield _asked(settings, of_librdkafka, present, "Those on librdkafka", "skipped")
+
+
+def _asked(
+    settings: Settings, wanted: Subscription, present: Mapping[str, Subscription], who: str, otherwise: State
+) -> Finding:
+    covering = [one for one in present.values() if one.covers(wanted)]
     if covering:
-        name, one = min(covering.items(), key=lambda item: item[1].interval_ms)
-        yield Finding(ABOUT, "ok", f"Clients are asked for their metrics every {one.interval_ms / 1000:g} s ({name}).")
-    else:
-        command = wanted.command(settings.kafka.bootstrap_servers)
-        text = f"Clients are not asked for {'all ' if present else ''}metrics that we read"
-        yield Finding(ABOUT, "failed", f"{text}. 'kafka-health init' does it, or: {command}")
+        one = min(covering, key=lambda one: one.interval_ms)
+        often = f"every {one.interval_ms / 1000:g} s"
+        return Finding(ABOUT, "ok", f"{who} are asked for their metrics {often} ({one.name}).")
+    command = wanted.command(settings.kafka.bootstrap_servers)
+    text = f"{who} are not asked for {'all ' if present else ''}metrics that we read"
+    return Finding(ABOUT, otherwise, f"{text}. 'kafka-health init' does it, or: {command}")
 
 
 def who_pushes(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:

@@ -106,16 +106,25 @@ class Resource(NamedTuple):
 
 def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Resource:
     """The resource with these attributes."""
-    library = first(attributes, ("client_software_name", "client.software.name")) or ""
+    name = first(attributes, ("client_software_name", "client.software.name")) or ""
+    library, version = software(name, first(attributes, ("client_software_version", "client.software.version")) or "")
     return Resource(
         first(attributes, identity.otlp_client_id),
         first(attributes, identity.otlp_service),
         first(attributes, identity.otlp_host),
         first(attributes, identity.otlp_instance),
-        "librdkafka" if "librdkafka" in library else "java",
-        first(attributes, ("client_software_version", "client.software.version")),
+        "librdkafka" if library == "librdkafka" else "java",
+        version or None,
         first(attributes, ("group_id", "group.id")),
     )
+
+
+def software(name: str, version: str) -> tuple[str, str]:
+    """Library and version, of what a client names itself by: with librdkafka that is its binding's name."""
+    binding, _, of_library = version.rpartition("rdkafka-")
+    if binding or "rdkafka" in name or name.startswith("confluent-kafka-"):
+        return "librdkafka", of_library
+    return "java" if "java" in name else name, version
 
 
 class Points:

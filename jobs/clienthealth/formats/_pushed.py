@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
+from clienthealth.formats._otlp import software
 from clienthealth.model.metrics import TERMINATING
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.settings import IdentitySettings
@@ -36,13 +37,13 @@ def identity_headers(said: Mapping[str, str], identity: IdentitySettings) -> dic
     instance = said.get(INSTANCE)
     if not instance:
         return {}
-    software = said.get("client_software_name", "")
+    library, version = software(said.get("client_software_name", ""), said.get("client_software_version", ""))
     return {
         "instance": f"{address}:{instance}" if (address := said.get("client_address")) else instance,
         "host": _named(identity.push_hosts, (address,)) or address if address else "",
         "service": _service(said.get("principal", ""), said.get("client_id", ""), address or "", identity),
-        "library": "librdkafka" if "librdkafka" in software else "java" if "java" in software else software,
-        "version": said.get("client_software_version", ""),
+        "library": library,
+        "version": version,
     }
 
 

@@ -10,10 +10,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from clienthealth.model.metrics import TERMINATING
 from clienthealth.model.readings import ClientWindow, Reading, Sign
+from clienthealth.modes._evidence import version
 from clienthealth.windows.columns import Column, Floats
 from clienthealth.windows.view import Windows
 
+#: Older ones push no more for good when the connection breaks during a push (KAFKA-19747; 3.9.2 and 4.1.2 measured).
+PUSHES_ON_SINCE = (4, 1, 2)
 #: Of the time between two readings so much is spent waiting where nobody polls (polled: 36 to 100 %, else 0.02 % at
 #: most), and the selector is asked so often in a second (10 to 11 times; more by an application that does not wait).
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
@@ -86,6 +90,21 @@ def has_polled(window: ClientWindow, since_ms: int) -> bool:
 def reports_in_poll(library: str | None) -> bool:
     """Does a library hand out its statistics (and, in Python, its log) in poll(), so that both stop with it?"""
     return "rdkafka" in (library or "").lower()
+
+
+def told_in_poll(window: ClientWindow) -> bool:
+    """Do the readings of a client stop where nobody calls poll()? What librdkafka pushes comes from its own thread."""
+    return reports_in_poll(window.client.library) and not pushes(window)
+
+
+def pushes(window: ClientWindow) -> bool:
+    """Are a client's readings what it pushes by itself (KIP-714)?"""
+    return bool(window.readings) and window.readings[-1].get(TERMINATING) is not None
+
+
+def pushes_on(window: ClientWindow) -> bool:
+    """Does a Java client push whatever happens to its connections? Before 4.1.2 KAFKA-19747 ends it for good."""
+    return (version(window) or (0,)) >= PUSHES_ON_SINCE
 
 
 def lived(window: ClientWindow) -> Sign | None:

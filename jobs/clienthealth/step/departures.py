@@ -16,7 +16,7 @@ from clienthealth.incidents import OpenIncident, Transition
 from clienthealth.judging import explained, judge_windows, silenced
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, encoded, seen_json, verdicts_json, worst
-from clienthealth.model.metrics import CLIENT_METRICS
+from clienthealth.model.metrics import CLIENT_METRICS, TERMINATING
 from clienthealth.model.readings import ClientWindow, Reading, Sign, Source
 from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import modes
@@ -27,7 +27,7 @@ from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.judgement import Record, with_incidents
 from clienthealth.step.readings import Ints, intervals
 from clienthealth.step.state import EVERY, FIRST, HEARD, LAST, LEFT, UNDELIVERED, BucketState
-from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, TS, WHO, LogEntry
+from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, TS, WHO, LogEntry, Who
 
 INTERVALS = 3
 #: After every time (ms).
@@ -269,7 +269,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
         config=bucket.config(number),
         departed_ms=int(row[LAST]),
         spoke_ms=max((entry.ts_ms for entry in spoke), default=None),
-        alive=_alive(bucket, number, spoke),
+        alive=_alive(bucket, number, spoke) or _beside(bucket, number, readings),
     )
 
 
@@ -295,6 +295,35 @@ def _alive(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tuple[Sign
     return tuple(sorted(signs.values(), key=lambda sign: sign.ts_ms))
 
 
+def _beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
+    """Of a client that pushes no more: another one from its address, where all there but itself go on.
+
+    A push names no process. So nobody else may have fallen silent with it, as all of a process that ends, come since,
+    as the next process or client would, or bear its name, as replicas on one host.
+    """
+    state = bucket.state
+    who, last = state.whos[number], float(state.clients[number, LAST])
+    if not readings or readings[-1].get(TERMINATING) is None:
+        return ()
+    until_ms = last + ownership.OVERDUE * float(state.clients[number, EVERY])
+    others = [at for at, other in enumerate(state.whos) if other.process == who.process and at != number]
+    gone = any(gone.who.process == who.process and gone.until_ms > last for gone in state.gone)
+    if (
+        gone
+        or not others
+        or any(
+            state.clients[at, LAST] <= until_ms
+            or state.clients[at, FIRST] > last
+            or state.whos[at].client_id == who.client_id
+            for at in others
+        )
+    ):
+        return ()
+    newest = max(others, key=lambda at: float(state.clients[at, LAST]))
+    text = f"a push of '{state.whos[newest].client_id}' from the same address"
+    return (Sign("metric", int(state.clients[newest, LAST]), text, _newest(bucket, newest)),)
+
+
 def keep(state: BucketState) -> None:
     """Whatever a process says keeps the incidents open of its clients that do not report.
 
@@ -302,17 +331,33 @@ def keep(state: BucketState) -> None:
     """
     lives = ownership.lives(state, {who.process for who in state.former})
     for who in state.former:
-        key, place = client_of(who).key, (who.process, who.instance)
-        for number, beside in enumerate(state.whos if reports_in_poll(who.library) else ()):
-            if (beside.process, beside.instance) == place and beside.identity != who.identity:
-                last, heard = (int(state.clients[number, column]) for column in (LAST, HEARD))
-                state.incidents.heard(key, last, heard - last)
+        key = client_of(who).key
+        for number in _that_were_beside(state, who, key):
+            last, heard = (int(state.clients[number, column]) for column in (LAST, HEARD))
+            state.incidents.heard(key, last, heard - last)
         for entry in state.log_entries:
             name = entry.event.client_id if entry.event is not None else None
             if entry.process == who.process and (
                 ownership.owner(entry.instance, entry.ts_ms, who, lives.get(who.process, ()), name) == "mine"
             ):
                 state.incidents.heard(key, entry.ts_ms, max(0, state.time_ms - entry.ts_ms))
+
+
+def _that_were_beside(state: BucketState, who: Who, key: str) -> Sequence[int]:
+    """The clients that go on of the process of one whose silence is the fault, as far as that can be told."""
+    others = [at for at, other in enumerate(state.whos) if other.process == who.process]
+    if reports_in_poll(who.library):
+        return [
+            at for at in others if state.whos[at].instance == who.instance and state.whos[at].identity != who.identity
+        ]
+    silent = [
+        incident.verdict.since_ms or 0
+        for incident in state.incidents.of_client(key).values()
+        if any(evidence.kind == "absence" for evidence in incident.verdict.evidence)
+    ]
+    if not silent or any(state.whos[at].client_id == who.client_id for at in others):
+        return []
+    return [at for at in others if state.clients[at, FIRST] < min(silent)]
 
 
 def _newest(bucket: Bucket, number: int) -> Source | None:

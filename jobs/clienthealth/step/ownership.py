@@ -93,13 +93,16 @@ def starts(state: BucketState) -> Mapping[Process, Sequence[Start]]:
 
 
 def remember(state: BucketState, numbers: Iterable[int]) -> None:
-    """Clients that are about to be forgotten are known by their times for a while, where their process still speaks."""
+    """Clients that are about to be forgotten are known by their times for a while, where their process goes on."""
+    numbers = [*numbers]
     for number in numbers:
         row = state.clients[number]
         until_ms = float(row[LAST] + OVERDUE * row[EVERY])
         state.gone.append(Gone(state.whos[number], float(row[FIRST]), until_ms, state.time_ms))
     if state.gone:
+        leaving = set(numbers)
         speak = {entry.process for entry in state.log_entries} | {key[:2] for key in state.lifecycle}
+        speak |= {who.process for number, who in enumerate(state.whos) if number not in leaving}
         state.gone = [
             gone for gone in state.gone if gone.who.process in speak and state.time_ms - gone.gone_ms <= REMEMBERED_MS
         ]

@@ -72,7 +72,7 @@ class GroupState(msgspec.Struct):
 
 
 class Gone(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A client that has gone, while its process is still spoken of.
+    """A client that has gone, while its process goes on or is still spoken of.
 
     first_ms, until_ms  when it was there, by its own clock: from its first reading until the next one was overdue
     gone_ms             when that was found, by the clock of all

@@ -65,7 +65,8 @@ def measure(scope: Scope) -> Result:
         create_ours(settings)
         broker.create_topic("orders")
         topic = settings.topics.metrics[0]
-        _subscribe(settings, Subscription.ours(1.0).config)
+        of_java, _ = Subscription.ours(1.0)
+        _subscribe(settings, of_java.config)
         options = {"servers": broker.bootstrap_servers, "topic": "orders", "producers": PRODUCERS}
         command = [java(), "-Xmx1g", *(f"-D{name}={value}" for name, value in options.items())]
         command += [f"-Devery.seconds={SEND_SECONDS}", "-cp", jar_path, str(PROGRAM)]
@@ -75,7 +76,7 @@ def measure(scope: Scope) -> Result:
                 load.wait_until(lambda: "READY" in load.log.read_text(), START_SECONDS)
                 time.sleep(warming)
                 busy = Moment.of(broker, topic), _after(seconds, broker, topic)
-                _subscribe(settings, {**Subscription.ours(1.0).config, "match": NOBODY})
+                _subscribe(settings, {**of_java.config, "match": NOBODY})
                 # A client that is asked no more says so with its next push.
                 time.sleep(warming)
                 idle = Moment.of(broker, topic), _after(seconds, broker, topic)

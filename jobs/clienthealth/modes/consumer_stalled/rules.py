@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clienthealth.logs.wordings import Meaning
+from clienthealth.model.metrics import TERMINATING
 from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, quoted
@@ -24,7 +25,17 @@ from clienthealth.modes._evidence import (
 )
 from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._io_thread import waits as _waits
-from clienthealth.modes._polls import CLOSED, ENDED, has_polled, lived, reports_in_poll, seconds_away, seconds_since
+from clienthealth.modes._polls import (
+    CLOSED,
+    ENDED,
+    has_polled,
+    lived,
+    pushes,
+    reports_in_poll,
+    seconds_away,
+    seconds_since,
+    told_in_poll,
+)
 from clienthealth.modes.consumer_stalled.lines import COMMIT_REFUSED, ID, POLL_EXPIRED, THREAD_DIED
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools, Column, Floats
@@ -365,7 +376,11 @@ def _ended(
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     """librdkafka hands out statistics in poll(): they end where nobody calls it, though the process goes on."""
-    if window.departed_ms is None or not reports_in_poll(window.client.library):
+    if window.departed_ms is None:
+        return None
+    if pushes(window) and not (reports_in_poll(window.client.library) or window.readings[-1].get(TERMINATING)):
+        return Verdict(ID, "unknown", reason=SILENT)
+    if not told_in_poll(window):
         return None
     sign = lived(window)
     w = Windows.single(window)
@@ -391,6 +406,10 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     return conclude(ID, [ended, *threads, *expired], detail, independent=False)
 
 
+SILENT = (
+    "it pushes no more, and its last push did not say that it closes: its process has ended, or nobody calls poll(), "
+    "where a consumer of the classic protocol pushes; its group or a thread dump tells which"
+)
 UNREPORTED = "its threads are where they were while it polled, so it may be what collects its statistics that stopped"
 
 

@@ -21,7 +21,11 @@ the application never serves, fill its queue; its statistics come in poll() too,
 `blocked_seconds` how long it was held.
 
 Known gaps. Clients before 1.0 have no `select-total`: their rates fall to 0 only after 30 to 60 s. kafka-python
-counts no selects at all. A client that pushes its metrics itself (KIP-714) falls silent instead.
+counts no selects at all.
+
+A client that pushes its metrics itself (KIP-714) does so on this thread, and falls silent: no push shows the selector
+at a stand. Where its buffer filled before and nothing was sent, and the others of its address push on, all of them, its
+process lives and it is suspected; else it is `unknown`. Clients before 4.1.2 can fall silent while they are well.
 """
 
 from __future__ import annotations

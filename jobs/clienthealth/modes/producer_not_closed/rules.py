@@ -10,12 +10,13 @@ import numpy as np
 
 from clienthealth.indicators.buffer import used_ratios
 from clienthealth.logs.self_descriptions import PRODUCER_CONFIG
+from clienthealth.model.metrics import TERMINATING as CLOSES
 from clienthealth.model.readings import ClientWindow, LogEvent, Reading
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted, size
 from clienthealth.modes import threshold
 from clienthealth.modes._evidence import Fact, conclude, events, used_bytes, version
-from clienthealth.modes._polls import reports_in_poll
+from clienthealth.modes._polls import pushes, pushes_on, told_in_poll
 from clienthealth.modes.producer_not_closed.lines import (
     ABORTED,
     CLOSED,
@@ -30,10 +31,6 @@ from clienthealth.modes.producer_not_closed.lines import (
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.view import Windows
 
-#: Known of clients that push their metrics; true of the last push of one that closes.
-PUSHES = "terminating"
-#: Older ones push no more for good when the connection breaks during a push (KAFKA-19747; 3.9.2 and 4.1.2 measured).
-PUSHES_ON_SINCE = (4, 1, 2)
 #: It closes producers at exit, with a logger that says nothing.
 CLOSES_UNTOLD = ("kafka-python",)
 #: From this version on the Java client's log lines begin with its id.
@@ -89,7 +86,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         return Verdict(ID, "unknown", reason="the client still reports")
     if window.spoke_ms is not None:
         return Verdict(ID, "unknown", reason=SPEAKS)
-    if window.alive and reports_in_poll(window.client.library) and not events(window, TERMINATING):
+    if window.alive and told_in_poll(window) and not events(window, TERMINATING):
         return Verdict(ID, "unknown", reason=BESIDE)
     readings = _before_the_end(window)
     pending = _pending(window, readings) if readings else None
@@ -106,7 +103,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
             return Verdict(ID, "unknown", reason=DELIVERING, detail=_loss(pending))
         return conclude(ID, unfinished, {"cause": "killed", **_loss(pending)})
     unclosed = [Fact("log", e.ts_ms, e.ts_ms, quoted(e.text), source=e.source) for e in events(window, UNCLOSED)[-1:]]
-    if readings and readings[-1].get(PUSHES) and not (forced or unclosed or events(window, DIED)):
+    if readings and readings[-1].get(CLOSES) and not (forced or unclosed or events(window, DIED)):
         return _closing_at_the_end(pending)
     if pending is None:
         died = events(window, DIED)[-1:]
@@ -116,7 +113,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         if events(window, DIED) and Windows.single(window).rose("record-send-total")[0]:
             return Verdict(ID, "unknown", reason=DIED_SENDING)
         return Verdict(ID, "ok", detail={"note": "it had nothing left to deliver when last heard of"})
-    if reports_in_poll(window.client.library) and not events(window, DIED):
+    if told_in_poll(window) and not events(window, DIED):
         return Verdict(ID, "unknown", reason=FLUSHED.format(pending), detail=_loss(pending))
     return _missed(window, pending, forced, unclosed, thresholds)
 
@@ -129,7 +126,9 @@ def explicable(verdict: Verdict) -> bool:
 
 def _closing_at_the_end(pending: _Pending | None) -> Verdict:
     """Its last push said that it was closing; that push is made before close() has delivered what is left."""
-    if pending is None or pending.nothing:
+    if pending is None:
+        return Verdict(ID, "unknown", reason=f"its last push said that it was closing, and {BLIND}")
+    if pending.nothing:
         return Verdict(
             ID, "ok", detail={"note": "its last push said that it was closing, with nothing left to deliver"}
         )
@@ -171,8 +170,10 @@ def _missed(
     nameless = (version(window) or NAMED_SINCE) < NAMED_SINCE
     is_logged = bool(events(window, STARTED, PRODUCER_CONFIG, CLOSING, CLOSED, FORCED, ABORTED)) and not nameless
     died = events(window, DIED)
-    pushes = window.readings[-1].get(PUSHES) is not None
-    may_live = pushes and _may_live_on(window)
+    pushed = pushes(window)
+    if pushed and window.alive and not (died or forced or unclosed):
+        return Verdict(ID, "unknown", reason=NEIGHBOURS, detail=_loss(pending))
+    may_live = pushed and _may_live_on(window)
     if may_live and not (died or forced or unclosed or pending.large(limits)):
         return Verdict(ID, "unknown", reason=CUT_OFF, detail=_loss(pending))
     if not is_logged and not died and not unclosed and not pending.large(limits):
@@ -185,7 +186,7 @@ def _missed(
     elif is_logged and window.client.library not in CLOSES_UNTOLD and not may_live and pending.large(limits):
         gone = window.departed_ms or window.end_ms
         text = "it has been silent since, and its log, which told of its start, has no word of a close"
-        text += ", nor had its last push" if pushes else ""
+        text += ", nor had its last push" if pushed else ""
         facts.append(Fact("absence", gone, gone, text))
     cause = "forced-close" if forced else "killed" if died else "exit-without-close"
     return conclude(ID, facts, {"cause": cause, **_loss(pending)})
@@ -193,7 +194,7 @@ def _missed(
 
 def _may_live_on(window: ClientWindow) -> bool:
     """Can it push no more and be alive: it is old, or was so busy that no request of its own had a place any more."""
-    if (version(window) or NAMED_SINCE) < PUSHES_ON_SINCE:
+    if not pushes_on(window):
         return True
     sent = [reading.get("record-send-total") for reading in window.readings[-2:]]
     return len(sent) < 2 or None in sent or sent[0] != sent[1]
@@ -269,6 +270,10 @@ def _waited(window: ClientWindow) -> bool:
 
 SPEAKS = "it reports no more, but its process goes on logging: nothing tells that it has ended"
 BESIDE = "it reports no more, but others of its process do: its application may have stopped to call poll()"
+NEIGHBOURS = (
+    "it had something to deliver when it pushed last, and pushes no more, but others from its address do: its I/O "
+    "thread, which pushes, may be stuck, or it was closed alone"
+)
 DELIVERING = "its close() was still delivering when it was last heard of, and no line tells of the end"
 LEAVING = "its last push said that it was closing, and no line of its log tells whether close() waited; it had"
 FLUSHED = (
