@@ -34,7 +34,8 @@ from clienthealth.modes import Cause, LiveMode
 from clienthealth.modes.delivery_stalled.lines import ID as DELIVERY_STALLED
 from clienthealth.modes.producer_callback_deadlock.health import doubt, worth_a_dump
 from clienthealth.modes.producer_callback_deadlock.lines import EXHAUSTED, FLUSH_REFUSED, ID, LINES, THREAD_DIED
-from clienthealth.modes.producer_callback_deadlock.rules import GATE, Thresholds, judge, recovered, silence
+from clienthealth.modes.producer_callback_deadlock.rules import GATE, Thresholds, judge, recovered
+from clienthealth.modes.producer_callback_deadlock.silence import silence
 from clienthealth.modes.producer_not_closed.lines import ID as NOT_CLOSED
 from clienthealth.modes.send_blocked_on_metadata.lines import METADATA_WAITED
 
