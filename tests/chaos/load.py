@@ -22,7 +22,7 @@ from typing import Any, Literal
 from clienthealth.cli.replay import in_order
 from clienthealth.model import canonical
 from clienthealth.model.clients import Client, ClientProcess, Kind
-from clienthealth.recordings import RawRecord, read
+from clienthealth.recordings import Recorded, read
 from clienthealth.recordings.times import moved
 from tests.support.fake_registry import framed
 
@@ -179,7 +179,7 @@ def _recorded(name: str, number: int, begin_ms: int) -> Iterator[Published]:
 
 
 @cache
-def _recording(name: str) -> list[tuple[int, RawRecord]]:
+def _recording(name: str) -> list[tuple[int, Recorded]]:
     return in_order(read([RECORDINGS / name]))
 
 

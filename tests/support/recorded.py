@@ -17,7 +17,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.readings import ClientWindow, Reading
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.model.verdicts import Verdict
-from clienthealth.recordings import RawRecord as Read
+from clienthealth.recordings import Recorded as Read
 from clienthealth.recordings import read
 from clienthealth.recordings.times import time_of
 from clienthealth.settings import Settings

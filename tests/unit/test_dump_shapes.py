@@ -17,12 +17,11 @@ from clienthealth.logs.dump_formats import dumps_in, may_hold_dumps
 from clienthealth.logs.dumps import rejoin
 from clienthealth.logs.events import events_and_dumps, literals
 from clienthealth.model.readings import Source, Thread
-from clienthealth.model.telemetry import Dump, DumpedThread, LogLine
-from clienthealth.model.telemetry import RawRecord as Shipped
+from clienthealth.model.telemetry import Dump, DumpedThread, LogLine, RawRecord
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import catalogue
 from clienthealth.modes._io_thread import at_work, in_foreign_code
-from clienthealth.recordings import RawRecord
+from clienthealth.recordings import Recorded
 from clienthealth.settings import Settings
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
@@ -118,11 +117,11 @@ Thread 9 (idle): "orders-network-thread"
 
 def verdicts(*texts: str) -> dict[str, Verdict]:
     """What is judged of dumps of one process, ten seconds apart where they say no time."""
-    records: list[RawRecord] = []
+    records: list[Recorded] = []
     for text in texts:
         for dump in dumps_in(text):
             line = LogLine(ts_ms=dump.ts_ms or TAKEN + len(records) * 10_000, dumps=[dump])
-            records.append(RawRecord("logs", "shop", "shop:1", "dump.txt", len(records), b"", line=line))
+            records.append(Recorded("logs", "shop", "shop:1", "dump.txt", len(records), b"", line=line))
     result = diagnose(records, load(None))
     return {verdict.mode: verdict for _, dump in result.clients for verdict in dump}
 
@@ -307,7 +306,7 @@ def test_callers_without_the_producers_own_thread_are_judged() -> None:
 
 
 def test_a_dump_without_kafka_judges_nothing() -> None:
-    records = [RawRecord("logs", "shop", "shop:1", "dump.txt", 0, (TITLE_7 + OTHER).encode())]
+    records = [Recorded("logs", "shop", "shop:1", "dump.txt", 0, (TITLE_7 + OTHER).encode())]
     assert exit_code(diagnose(records, load(None)).clients) == 3
 
 
@@ -318,7 +317,7 @@ def test_the_stream_reads_a_dump_of_any_shape_as_one_record_whatever_ships_it(sh
         text = OTHER + text  # alone they may be the trace of an exception
     shipped = json.dumps({"@timestamp": "2026-11-20T18:40:45.123Z", "message": text, "host": {"name": "web-1"}})
     for value in (text, shipped):
-        record = Shipped(value.encode(), Source("client-logs", 0, 7), TAKEN, None, {"service": b"shop"})
+        record = RawRecord(value.encode(), Source("client-logs", 0, 7), TAKEN, None, {"service": b"shop"})
         assert any(literal in value for literal in literals(catalogue()))
         (line,) = decode_logs(record, Settings(), TAKEN).lines
         (dump,) = events_and_dumps(line, record.source, catalogue())[1]
@@ -333,7 +332,7 @@ def test_a_line_that_holds_a_dump_is_a_line_all_the_same() -> None:
         "2026-11-20 18:40:45,000 ERROR [watch] shop.Watch - [Producer clientId=p] Got error produce response with corr"
     )
     text += "elation id 7 on topic-partition orders-0, retrying (3 attempts left). Error: NOT_ENOUGH_REPLICAS\n"
-    record = Shipped((text + DEADLOCKS["ThreadInfo"]).encode(), Source("client-logs", 0, 7), TAKEN, b"a|b|", {})
+    record = RawRecord((text + DEADLOCKS["ThreadInfo"]).encode(), Source("client-logs", 0, 7), TAKEN, b"a|b|", {})
     (line,) = decode_logs(record, Settings(), TAKEN).lines
     events, dumps = events_and_dumps(line, record.source, catalogue())
     assert [(event.signature, event.client_id, event.level) for event in events] == [("produce-refused", "p", "ERROR")]

@@ -15,7 +15,7 @@ MAX_RECALLED = 5_000
 Names = tuple[str, str, str]
 
 
-class Who(msgspec.Struct):
+class NamedRecord(msgspec.Struct):
     """As much of a client's record as tells who it is and which group it speaks of."""
 
     service: str

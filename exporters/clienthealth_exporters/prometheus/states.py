@@ -22,7 +22,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.exposition import Lines, Shown, beginning, group_of, lines
 from clienthealth_exporters.prometheus.history import History, lag_of
 from clienthealth_exporters.prometheus.limits import LIMITS
-from clienthealth_exporters.prometheus.recall import Names, Recall, Who
+from clienthealth_exporters.prometheus.recall import NamedRecord, Names, Recall
 from clienthealth_exporters.prometheus.series import EVERYBODY
 from clienthealth_exporters.prometheus.services import largest, sent, standing
 from clienthealth_exporters.prometheus.shard import namer, owner
@@ -101,7 +101,7 @@ class State:
 
 
 class _Elsewhere(msgspec.Struct):
-    client: Who
+    client: NamedRecord
     worst: str = "ok"
 
 

@@ -35,10 +35,9 @@ from clienthealth.logs import lines as log_lines
 from clienthealth.logs.dump_formats import dumps_in, dumps_of_document, is_dump_document
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.readings import Source
-from clienthealth.model.telemetry import Dump, LogLine
-from clienthealth.model.telemetry import RawRecord as Shipped
+from clienthealth.model.telemetry import Dump, LogLine, RawRecord
 from clienthealth.model.values import EARLIEST_MS
-from clienthealth.recordings import RawRecord, Timed, readings
+from clienthealth.recordings import Recorded, Timed, readings
 from clienthealth.settings import Settings
 
 #: Texts up to this size are looked at whole: only in these are dumps of every shape found, and JSON documents.
@@ -80,7 +79,7 @@ class Reader:
         service, instance = stream.process
         self._jvm = ClientProcess(service, instance, instance)
 
-    def records(self) -> Iterator[RawRecord]:
+    def records(self) -> Iterator[Recorded]:
         """The records of the stream, as they are read."""
         head = self._stream.head
         if not head:
@@ -136,7 +135,7 @@ class Reader:
                 return b"".join(read_blocks), False
         return b"".join(read_blocks), True
 
-    def _protobuf(self, head: bytes) -> Iterator[RawRecord]:
+    def _protobuf(self, head: bytes) -> Iterator[Recorded]:
         """The one record of a file of OTLP protobuf."""
         content, small = self._begin(blocks(self._read, head))
         if not small:
@@ -148,7 +147,7 @@ class Reader:
 
     # Texts of moderate size.
 
-    def _whole(self, content: bytes) -> Iterator[RawRecord]:
+    def _whole(self, content: bytes) -> Iterator[Recorded]:
         content = plain(content)
         lines = content.split(b"\n")
         if not lines[-1]:
@@ -190,7 +189,7 @@ class Reader:
         else:
             self.input.read = len(lines)
 
-    def _readings_of(self, lines: Iterable[bytes]) -> Iterator[RawRecord]:
+    def _readings_of(self, lines: Iterable[bytes]) -> Iterator[Recorded]:
         self._cut = False  # A reading that was cut is no JSON.
         for number, line in enumerate(lines):
             self.input.read = number + 1
@@ -203,7 +202,7 @@ class Reader:
             for value in values:
                 yield self._record("metrics", number, value)
 
-    def _documents(self, content: bytes, lines: list[bytes]) -> Iterator[RawRecord] | None:
+    def _documents(self, content: bytes, lines: list[bytes]) -> Iterator[Recorded] | None:
         """The records of a text of JSON, None where it is a log whose lines may be JSON, or no JSON at all."""
         non_empty = [line for line in lines if line.strip()]
         objects = [line for line in non_empty[:50] if isinstance(parsed(line), dict)]
@@ -243,18 +242,18 @@ class Reader:
             self.input.what, self._cut = what, self._cut and what != "out of a JSON export"
         return rows
 
-    def _json_lines(self, lines: Iterable[bytes]) -> Iterator[RawRecord]:
+    def _json_lines(self, lines: Iterable[bytes]) -> Iterator[Recorded]:
         self._what("JSON lines")
         return self._record_lines(lines)
 
-    def _record_lines(self, lines: Iterable[bytes]) -> Iterator[RawRecord]:
+    def _record_lines(self, lines: Iterable[bytes]) -> Iterator[Recorded]:
         self._cut = False
         for number, line in enumerate(lines):
             self.input.read = number + 1
             if line.strip():
                 yield self._document(number, line)
 
-    def _document(self, number: int, value: bytes) -> RawRecord:
+    def _document(self, number: int, value: bytes) -> Recorded:
         """A record of JSON. One that says no time has the file's, or at least its place in the order."""
         timeless = any(error.startswith("missing-timestamp") for error in self._decoded(value).errors)
         return self._record("any", number, value, None if timeless else 0)
@@ -269,10 +268,10 @@ class Reader:
         return decoded.format not in (None, "plain_text") and bool(decoded.snapshots or decoded.lines or lacks)
 
     def _decoded(self, content: bytes) -> Decoded:
-        raw = Shipped(content, Source(self._stream.file, 0, 0), 0, None, {"instance": b"-"})
+        raw = RawRecord(content, Source(self._stream.file, 0, 0), 0, None, {"instance": b"-"})
         return decode_any(raw, self.settings, self.now_ms)
 
-    def _metrics(self, kind: str, text: Iterable[str]) -> Iterator[RawRecord]:
+    def _metrics(self, kind: str, text: Iterable[str]) -> Iterator[Recorded]:
         self._what(f"metrics ({kind})")
         last = 0
         for reading in metrics.readings(text, self._jvm, self._file_ms):
@@ -286,7 +285,7 @@ class Reader:
 
     def _dumps_of(
         self, lines: list[bytes], prefixes: Prefixes, layouts: Layouts
-    ) -> Generator[RawRecord, None, set[int]]:
+    ) -> Generator[Recorded, None, set[int]]:
         """The dumps in the lines, each writer's on its own; the numbers of the lines that they are made of."""
         writers: dict[bytes, list[tuple[int, bytes]]] = {}
         for number, line in enumerate(lines):
@@ -311,7 +310,7 @@ class Reader:
 
     def _dump_records(
         self, dumps: list[Dump], time_before: Callable[[int], int], writer: str = ""
-    ) -> Iterator[RawRecord]:
+    ) -> Iterator[Recorded]:
         self._dumps = True
         kinds = sorted({dump.what for dump in dumps})
         self._what(", ".join(kinds))
@@ -336,7 +335,7 @@ class Reader:
 
     # Large texts, and what is a log in small ones.
 
-    def _large(self, begin: bytes, text: Iterator[bytes]) -> Iterator[RawRecord]:
+    def _large(self, begin: bytes, text: Iterator[bytes]) -> Iterator[Recorded]:
         sample = plain(begin[:_SAMPLE]).split(b"\n")[:-1]
         first = next((line for line in sample if line.strip()), b"")
 
@@ -374,7 +373,7 @@ class Reader:
             self.input.what = ", ".join(filter(None, (self.input.what, *prefixes.names)))
         return prefixes, layouts
 
-    def _log(self, text: Iterable[bytes], prefixes: Prefixes, layouts: Layouts) -> Iterator[RawRecord]:
+    def _log(self, text: Iterable[bytes], prefixes: Prefixes, layouts: Layouts) -> Iterator[Recorded]:
         splitter = Splitter(prefixes, layouts)
         self.input.dated = layouts.dated
         for block in text:
@@ -393,7 +392,7 @@ class Reader:
         if splitter.glued * 2 > splitter.telling:
             cannot_read(self.input, "lines that speak of Kafka, in a layout that is not known", splitter.glued)
 
-    def _entry(self, entry: Entry) -> Iterator[RawRecord]:
+    def _entry(self, entry: Entry) -> Iterator[Recorded]:
         self._logs = True
         value = entry.value
         if entry.dump and (dumps := dumps_in(value.decode("utf-8", "replace"), False)):
@@ -435,7 +434,7 @@ class Reader:
         writer: str = "",
         repeats: int = 1,
         line: LogLine | None = None,
-    ) -> RawRecord:
+    ) -> Recorded:
         """`ts_ms`: its time, 0 where it says that itself, None where nothing does. `line`: what was read already."""
         service, instance = self._stream.process
         if writer:
@@ -447,7 +446,7 @@ class Reader:
             self.input.timed = False
         self.input.topics |= {f"{instance}/{self._stream.file}"}
         file = self._stream.file
-        return RawRecord(stream, service, instance, file, number, value, ts_ms, timed, repeats, line)  # type: ignore[arg-type]
+        return Recorded(stream, service, instance, file, number, value, ts_ms, timed, repeats, line)  # type: ignore[arg-type]
 
     def _what(self, what: str) -> None:
         self.input.what = f"{what} ({self.input.what})" if self.input.what else what

@@ -12,7 +12,7 @@ from clienthealth.errors import InputError
 from clienthealth.recordings.times import moved, time_of
 
 if TYPE_CHECKING:
-    from clienthealth.recordings import RawRecord
+    from clienthealth.recordings import Recorded
 
 HELP = "play recordings onto the input topics, their times moved to now"
 
@@ -61,11 +61,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _identity(record: RawRecord) -> dict[str, str]:
+def _identity(record: Recorded) -> dict[str, str]:
     return {"service": record.service, "host": record.instance, "instance": record.instance}
 
 
-def in_order(records: list[RawRecord]) -> list[tuple[int, RawRecord]]:
+def in_order(records: list[Recorded]) -> list[tuple[int, Recorded]]:
     """Records with their times in epoch ms, in order; one that tells no time goes with the one before it."""
     timed = []
     last: int | None = None

@@ -26,7 +26,7 @@ from clienthealth.model.readings import ClientWindow, LogEvent, Source
 from clienthealth.model.telemetry import DumpedThread, RawRecord
 from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import catalogue, modes
-from clienthealth.recordings import RawRecord as Recorded
+from clienthealth.recordings import Recorded
 from clienthealth.settings import Settings
 from clienthealth.step import also_seen, departures, judgement, process_log, readings
 from clienthealth.step.bucket import Bucket, client_of

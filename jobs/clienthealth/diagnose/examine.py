@@ -15,7 +15,7 @@ from clienthealth.diagnose import Diagnosis, diagnose
 from clienthealth.diagnose.tally import Tally
 from clienthealth.errors import InputError
 from clienthealth.model.verdicts import Verdict
-from clienthealth.recordings import RawRecord
+from clienthealth.recordings import Recorded
 from clienthealth.settings import Settings
 
 #: A thread dump of thousands of threads is one record: files may hold larger ones than topics.
@@ -42,13 +42,13 @@ def examine(
     generous = dataclasses.replace(settings, monitor=monitor)
     with Opener(stdin) as opener:
 
-        def records() -> Iterator[RawRecord]:
+        def records() -> Iterator[Recorded]:
             undated: dict[tuple[str, str], int] = {}
-            of_a_clock: list[tuple[Attached, list[RawRecord]]] = []
+            of_a_clock: list[tuple[Attached, list[Recorded]]] = []
             dated: list[Attached] = []
-            of_no_time: list[tuple[Attached, RawRecord]] = []
+            of_no_time: list[tuple[Attached, Recorded]] = []
             for stream in opener.streams(paths):
-                waiting: list[RawRecord] = []
+                waiting: list[Recorded] = []
                 for record in Reader(stream, generous, now_ms, progress, undated).records():
                     if record.timed != "own":
                         of_no_time.append(((stream.process, stream.input), record))
@@ -76,7 +76,7 @@ def examine(
     return dataclasses.replace(diagnosis, clients=clients)
 
 
-def of_their_day(identified: Attached, records: Sequence[RawRecord], dated: Sequence[Attached]) -> Iterator[RawRecord]:
+def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
     """Records whose lines say the time but not the day, on the day that else is known of their process.
 
     Where nothing else of it says one, the day stays unknown.
@@ -103,7 +103,7 @@ def of_their_day(identified: Attached, records: Sequence[RawRecord], dated: Sequ
         yield dataclasses.replace(record, ts_ms=record.ts_ms + shift if record.ts_ms else 0)
 
 
-def apart(process: tuple[str, str], record: RawRecord, dated: Sequence[Attached]) -> RawRecord:
+def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached]) -> Recorded:
     """A record that says no time, long before all of its process that do: it is in no window with them.
 
     The date of its file says nothing of how far it is from them.

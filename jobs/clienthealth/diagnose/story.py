@@ -34,7 +34,7 @@ SILENT = "a Kafka client is named here, and nothing that it says tells of a fail
 
 
 @dataclass(frozen=True)
-class Fact:
+class ShownFact:
     """A decisive line: when (`time unknown` where nobody says it), what kind, the words, where it stood, frames."""
 
     time: str
@@ -53,7 +53,7 @@ class Finding:
     title: str
     since: str
     summary: str
-    facts: tuple[Fact, ...]
+    facts: tuple[ShownFact, ...]
     cause: str
     detail: tuple[tuple[str, str], ...]
     alike: tuple[str, ...]
@@ -239,10 +239,10 @@ def _all_untimed(verdict: Verdict, untimed: frozenset[str]) -> bool:
     return bool(topics) and topics <= untimed
 
 
-def _fact(fact: Evidence, untimed: frozenset[str], dumps: Mapping[Source, Sequence[DumpedThread]]) -> Fact:
+def _fact(fact: Evidence, untimed: frozenset[str], dumps: Mapping[Source, Sequence[DumpedThread]]) -> ShownFact:
     source = fact.source
     time = UNTIMED if source is not None and source.topic in untimed else moment_of(fact.ts_ms)
-    return Fact(time, fact.kind.replace("-", " "), fact.text, _where(fact, dumps), tuple(frames_of(fact, dumps)))
+    return ShownFact(time, fact.kind.replace("-", " "), fact.text, _where(fact, dumps), tuple(frames_of(fact, dumps)))
 
 
 def _where(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from clienthealth.attachments.input import Input
 from clienthealth.decode import Decoded
 from clienthealth.model.readings import Source
-from clienthealth.recordings import RawRecord as Recorded
+from clienthealth.recordings import Recorded
 
 #: Why a record is left out that is no evidence, rather than evidence that cannot be read.
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")

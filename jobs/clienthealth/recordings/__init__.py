@@ -33,7 +33,7 @@ PAGE = (b"# HELP ", b"# TYPE ")
 
 
 @dataclass(frozen=True)
-class RawRecord:
+class Recorded:
     """One record: the bytes, whose process it is of, and where it stood (`offset`: line number from 0).
 
     ts_ms  the time that it has where it says none itself, epoch ms; 0 where nobody knows one
@@ -54,9 +54,9 @@ class RawRecord:
     line: LogLine | None = None
 
 
-def read(paths: Sequence[Path]) -> list[RawRecord]:
+def read(paths: Sequence[Path]) -> list[Recorded]:
     """All records of files and folders. Raises InputError for a path that does not exist or cannot be read."""
-    records: list[RawRecord] = []
+    records: list[Recorded] = []
     for path in paths:
         try:
             if path.is_dir():
@@ -72,7 +72,7 @@ def read(paths: Sequence[Path]) -> list[RawRecord]:
     return records
 
 
-def _folder(folder: Path) -> Iterator[RawRecord]:
+def _folder(folder: Path) -> Iterator[Recorded]:
     files = sorted(f for f in folder.iterdir() if f.is_file())
     subfolders = sorted(f for f in folder.iterdir() if f.is_dir())
     if subfolders and not any(_is_recording(f) for f in files):
@@ -108,7 +108,7 @@ def _stem(file: Path) -> str:
     return file.name.removesuffix(".gz").rsplit(".", 1)[0]
 
 
-def _file(file: Path, service: str, instance: str) -> Iterator[RawRecord]:
+def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
     data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     name = file.name.removesuffix(".gz")
     kind: Stream = "any"
@@ -126,7 +126,7 @@ def _file(file: Path, service: str, instance: str) -> Iterator[RawRecord]:
         values = [(0, data)] if _is_one(name, data) else enumerate(data.splitlines())
     for offset, value in values:
         if value.strip():
-            yield RawRecord(kind, service, instance, file.name, offset, value)
+            yield Recorded(kind, service, instance, file.name, offset, value)
 
 
 def readings(line: bytes, process: ClientProcess) -> list[bytes]:

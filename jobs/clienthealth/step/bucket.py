@@ -44,7 +44,7 @@ WindowLog = tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump
 NO_LOG: WindowLog = ((), (), ())
 
 
-class Card:
+class ClientCard:
     """A client as the judges know it, its key, and its JSON."""
 
     __slots__ = ("client", "json", "key")
@@ -57,12 +57,12 @@ class Card:
         self.json = encoded(self.client)
 
 
-card = lru_cache(maxsize=100_000)(Card)
+client_card = lru_cache(maxsize=100_000)(ClientCard)
 
 
 def client_of(who: Who) -> Client:
     """The client as the judges know it."""
-    return card(who).client
+    return client_card(who).client
 
 
 @dataclass

@@ -26,7 +26,7 @@ from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import LiveMode, Mode
 from clienthealth.step import process_log, recovery, skew
-from clienthealth.step.bucket import NO_LOG, Bucket, Card, WindowLog, card, client_of
+from clienthealth.step.bucket import NO_LOG, Bucket, ClientCard, WindowLog, client_card, client_of
 from clienthealth.step.readings import SHIFT, Ints
 from clienthealth.step.state import HEARD, LAST
 from clienthealth.windows.packed import (
@@ -256,18 +256,18 @@ class _Judgement:
 
     def _client(self, gated: Gated, ids: tuple[str, ...], at: int, number: int) -> None:
         """Judge the windows of a client, the `at`th that was asked about, and make its record. `ids`: of its modes."""
-        client_card, newest, seen = card(self.state.whos[number]), gated.newest[at], gated.seen[at]
-        if self._must_be_judged(client_card.key, gated.suspected[at]):
+        card, newest, seen = client_card(self.state.whos[number]), gated.newest[at], gated.seen[at]
+        if self._must_be_judged(card.key, gated.suspected[at]):
             verdicts = _verdicts(self._judged(gated, at, number, seen))
         else:
             verdicts = _unsuspected(ids, gated.reasons[newest])
         start, end = int(gated.touched.start[newest]), int(gated.touched.end[newest])
         samples, also = gated.samples[at], self.bucket.also_seen(self.state.whos[number])
-        self._publish(client_card, start, end, samples, gated.measured[at], *verdicts, seen, also, number)
+        self._publish(card, start, end, samples, gated.measured[at], *verdicts, seen, also, number)
 
     def _publish(
         self,
-        client: Card,
+        client: ClientCard,
         start: int,
         end: int,
         samples: int,
@@ -376,7 +376,8 @@ class _Judgement:
                 self.state.former.append(who)
             (indicators,) = client_indicators(Windows.single(newest), self.settings.lag)
             also = self.bucket.also_seen(who, {kind: len(names) for kind, names in log.named.items()})
-            self._publish(card(who), newest.start_ms, newest.end_ms, 0, indicators, *_verdicts(shown), last, also)
+            card = client_card(who)
+            self._publish(card, newest.start_ms, newest.end_ms, 0, indicators, *_verdicts(shown), last, also)
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow) -> Verdict:
         """The verdict by log entries alone: a client that reports nothing may well log its own end."""
