@@ -14,6 +14,7 @@ from clienthealth.model.readings import Source
 from clienthealth.settings import MonitorSettings
 from clienthealth.step import also_seen, limits, process_log, readings, waiting
 from clienthealth.step.faults import Faults
+from clienthealth.step.ownership import ProcessKey
 from clienthealth.step.state import BucketState
 from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, Chunk, LogEntry, Who
 
@@ -93,7 +94,7 @@ def _log_entries(
         return process_log.take(state, entries, settings)
     except Exception as mistake:  # noqa: BLE001 - as above
         state.log_entries, state.lifecycle = before, lifecycle
-        by_process: dict[process_log.Process, list[LogEntry]] = defaultdict(list)
+        by_process: dict[ProcessKey, list[LogEntry]] = defaultdict(list)
         for entry in entries:
             by_process[entry.process].append(entry)
         if len(by_process) == 1:

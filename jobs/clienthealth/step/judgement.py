@@ -27,6 +27,7 @@ from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import LiveMode, Mode
 from clienthealth.step import process_log, recovery, skew
 from clienthealth.step.bucket import NO_LOG, Bucket, ClientCard, WindowLog, client_card, client_of
+from clienthealth.step.ownership import ProcessKey
 from clienthealth.step.readings import SHIFT, Ints
 from clienthealth.step.state import HEARD, LAST
 from clienthealth.windows.packed import (
@@ -127,11 +128,11 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew.seconds(self.state, now_ms).tolist()
-        self._numbers: dict[process_log.Process, list[int]] = defaultdict(list)
+        self._numbers: dict[ProcessKey, list[int]] = defaultdict(list)
 
     def judge(self, new: Sequence[LogEntry], horizon: Floats) -> tuple[list[Record], list[Transition]]:
         logs = process_log.process_logs(self.state)
-        fresh: dict[process_log.Process, list[LogEntry]] = defaultdict(list)
+        fresh: dict[ProcessKey, list[LogEntry]] = defaultdict(list)
         for entry in new:
             fresh[entry.process].append(entry)
         if logs:
@@ -161,7 +162,7 @@ class _Judgement:
         """Must the client's windows be judged one by one, or do the gates decide?"""
         return suspected or bool(self.incidents.of_client(key))
 
-    def _touched(self, fresh: Mapping[process_log.Process, list[LogEntry]], horizon: Floats) -> tuple[Ints, Ints]:
+    def _touched(self, fresh: Mapping[ProcessKey, list[LogEntry]], horizon: Floats) -> tuple[Ints, Ints]:
         """Windows, sorted by client and begin, that hold a new reading or a new log entry."""
         rows, grid = self.state.rows, self.bucket.grid
         back = self.settings.monitor.window_seconds // self.settings.monitor.slide_seconds
@@ -182,15 +183,15 @@ class _Judgement:
         return client[still_open], start[still_open]
 
     def _window_logs(
-        self, logs: Mapping[process_log.Process, process_log.ProcessLog], client: Ints, start: Ints, end: Ints
+        self, logs: Mapping[ProcessKey, process_log.ProcessLog], client: Ints, start: Ints, end: Ints
     ) -> dict[int, WindowLog]:
         """The log events and dumps that concern clients in their windows, by the window's position."""
         if not logs:
             return {}
         window_logs: dict[int, WindowLog] = {}
-        inside: dict[tuple[process_log.Process, int, int], process_log.ProcessLog] = {}
+        inside: dict[tuple[ProcessKey, int, int], process_log.ProcessLog] = {}
         speaking = {number for process in logs for number in self._numbers.get(process, ())}
-        faulty: set[process_log.Process] = set()
+        faulty: set[ProcessKey] = set()
         windows = zip(client.tolist(), start.tolist(), end.tolist(), strict=True)
         for position, (number, begin, until) in enumerate(windows):
             if number not in speaking or (who := self.state.whos[number]).process in faulty:

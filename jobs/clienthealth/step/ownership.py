@@ -18,7 +18,8 @@ from clienthealth.modes import catalogue
 from clienthealth.step.state import EVERY, FIRST, LAST, BucketState, Gone
 from clienthealth.windows.packed import LogEntry, Who
 
-Process = tuple[str, str]
+#: Service and host: what tells processes apart whose clients need not name an instance.
+ProcessKey = tuple[str, str]
 #: A client that has been silent for so many of its reporting intervals is late; a process that speaks then lives on.
 OVERDUE = 1.5
 #: The lines that a client logs at its start come within this time.
@@ -59,10 +60,10 @@ class Silence(NamedTuple):
         return max(self.last_ms, self.first_ms + START_MS)
 
 
-def lives(state: BucketState, processes: Iterable[Process] | None = None) -> Mapping[Process, Sequence[Life]]:
+def lives(state: BucketState, processes: Iterable[ProcessKey] | None = None) -> Mapping[ProcessKey, Sequence[Life]]:
     """The clients of these processes (None: of all): those that report, and those that did until lately."""
     wanted = None if processes is None else set(processes)
-    by_process: dict[Process, list[Life]] = defaultdict(list)
+    by_process: dict[ProcessKey, list[Life]] = defaultdict(list)
     if wanted is not None and not wanted:
         return by_process
     first = state.clients[:, FIRST].tolist()
@@ -81,9 +82,9 @@ def _telling(*lives: LifeTold) -> frozenset[str]:
     return frozenset(name for name, meaning in told if meaning.life and (not lives or meaning.life in lives))
 
 
-def starts(state: BucketState) -> Mapping[Process, Sequence[Start]]:
+def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
     """When clients of each process were started, as far as that is in its log."""
-    by_process: dict[Process, list[Start]] = defaultdict(list)
+    by_process: dict[ProcessKey, list[Start]] = defaultdict(list)
     started = _telling("begins") | CONFIG_LOGGED
     for (service, host, client_id), lines in state.lifecycle.items():
         by_process[service, host] += [

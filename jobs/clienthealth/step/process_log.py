@@ -20,10 +20,9 @@ from clienthealth.modes import catalogue, modes
 from clienthealth.modes._polls import reports_in_poll
 from clienthealth.settings import MonitorSettings
 from clienthealth.step import ownership
+from clienthealth.step.ownership import ProcessKey
 from clienthealth.step.state import BucketState
 from clienthealth.windows.packed import LogEntry, Who
-
-Process = tuple[str, str]
 
 #: Lines that speak of a client's beginning and end are kept while its process is heard of, and so long after them.
 LIFECYCLE_MS = 900_000
@@ -87,13 +86,13 @@ def _sample(entry: LogEntry) -> tuple[object, ...]:
     return (*entry.process, entry.dump.ts_ms, entry.dump.source)
 
 
-def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], silenced: Set[Process]) -> None:
+def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], silenced: Set[ProcessKey]) -> None:
     """Leave in new dumps, of the threads that touch no client, those that an earlier dump found inside poll().
 
     Which these are, the earlier dumps tell: what touches no client is there because it once polled. `silenced`:
     processes whose clients fall silent where nobody polls, and whose poll() a dump does not show.
     """
-    pollers: dict[tuple[Process, str | None], set[str]] = defaultdict(set)
+    pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:
         if entry.dump is not None:
             known, threads = pollers[entry.process, entry.instance], entry.dump.threads
@@ -121,9 +120,11 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
     kept.append((entry.instance or "", event))
 
 
-def horizons(state: BucketState, processes: Iterable[Process], settings: MonitorSettings) -> Mapping[Process, float]:
+def horizons(
+    state: BucketState, processes: Iterable[ProcessKey], settings: MonitorSettings
+) -> Mapping[ProcessKey, float]:
     """The time up to which the windows of each process's log are closed, by its own clock."""
-    last: dict[Process, int] = {}
+    last: dict[ProcessKey, int] = {}
     for entry in state.log_entries:
         last[entry.process] = entry.ts_ms  # in order of time
 
@@ -135,7 +136,7 @@ def horizons(state: BucketState, processes: Iterable[Process], settings: Monitor
 
 def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> None:
     """Drop what no window needs any more. `length_ms`: of the longest window."""
-    by_process: dict[Process, list[LogEntry]] = defaultdict(list)
+    by_process: dict[ProcessKey, list[LogEntry]] = defaultdict(list)
     for entry in state.log_entries:
         by_process[entry.process].append(entry)
     reporting = {who.process for who in state.whos}
@@ -204,7 +205,7 @@ class ProcessLog:
     earlier    its dumps before the window that `entries` are of, the newest EARLIER_DUMPS
     """
 
-    process: Process
+    process: ProcessKey
     entries: Sequence[LogEntry]
     reporting: Sequence[Who]
     former: Sequence[Who] = ()
@@ -334,21 +335,21 @@ def kind_of(message: str | None, thread: str | None) -> Kind | Literal[""]:
     return "consumer" if "[Consumer clientId=" in (message or "") else ""
 
 
-def process_logs(state: BucketState) -> dict[Process, ProcessLog]:
+def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
     """The log of each process of the bucket."""
-    entries: dict[Process, list[LogEntry]] = defaultdict(list)
+    entries: dict[ProcessKey, list[LogEntry]] = defaultdict(list)
     for entry in state.log_entries:
         entries[entry.process].append(entry)
-    reporting: dict[Process, list[Who]] = defaultdict(list)
+    reporting: dict[ProcessKey, list[Who]] = defaultdict(list)
     if entries:
         for who in state.whos:
             if who.process in entries:
                 reporting[who.process].append(who)
-    remembered: dict[Process, list[tuple[str, LogEvent]]] = defaultdict(list)
+    remembered: dict[ProcessKey, list[tuple[str, LogEvent]]] = defaultdict(list)
     for (service, host, client_id), lines in state.lifecycle.items() if entries else ():
         remembered[service, host] += [(client_id, event) for _, event in lines]
     lives = ownership.lives(state, entries)
-    former: dict[Process, list[Who]] = defaultdict(list)
+    former: dict[ProcessKey, list[Who]] = defaultdict(list)
     for who in state.former:
         former[who.process].append(who)
     logs = {}

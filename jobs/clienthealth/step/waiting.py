@@ -13,7 +13,7 @@ import numpy as np
 
 from clienthealth.settings import MonitorSettings
 from clienthealth.step.limits import share
-from clienthealth.step.process_log import Process
+from clienthealth.step.ownership import ProcessKey
 from clienthealth.step.state import BucketState
 from clienthealth.windows.packed import TS, WHO, LogEntry
 
@@ -37,7 +37,7 @@ def due(
     all_near = all(entry.ts_ms <= state.time_ms + AHEAD_MS for entry in every)
     if all_near or not readings_arrived or waited_ms >= LONGEST_MS:
         return every
-    by_process: dict[Process, list[LogEntry]] = defaultdict(list)
+    by_process: dict[ProcessKey, list[LogEntry]] = defaultdict(list)
     for entry in every:
         by_process[entry.process].append(entry)
     reached = _reached(state)
@@ -56,11 +56,11 @@ def due(
     return now
 
 
-def _reached(state: BucketState) -> dict[Process, float]:
+def _reached(state: BucketState) -> dict[ProcessKey, float]:
     """The newest reading of each process, by its own clock."""
     newest = np.zeros(len(state.whos))
     np.maximum.at(newest, state.rows[:, WHO].astype(np.int64), state.rows[:, TS])
-    reached: dict[Process, float] = {}
+    reached: dict[ProcessKey, float] = {}
     for who, ts_ms in zip(state.whos, newest.tolist(), strict=True):
         reached[who.process] = max(ts_ms, reached.get(who.process, 0.0))
     return reached
