@@ -482,6 +482,12 @@ def test_latencies(seconds: float, shown: str) -> None:
     assert wording.latency(seconds) == shown
 
 
+def test_a_small_share_is_not_none_and_a_fact_may_have_no_time() -> None:
+    assert [wording.percent(share) for share in (0.0, 0.003, 0.5, 1.0)] == ["0 %", "0.3 %", "50 %", "100 %"]
+    assert [wording.clock(ts_ms) for ts_ms in (None, 1000)] == ["--:--:--", "00:00:01"]
+    assert wording.moment_of(None) == "time unknown"
+
+
 def test_moments() -> None:
     assert wording.moment(NOW, NOW) == "21:04:00 UTC"
     assert wording.moment(NOW - 86_400, NOW) == "2026-11-19 21:04:00 UTC"
