@@ -105,6 +105,28 @@ def test_a_client_known_from_its_log_or_thread_alone_is_there() -> None:
     assert {monitor.records[f"shop|h|{name}"]["client"]["kind"] for name in ("silent", "lonely")} == {"producer"}
 
 
+def test_a_dump_of_one_process_says_nothing_of_its_neighbour_of_the_same_name() -> None:
+    """Two replicas on one host: neither has reported yet, and the one that starts waits for its first metadata."""
+    waits = ("java.lang.Object.wait", "org.apache.kafka.clients.producer.internals.ProducerMetadata.awaitUpdate")
+    frames = (*waits, "org.apache.kafka.clients.producer.KafkaProducer.waitOnMetadata")
+    threads = (
+        Thread("kafka-producer-network-thread | p", "RUNNABLE", ("sun.nio.ch.EPoll.wait",)),
+        Thread("api", "TIMED_WAITING", (*frames, "org.apache.kafka.clients.producer.KafkaProducer.doSend")),
+    )
+    monitor = Stepped(saved=True)
+    for second in (0, 40, 80):
+        lines = [logged(second + n, "buffer-exhausted", "p", instance=f"h:{n}") for n in (1, 2)]
+        dumped = [logged(0, instance="h:1", dump=ThreadDump(START + 3000, threads))] if not second else []
+        monitor.batch([*lines, *dumped], second + 20)
+    accused = {
+        change.client.instance
+        for published in monitor.published
+        for change in published.changes
+        if change.verdict.mode == "send-blocked-on-metadata"
+    }
+    assert accused == {"h:1"}
+
+
 def test_the_buffer_by_hand() -> None:
     measured = indicators(
         *(snapshot(s, {**BUFFER, "buffer-available-bytes": 900 - 20 * s, "waiting-threads": 2}) for s in (0, 10, 20))

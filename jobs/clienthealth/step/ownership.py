@@ -20,6 +20,7 @@ from clienthealth.windows.packed import LogEntry, Who
 
 #: Service and host: what tells processes apart whose clients need not name an instance.
 ProcessKey = tuple[str, str]
+Owner = Literal["mine", "another's", "anybody's"]
 #: A client that has been silent for so many of its reporting intervals is late; a process that speaks then lives on.
 OVERDUE = 1.5
 #: The lines that a client logs at its start come within this time.
@@ -109,9 +110,7 @@ def remember(state: BucketState, numbers: Iterable[int]) -> None:
         ]
 
 
-def owner(
-    instance: str | None, ts_ms: int, who: Who, lives: Sequence[Life], name: str | None
-) -> Literal["mine", "another's", "anybody's"]:
+def owner(instance: str | None, ts_ms: int, who: Who, lives: Sequence[Life], name: str | None) -> Owner:
     """Whose a line or dump is that may be of `who`, by the instance that it names and by its time.
 
     `name`: the client that it speaks of, None where it names none.

@@ -203,6 +203,7 @@ class ProcessLog:
     named      names of its clients, by kind, in all its lines and dumps, also of those that do not report
     topics     by topic, the names of the clients in the lines about it
     earlier    its dumps before the window that `entries` are of, the newest EARLIER_DUMPS
+    instances  the processes at this place that all of its lines and dumps name
     """
 
     process: ProcessKey
@@ -213,6 +214,7 @@ class ProcessLog:
     named: Mapping[str, Set[str]] = field(default_factory=dict)
     topics: Mapping[str, Set[str]] = field(default_factory=dict)
     earlier: Sequence[LogEntry] = ()
+    instances: Set[str | None] = frozenset()
 
     def within(self, start_ms: int, end_ms: int) -> ProcessLog:
         """Its entries in a window [start, end)."""
@@ -232,7 +234,7 @@ class ProcessLog:
             if event is not None and not self._concerns(event, who):
                 continue
             name = who.client_id if event is None or event.client_id is not None else None
-            whose = ownership.owner(entry.instance, entry.ts_ms, who, self.lives, name)
+            whose = self._owner(entry, who, name)
             if whose == "another's":
                 continue
             if event is not None:
@@ -248,9 +250,15 @@ class ProcessLog:
             for entry in self.earlier
             if entry.dump is not None
             and entry.ts_ms > begun - BEFORE_MS
-            and ownership.owner(entry.instance, entry.ts_ms, who, self.lives, who.client_id) == "mine"
+            and self._owner(entry, who, who.client_id) == "mine"
         ]
         return tuple(events), tuple(dumps), tuple(earlier)
+
+    def _owner(self, entry: LogEntry, who: Who, name: str | None) -> ownership.Owner:
+        """Whose an entry is: where the log names the instance of a client, what names another one is not of it."""
+        if entry.instance and entry.instance != who.instance and who.instance in self.instances:
+            return "another's"
+        return ownership.owner(entry.instance, entry.ts_ms, who, self.lives, name)
 
     def unreporting_clients(self) -> list[Who]:
         """Clients that are logged about but do not report; the process itself stands for one without a name."""
@@ -274,7 +282,7 @@ class ProcessLog:
             for client in clients
             if client_id in (None, client.client_id)
             and client.kind == kind
-            and (client.instance == instance or not known)
+            and (client.instance == instance or not (known or (instance and client.instance in self.instances)))
         ]
 
     def _only(self, kind: str) -> str | None:
@@ -360,7 +368,9 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
             if event is not None and event.client_id and "topic" in event.captures:
                 topics[event.captures["topic"]].add(event.client_id)
         of_process = ProcessLog(process, entered, reporting[process], former[process], lives.get(process, ()))
-        logs[process] = replace(of_process, named=_names(of_process, remembered[process]), topics=topics)
+        instances = {entry.instance for entry in entered}
+        named = _names(of_process, remembered[process])
+        logs[process] = replace(of_process, named=named, topics=topics, instances=instances)
     return logs
 
 
