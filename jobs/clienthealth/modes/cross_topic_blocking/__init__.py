@@ -11,15 +11,18 @@ connector per topic the paused topic's own fetcher parks there for good reason: 
 
 Two relatives have the same id. librdkafka: the prefetch queue of one topic is at its limit, and others are empty with
 data waiting. Where all topics share one queue to the application, that queue is full of the records of a slow topic,
-and nothing is fetched. The Java consumer: a slow handler in a single poll loop stays away from `poll()`, and all topics
-fall behind. Both show only in metrics, so they stay suspected until the client logs that its poll interval expired.
+and nothing is fetched: the lag of the others is that of the last fetch then, 0 maybe. The Java consumer: a slow handler
+in a single poll loop stays away from `poll()`, and all topics fall behind. Both show only in metrics, so they stay
+suspected until the client logs that its poll interval expired.
 
-Known gaps. `MaxLag` and `ConsumerLag` stand at 0 throughout, as they are set when a response is processed: a frozen
-lag is no healthy lag. The log is silent. With several brokers only the fetcher of one is blocked: the fetch count of
-the connector goes on, and a thread dump has to tell. The Java consumer does not say which topic's handler is slow,
-and updates the lag of a partition only when it returns records of it. Before 2.4 it does not tell when it polls: its
-selector, in which an application waits inside poll() and the heartbeats do not, shows it. Where it tells its
-positions, the culprit is the topic whose records the time away from `poll()` goes with.
+Known gaps. Where records of all topics come in turn through librdkafka's one queue, all lags grow alike, be it that one
+handler is slow or all are: its statistics tell neither. `MaxLag` and `ConsumerLag` stand at 0 throughout, as they are
+set when a response is processed: a frozen lag is no healthy lag. The log is silent. With several brokers only the
+fetcher of one is blocked: the fetch count of the connector goes on, and a thread dump has to tell. The Java consumer
+does not say which topic's handler is slow, and updates the lag of a partition only when it returns records of it.
+Before 2.4 it does not tell when it polls: its selector, in which an application waits inside poll() and the heartbeats
+do not, shows it. Where it tells its positions, the culprit is the topic whose records the time away from `poll()` goes
+with.
 """
 
 from __future__ import annotations

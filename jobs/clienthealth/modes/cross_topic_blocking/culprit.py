@@ -13,6 +13,7 @@ fetched while it is full. The application's position moves in the topic that it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from clienthealth.model.readings import Reading
 
@@ -57,21 +58,45 @@ def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str
         yield away, moved_by
 
 
-def handled_alone(readings: Sequence[Reading]) -> tuple[str, float, list[str]] | None:
-    """The only topic in which the application gets on, its records a second, and the topics whose records wait.
+class Alone(NamedTuple):
+    """The only topic in which the application gets on, over these readings, its records, and who starves meanwhile."""
 
-    None where it gets on in several topics, or where no records of another one wait.
+    topic: str
+    first: Reading
+    last: Reading
+    records: float
+    starved: Sequence[str]
+
+    @property
+    def seconds(self) -> float:
+        """For how long."""
+        return (self.last.ts_ms - self.first.ts_ms) / 1000
+
+
+def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
+    """What the application did last, at most since `since_ms`, from when on nothing was fetched.
+
+    Topics starve whose records wait, and those in which it got on before: where nothing is fetched, a lag is that of
+    the last fetch. None where it gets on in no topic or several, or where no other one starves.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
-    if len(positioned) < 2:
+    begin, moved = len(positioned) - 1, set[str]()
+    while begin > 0 and positioned[begin - 1][0].ts_ms >= since_ms:
+        more = moved | _moved(positioned[begin - 1][1], positioned[begin][1])
+        if len(more) > 1:
+            break
+        moved, begin = more, begin - 1
+    if len(moved) != 1:
         return None
-    (first, before), (last, now) = positioned[0], positioned[-1]
-    moved = [topic for topic in now if now[topic] > before.get(topic, now[topic])]
+    (topic,) = moved
+    (first, before), (last, now) = positioned[begin], positioned[-1]
     waiting = {t.topic for t in last.topics if (t.metrics.get("records-lag") or 0) > 0}
-    starved = sorted(waiting - set(moved))
-    if len(moved) != 1 or not starved:
-        return None
-    return moved[0], 1000 * (now[moved[0]] - before[moved[0]]) / (last.ts_ms - first.ts_ms), starved
+    starved = sorted((waiting | _moved(positioned[0][1], before)) - moved)
+    return Alone(topic, first, last, now[topic] - before[topic], starved) if starved else None
+
+
+def _moved(before: Mapping[str, float], now: Mapping[str, float]) -> set[str]:
+    return {topic for topic in now if now[topic] > before.get(topic, now[topic])}
 
 
 def positions(reading: Reading, metric: str = "records-lead") -> dict[str, float]:

@@ -290,20 +290,18 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     """librdkafka: nothing is fetched while the application is busy with the records of one topic, and others wait."""
     runs = without_records(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
-        stood = window.readings[runs.first[at] : runs.last[at] + 1]
-        handled = handled_alone(stood)
-        if handled is None or handled[1] * limits.slow_record_seconds > 1:
+        alone = handled_alone(window.readings[: runs.last[at] + 1], window.readings[runs.first[at]].ts_ms)
+        if alone is None or alone.seconds < limits.shared_queue_seconds:
             continue
-        culprit, rate, starved = handled
+        rate = alone.records / alone.seconds
+        if rate * limits.slow_record_seconds > 1:
+            continue
         text = (
-            f"nothing was fetched for {elapsed(float(runs.seconds[at]))}, while the application handled "
-            f"{rate:.1f} records of {culprit} a second and none of {listing(starved)}, which wait"
+            f"nothing was fetched for {elapsed(alone.seconds)}, while the application handled "
+            f"{rate:.1f} records of {alone.topic} a second and none of {listing(alone.starved)}"
         )
-        first, last = stood[0], stood[-1]
-        return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source)], {
-            "culprit": culprit,
-            "victims": starved,
-        }
+        fact = Fact("metric", alone.first.ts_ms, alone.last.ts_ms, text, source=alone.last.source)
+        return [fact], {"culprit": alone.topic, "victims": list(alone.starved)}
     return None
 
 
