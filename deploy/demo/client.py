@@ -31,8 +31,8 @@ ROLL_SECONDS = 60.0
 REST_SECONDS = 30.0
 #: Small and frugal: the whole demo shares two cores.
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-#: Sets of jars, and a library, whose clients push their metrics by themselves.
-PUSHING = ("clients-3.9", "clients-4.1", "confluent-kafka")
+#: Sets of jars whose clients push their metrics by themselves.
+PUSHING = ("clients-3.9", "clients-4.1")
 
 
 class Broker(Protocol):

@@ -91,6 +91,8 @@ class Application:
         common = {
             "bootstrap.servers": self._servers,
             "statistics.interval.ms": 1000 * REPORT_SECONDS,
+            # Who hands on statistics need not push as well: a client would be listed twice.
+            "enable.metrics.push": False,
             "stats_cb": lambda text: self.tell("client-metrics", text),
         }
         logger = logging.getLogger("librdkafka")
