@@ -101,24 +101,59 @@ def test_large_pages_are_compressed_where_the_client_can() -> None:
     assert gzip.decompress(packed) == plain
 
 
+#: `htpasswd -nbB -C 4 prometheus s3cret:with-colon`
+HASH = "$2b$04$h4sFzPqsfKDbzhZJ3yqqw.uqsSCt.08LYwv/qSxeGJk8uJv0ttSM6"
+
+
+def config(folder: Path, text: str) -> PrometheusSettings:
+    """Settings with this `web.config.file`."""
+    file = folder / "web-config.yml"
+    file.write_text(text, "utf-8")
+    return replace(LOCAL, web_config_file=str(file))
+
+
+def basic(credentials: str) -> str:
+    return f"Basic {base64.b64encode(credentials.encode()).decode()}"
+
+
 def test_password_guards_all_but_the_probe(tmp_path: Path) -> None:
-    secret = tmp_path / "password"
-    secret.write_text("prometheus:s3cret:with-colon\n")
-    right = base64.b64encode(b"prometheus:s3cret:with-colon").decode()
-    with serving(replace(LOCAL, basic_auth_file=str(secret))) as server:
+    with serving(config(tmp_path, f"basic_auth_users:\n  prometheus: {HASH}\n")) as server:
         refused = get(f"{server.url}/metrics")
         assert refused[0] == 401 and refused[1]["WWW-Authenticate"].startswith("Basic ")
-        assert get(f"{server.url}/", Authorization="Basic !!")[0] == 401
-        assert get(f"{server.url}/metrics", Authorization=f"Basic {right}")[0] == 200
+        for wrong in ("Basic !!", basic("prometheus"), basic("prometheus:s3cret"), basic("nobody:s3cret:with-colon")):
+            assert get(f"{server.url}/", Authorization=wrong)[0] == 401
+        for wrong in (basic("prometheus:" + "x" * 73), basic("prometheus:s3cret\0"), basic(":s3cret:with-colon")):
+            assert get(f"{server.url}/", Authorization=wrong)[0] == 401
+        for _ in range(2):
+            assert get(f"{server.url}/metrics", Authorization=basic("prometheus:s3cret:with-colon"))[0] == 200
+            assert get(f"{server.url}/metrics", Authorization=basic("prometheus:s3cret"))[0] == 401
         assert get(f"{server.url}/healthz")[0] == 200
 
 
-@pytest.mark.parametrize("content", ["", "nocolon", ":", "user:", ":password"])
-def test_broken_password_file_is_told_without_its_content(tmp_path: Path, content: str) -> None:
-    secret = tmp_path / "password"
-    secret.write_text(content)
-    with pytest.raises(SettingsError, match=r"^\[prometheus\] basic_auth_file must hold user:password$"):
-        Server(replace(LOCAL, basic_auth_file=str(secret)), lambda _: Response(""), PROBES)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("basic_auth_users:\n  prometheus: s3cret\n", "the password of 'prometheus' must be a bcrypt hash"),
+        ("basic_auth_users: [s3cret\n", r"is no YAML \(line \d\)$"),
+        ("\x00s3cret", "is no YAML"),
+        ("tls_server_config: {cert_file: c.pem}\n", "missing required field `key_file`"),
+        ("tls_server_config: {cert_file: c.pem, key_file: k.pem}\n", "cannot be used: No such file or directory$"),
+        ("tls_server_config: {cert_file: c, key_file: k, min_version: TLS10}\n", "min_version"),
+        ("tls_server_config: {cert_file: c, key_file: k, client_auth_type: RequestClientCert}\n", "client_auth_type"),
+        ("http_server_config: {http2: true}\n", "unknown field `http_server_config`"),
+        ("- s3cret\n", "Expected `object`, got `array`"),
+    ],
+)
+def test_what_is_wrong_in_a_web_config_is_told_without_its_secrets(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=message) as error:
+        Server(config(tmp_path, text), lambda _: Response(""), PROBES)
+    assert "s3cret" not in str(error.value)
+    assert str(error.value).startswith(f"[prometheus] web_config_file {tmp_path}/web-config.yml: ")
+
+
+def test_an_empty_web_config_guards_nothing(tmp_path: Path) -> None:
+    with serving(config(tmp_path, "")) as server:
+        assert get(f"{server.url}/metrics")[0] == 200
 
 
 @pytest.fixture(scope="module")
@@ -134,25 +169,34 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def test_tls_and_a_peer_that_never_shakes_hands(certificate: tuple[str, str]) -> None:
-    cert, key = certificate
-    with serving(replace(LOCAL, tls_cert=cert, tls_key=key)) as server:
+    cert, key = map(Path, certificate)
+    text = f"tls_server_config:\n  cert_file: {cert.name}\n  key_file: {key}\n  min_version: TLS13\n"
+    with serving(config(cert.parent, text)) as server:
         host, port = server.server_address[:2]
         with socket.create_connection((str(host), port)):
             trusted = ssl.create_default_context(cafile=cert)
             with urllib.request.urlopen(f"{server.url}/healthz", timeout=5, context=trusted) as answer:
                 assert answer.read() == b"ok\n"
+        trusted.maximum_version = ssl.TLSVersion.TLSv1_2
+        with pytest.raises(urllib.error.URLError):
+            urllib.request.urlopen(f"{server.url}/healthz", timeout=5, context=trusted)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"tls_cert": "/nowhere.pem", "tls_key": "/nowhere.pem"}, "cannot be used: No such file"),
-        ({"basic_auth_file": "/nowhere"}, "cannot be read: No such file"),
-    ],
-)
-def test_wrong_settings_are_told(options: dict[str, str], message: str) -> None:
-    with pytest.raises(SettingsError, match=message):
-        Server(replace(LOCAL, **options), lambda _: Response(""), PROBES)  # type: ignore[arg-type]
+def test_whose_certificate_is_not_verified_does_not_get_in(certificate: tuple[str, str], tmp_path: Path) -> None:
+    cert, key = certificate
+    text = f"tls_server_config: {{cert_file: {cert}, key_file: {key}, client_ca_file: {cert}, "
+    with serving(config(tmp_path, text + "client_auth_type: RequireAndVerifyClientCert}\n")) as server:
+        context = ssl.create_default_context(cafile=cert)
+        with pytest.raises((urllib.error.URLError, ConnectionError)):
+            urllib.request.urlopen(f"{server.url}/healthz", timeout=5, context=context)
+        context.load_cert_chain(cert, key)
+        with urllib.request.urlopen(f"{server.url}/healthz", timeout=5, context=context) as answer:
+            assert answer.read() == b"ok\n"
+
+
+def test_a_web_config_that_is_not_there_is_told() -> None:
+    with pytest.raises(SettingsError, match=r"^\[prometheus\] web_config_file /nowhere: cannot be read: No such file"):
+        Server(replace(LOCAL, web_config_file="/nowhere"), lambda _: Response(""), PROBES)
 
 
 def test_port_in_use_is_told() -> None:

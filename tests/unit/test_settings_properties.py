@@ -106,7 +106,7 @@ def test_no_file_makes_a_traceback(text: str) -> None:
             "[review] smtp_tls must be a string that is not empty, one of starttls, tls, none",
         ),
         ("[review]\nsmtp_user = 'u'", "[review] smtp_user is set, but smtp_password_file is not"),
-        ("[prometheus]\ntls_key = 'k.pem'", "[prometheus] tls_key is set, but tls_cert is not"),
+        ("[registry]\nkey_file = 'k.pem'", "[registry] key_file is set, but cert_file is not"),
         (
             "[kafka]\nbootstrap_servers = 'broker'",
             "[kafka] bootstrap_servers must be a string that is not empty, host:port, comma separated",

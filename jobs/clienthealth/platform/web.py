@@ -7,15 +7,12 @@ us wait longest for its request makes room for the next. Large pages are sent in
 
 from __future__ import annotations
 
-import base64
 import gzip
-import hmac
 import http.client
 import io
 import logging
 import re
 import socket
-import ssl
 import threading
 import time
 import zlib
@@ -23,12 +20,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from clienthealth.errors import ServiceError, SettingsError
+from clienthealth.errors import ServiceError
 from clienthealth.platform.compressed_pages import Page
+from clienthealth.platform.web_config import access
 from clienthealth.settings import PrometheusSettings
 
 log = logging.getLogger(__name__)
@@ -84,7 +81,7 @@ class Server(ThreadingHTTPServer):
     """Answers GET and HEAD with `answer`; every connection in a thread of its own.
 
     `open_paths` need no password and no free place: what a probe of the platform asks. Raises ServiceError where the
-    port is taken and SettingsError where certificate or password cannot be read.
+    port is taken and SettingsError where certificate or passwords cannot be read.
     """
 
     daemon_threads = True
@@ -99,9 +96,8 @@ class Server(ThreadingHTTPServer):
     ) -> None:
         self.answer = answer
         self.open_paths = open_paths
-        self.credentials = _credentials(settings)
+        self.access = access(settings.web_config_file)
         self.places = threading.BoundedSemaphore(MAX_ANSWERS)
-        self._tls = _tls(settings)
         self._deadlines: dict[socket.socket, float] = {}
         #: Those whose request is not there yet; in the order of their beginning to wait.
         self._waiting: dict[socket.socket, None] = {}
@@ -116,13 +112,13 @@ class Server(ThreadingHTTPServer):
     def url(self) -> str:
         """Where the server can be reached on this machine."""
         host, port = self.server_address[:2]
-        return f"{'https' if self._tls else 'http'}://{host!s}:{port}"
+        return f"{'https' if self.access.tls else 'http'}://{host!s}:{port}"
 
     def get_request(self) -> tuple[Any, Any]:
         """Accept a connection; the TLS handshake is left to the request's thread, so that nobody can hold up others."""
         connection, address = super().get_request()
-        if self._tls is not None:
-            connection = self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        if self.access.tls is not None:
+            connection = self.access.tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         return connection, address
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
@@ -134,7 +130,7 @@ class Server(ThreadingHTTPServer):
             self._deadlines.pop(longest, None)
             _end(longest)
             return True
-        if self._tls is None:
+        if self.access.tls is None:
             request.setblocking(False)
             try:
                 request.send(_BUSY)
@@ -248,9 +244,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(response)
 
     def _allowed(self) -> bool:
-        credentials = self.server.credentials
-        presented = self.headers.get("Authorization", "").encode("utf-8", "replace")
-        return credentials is None or hmac.compare_digest(presented, credentials)
+        return self.server.access.allows(self.headers.get("Authorization", ""))
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuse a request in a word; what it was is not repeated."""
@@ -345,29 +339,3 @@ def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
             gathered.clear()
     if gathered:
         yield bytes(gathered)
-
-
-def _credentials(settings: PrometheusSettings) -> bytes | None:
-    if not settings.basic_auth_file:
-        return None
-    try:
-        text = Path(settings.basic_auth_file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8"
-        raise SettingsError(f"[prometheus] basic_auth_file cannot be read: {reason}") from None
-    user, colon, password = text.partition(":")
-    if not (user and colon and password):
-        raise SettingsError("[prometheus] basic_auth_file must hold user:password")
-    return b"Basic " + base64.b64encode(text.encode())
-
-
-def _tls(settings: PrometheusSettings) -> ssl.SSLContext | None:
-    if not settings.tls_cert:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(settings.tls_cert, settings.tls_key)
-    except OSError as error:
-        raise SettingsError(f"[prometheus] tls_cert and tls_key cannot be used: {error.strerror or error}") from error
-    return context

@@ -244,9 +244,9 @@ class PrometheusSettings(Checked):
     expect_shards: int = setting(
         0, "shards that each cluster's exporters must have together; 0: those seen", at_least=0, at_most=10_000
     )
-    tls_cert: str = setting("", "PEM file of the certificate; empty: no TLS", needs="tls_key")
-    tls_key: str = setting("", "PEM file of the key", needs="tls_cert")
-    basic_auth_file: str = setting("", "file with user:password; empty: no authentication")
+    web_config_file: str = setting(
+        "", "TLS and passwords, as Prometheus's own web.config.file has them; empty: neither", form=FILE
+    )
     cluster_name: str = setting("default", "label cluster_name of the consumer group metrics")
 
 

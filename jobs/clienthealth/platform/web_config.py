@@ -1,0 +1,132 @@
+"""TLS and passwords of what we serve, in the form that Prometheus, Alertmanager and their exporters have.
+
+https://prometheus.io/docs/prometheus/latest/configuration/https/ : `tls_server_config` and `basic_auth_users`. Names of
+files in it are relative to it. What Python cannot do or nobody should (TLS below 1.2, certificates that are asked for
+and not verified) is refused, and so is `http_server_config`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from clienthealth.errors import DependencyError, SettingsError
+
+_HASH = re.compile(r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
+#: Longer passwords bcrypt does not tell apart.
+_MOST_BYTES = 72
+#: Passwords that were right: to find that out costs a tenth of a second, which a scrape each 5 s should not.
+_REMEMBERED = 1000
+
+
+class TlsServerConfig(msgspec.Struct, forbid_unknown_fields=True):
+    """Certificate and key (PEM), and whose clients' certificates are verified."""
+
+    cert_file: str
+    key_file: str
+    client_ca_file: str = ""
+    client_auth_type: Literal["NoClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"] = "NoClientCert"
+    min_version: Literal["TLS12", "TLS13"] = "TLS12"
+
+    def context(self, folder: Path) -> ssl.SSLContext:
+        """For the server's side of connections. Raises OSError."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3 if self.min_version == "TLS13" else ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(folder / self.cert_file, folder / self.key_file)
+        if self.client_ca_file:
+            context.load_verify_locations(folder / self.client_ca_file)
+        required = self.client_auth_type == "RequireAndVerifyClientCert"
+        asked = self.client_auth_type == "VerifyClientCertIfGiven"
+        context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL if asked else ssl.CERT_NONE
+        return context
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    tls_server_config: TlsServerConfig | None = None
+    basic_auth_users: dict[str, str] = {}
+
+
+class Access:
+    """Who may connect and ask. `tls` is None where connections are plain."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None, users: Mapping[str, str] | None = None) -> None:
+        self.tls = tls
+        self._users = users or {}
+        self._right: set[bytes] = set()
+
+    def allows(self, authorization: str) -> bool:
+        """May whoever sends this header `Authorization` ('' without one) ask?"""
+        if not self._users:
+            return True
+        seen = hashlib.sha256(authorization.encode("utf-8", "replace")).digest()
+        if seen in self._right:
+            return True
+        if not self._is_right(authorization):
+            return False
+        if len(self._right) < _REMEMBERED:
+            self._right.add(seen)
+        return True
+
+    def _is_right(self, authorization: str) -> bool:
+        import bcrypt
+
+        kind, _, encoded = authorization.partition(" ")
+        try:
+            user, colon, password = base64.b64decode(encoded, validate=True).partition(b":")
+        except (binascii.Error, ValueError):
+            return False
+        if kind.lower() != "basic" or not colon or len(password) > _MOST_BYTES or b"\0" in password:
+            return False
+        # Whoever does not exist is refused as slowly as who does.
+        stored = self._users.get(user.decode("utf-8", "replace")) or next(iter(self._users.values()))
+        right = bcrypt.checkpw(password, stored.encode())
+        return right and user.decode("utf-8", "replace") in self._users
+
+
+def access(web_config_file: str) -> Access:
+    """As the file says; open to all where none is named. Raises SettingsError and DependencyError; repeats no value."""
+    if not web_config_file:
+        return Access()
+    path = Path(web_config_file)
+    said = _read(path)
+    wrong = sorted(user for user, stored in said.basic_auth_users.items() if not _HASH.fullmatch(stored))
+    if wrong:
+        raise SettingsError(_at(path, f"the password of {wrong[0]!r} must be a bcrypt hash: htpasswd -nB {wrong[0]!r}"))
+    if said.basic_auth_users:
+        try:
+            import bcrypt  # noqa: F401
+        except ImportError:
+            raise DependencyError("passwords need bcrypt: pip install 'kafka-client-health[exporters]'") from None
+    config = said.tls_server_config
+    try:
+        return Access(config.context(path.parent) if config else None, said.basic_auth_users)
+    except OSError as error:
+        raise SettingsError(_at(path, f"certificate and key cannot be used: {error.strerror or error}")) from None
+
+
+def _read(path: Path) -> _File:
+    try:
+        import yaml
+
+        return msgspec.convert(yaml.safe_load(path.read_bytes()) or {}, _File)
+    except ImportError:
+        raise DependencyError("web_config_file needs PyYAML: pip install 'kafka-client-health[exporters]'") from None
+    except OSError as error:
+        raise SettingsError(_at(path, f"cannot be read: {error.strerror}")) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        raise SettingsError(_at(path, f"is no YAML{f' (line {mark.line + 1})' if mark else ''}")) from None
+    except msgspec.ValidationError as error:
+        raise SettingsError(_at(path, str(error))) from None
+
+
+def _at(path: Path, what: str) -> str:
+    return f"[prometheus] web_config_file {path}: {what}"
