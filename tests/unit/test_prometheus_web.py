@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import gzip
+import html
+import re
 import shutil
 import socket
 import ssl
@@ -15,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import pytest
 
@@ -80,6 +83,39 @@ def test_pages(path: str, status: int, content_type: str, part: bytes) -> None:
     assert (code, headers["Content-Type"], part in body) == (status, content_type, True)
     assert headers["Content-Security-Policy"].startswith("default-src 'none'")
     assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_behind_a_proxy_all_links_stay_under_its_path() -> None:
+    """`/ops/health/…` of a proxy is `/…` here, which nobody told the exporter."""
+    seen: set[str] = set()
+    todo = ["/ops/health/"]
+    with serving() as server:
+        while todo:
+            address = todo.pop()
+            if address in seen:
+                continue
+            seen.add(address)
+            assert address.startswith("/ops/health/"), address
+            status, headers, body = get(server.url + address.removeprefix("/ops/health"))
+            assert status == 200, address
+            if headers["Content-Type"].startswith("text/html"):
+                for link in re.findall(r' (?:href|src)="([^"]*)"', body.decode()):
+                    to = urlsplit(urljoin(f"http://proxy{address}", html.unescape(link)))
+                    if to.netloc == "proxy":
+                        todo.append(urlunsplit(("", "", to.path, to.query, "")))
+        assert get(f"{server.url}/runbooks/producer-not-closed/")[0] == 200
+    paths = {urlsplit(address).path.removeprefix("/ops/health") for address in seen}
+    assert paths >= {
+        "/",
+        "/client",
+        "/fleet",
+        "/page.js",
+        "/metrics",
+        "/clients.json",
+        "/runbooks",
+        "/runbooks/clock-skew",
+    }
+    assert any("client_id=order-producer" in address for address in seen)
 
 
 def test_health_says_why() -> None:

@@ -109,9 +109,9 @@ def shape(status: str) -> Markup:
 
 
 def address(client: Client) -> str:
-    """The page of one client."""
+    """The page of one client, from any page beside it: a proxy may serve all of them under a path of its own."""
     query = {"service": client.service, "instance": client.instance, "client_id": client.client_id}
-    return f"/client?{urlencode(query, errors='replace')}"
+    return f"client?{urlencode(query, errors='replace')}"
 
 
 def owner_of(owners: Owners, client: Client) -> Owner | None:
@@ -186,7 +186,7 @@ def others(record: HealthRecord) -> tuple[list[str], list[str]]:
 
 def runbook_url(settings: Settings, name: str) -> str:
     """Where the runbook of a mode is: the configured place, else this server."""
-    return f"{runbooks(settings.links, status_page='')}/{quote(name)}"
+    return f"{runbooks(settings.links, status_page='.')}/{quote(name)}"
 
 
 def plain(value: Any) -> str:

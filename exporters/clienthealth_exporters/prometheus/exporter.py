@@ -124,6 +124,10 @@ class Exporter:
                 return Response(html_page.script(), "text/javascript; charset=utf-8")
             case "/clients.json":
                 return Response(_json(self._states.live()), "application/json")
+            case path if path.startswith(RUNBOOKS) and path.endswith("/"):
+                # From there the links of the page would lead elsewhere.
+                above = {"Location": f"../{path.rstrip('/').rpartition('/')[2]}"}
+                return Response("", "text/plain", HTTPStatus.MOVED_PERMANENTLY, above)
             case path if path.startswith(RUNBOOKS):
                 return _runbook(path.removeprefix(RUNBOOKS).strip("/"))
         return Response("not found\n", "text/plain", HTTPStatus.NOT_FOUND)

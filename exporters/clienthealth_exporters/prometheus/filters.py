@@ -42,10 +42,10 @@ class Filters:
         return bool(self.text or self.chosen)
 
     def address(self, page: int = 1, **changed: str) -> str:
-        """The address of this view, or of one that differs in some fields. Not escaped for HTML."""
+        """The address of this view, or of one that differs in some fields, beside this page. Not escaped for HTML."""
         fields = {"q": self.text, **self.chosen, **changed, "page": str(page) if page > 1 else ""}
         query = urlencode({name: value for name, value in fields.items() if value}, errors="replace")
-        return f"/?{query}" if query else "/"
+        return f"./?{query}" if query else "./"
 
     def on(self, page: int) -> Filters:
         """The same on another page."""

@@ -27,14 +27,14 @@ def page(name: str) -> str | None:
     if not _NAME.fullmatch(name) or name not in names():
         return None
     text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
-    return _page(f"{name} · runbook", Markup(markdown.html(text)), ("Runbooks", RUNBOOKS))
+    return _page(f"{name} · runbook", Markup(markdown.html(text)), "../", ("Runbooks", f"..{RUNBOOKS}"))
 
 
 def index() -> str:
     """The list of all runbooks."""
-    links = [element("li", element("a", name, href=f"{RUNBOOKS}/{name}")) for name in names()]
-    return _page("Runbooks", element("h1", "Runbooks") + element("ul", *links))
+    links = [element("li", element("a", name, href=f".{RUNBOOKS}/{name}")) for name in names()]
+    return _page("Runbooks", element("h1", "Runbooks") + element("ul", *links), "./")
 
 
-def _page(title: str, content: Markup, *links: tuple[str, str]) -> str:
-    return rendered("text.html.j2", refresh=None, title=title, content=content, links=links)
+def _page(title: str, content: Markup, home: str, *links: tuple[str, str]) -> str:
+    return rendered("text.html.j2", refresh=None, title=title, content=content, links=links, home=home)

@@ -19,7 +19,7 @@ RUNBOOKS = "/runbooks"
 def runbooks(settings: LinkSettings, status_page: str | None = None) -> str:
     """Where the runbooks are, without a trailing slash: on the status page by default.
 
-    `status_page`: the status page as the link's reader addresses it ('' on itself), where not as the settings say.
+    `status_page`: the status page as the link's reader addresses it ('.' on itself), where not as the settings say.
     """
     page = settings.status_page if status_page is None else status_page
     return settings.runbooks.rstrip("/") or f"{page.rstrip('/')}{RUNBOOKS}"
