@@ -134,8 +134,8 @@ class Course:
         }
 
     def _is_mine(self, labels: Mapping[str, Any]) -> bool:
-        mine = self.client.python or self.running.is_instance(str(labels.get("instance")))
-        return labels.get("service") == self.client.service and mine
+        is_of_client = self.client.python or self.running.is_instance(str(labels.get("instance")))
+        return labels.get("service") == self.client.service and is_of_client
 
 
 def unexplained(pages: Sequence[Page], courses: Sequence[Course]) -> list[str]:

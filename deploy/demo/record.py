@@ -262,7 +262,7 @@ class Surroundings:
 def main() -> None:
     """Record one client."""
     parser = argparse.ArgumentParser(description="Records a demo client while it runs.")
-    parser.add_argument("client", choices=sorted(name for name, of in CLIENTS.items() if not of.python))
+    parser.add_argument("client", choices=sorted(name for name, client in CLIENTS.items() if not client.python))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=100.0)
     parser.add_argument("--classpath", help="another set of jars, as clients-4.1")

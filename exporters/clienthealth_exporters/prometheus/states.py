@@ -172,8 +172,8 @@ class States:
                 self._states[name] = state
                 self._version += 1
                 self.history.note(state)
-            of = GROUPS if state.client.kind == "group" else CLIENTS
-            self._newest[of] = max(self._newest.get(of, 0.0), state.seen)
+            subject = GROUPS if state.client.kind == "group" else CLIENTS
+            self._newest[subject] = max(self._newest.get(subject, 0.0), state.seen)
             self._written = max(self._written, state.written)
 
     @property
