@@ -33,14 +33,20 @@ METRICS = {
 
 @cache
 def texts() -> frozenset[str]:
-    """Every text that is written in a module of READERS."""
-    return frozenset(
-        node.value
-        for module in modules()
-        if module.startswith(READERS)
-        for node in ast.walk(tree(module))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    )
+    """Every text that is written in a module of READERS, or that a constant used there holds."""
+    found: set[str] = set()
+    for module in (module for module in modules() if module.startswith(READERS)):
+        words = vars(importlib.import_module(module))
+        for node in ast.walk(tree(module)):
+            text = (
+                node.value
+                if isinstance(node, ast.Constant)
+                else words.get(node.id)
+                if isinstance(node, ast.Name)
+                else None
+            )
+            found |= {text} if isinstance(text, str) else set()
+    return frozenset(found)
 
 
 def unread(names: Iterable[str]) -> set[str]:

@@ -36,6 +36,7 @@ from clienthealth.modes.producer_callback_deadlock.health import doubt, worth_a_
 from clienthealth.modes.producer_callback_deadlock.lines import EXHAUSTED, FLUSH_REFUSED, ID, LINES, THREAD_DIED
 from clienthealth.modes.producer_callback_deadlock.rules import GATE, Thresholds, judge, recovered
 from clienthealth.modes.producer_callback_deadlock.silence import silence
+from clienthealth.modes.producer_not_closed.lines import CLOSED, CLOSING, DIED
 from clienthealth.modes.producer_not_closed.lines import ID as NOT_CLOSED
 from clienthealth.modes.send_blocked_on_metadata.lines import METADATA_WAITED
 
@@ -132,7 +133,7 @@ MODE = LiveMode(
     ),
     judge=judge,
     lines=LINES,
-    reads=(EXHAUSTED, FLUSH_REFUSED, METADATA_WAITED, THREAD_DIED),
+    reads=(EXHAUSTED, FLUSH_REFUSED, METADATA_WAITED, THREAD_DIED, CLOSING, CLOSED, DIED),
     gate=GATE,
     recovered=recovered,
     silence=silence,
