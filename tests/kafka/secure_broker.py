@@ -84,6 +84,18 @@ class SecureBroker:
         admin.alter_user_scram_credentials([UserScramCredentialUpsertion(name, ScramMechanism.SCRAM_SHA_512, password)])
         admin.close()
 
+    def allow_all(self, name: str) -> None:
+        """A user may do everything with every topic and group, and with the cluster."""
+        resources = ((ResourceType.TOPIC, "*"), (ResourceType.GROUP, "*"), (ResourceType.CLUSTER, "kafka-cluster"))
+        admin = KafkaAdminClient(bootstrap_servers=[self.inside])
+        admin.create_acls(
+            [
+                ACL(f"User:{name}", "*", ACLOperation.ALL, ACLPermissionType.ALLOW, ResourcePattern(kind, which))
+                for kind, which in resources
+            ]
+        )
+        admin.close()
+
     def _answers(self) -> bool:
         try:
             client = KafkaAdminClient(bootstrap_servers=[self.inside], bootstrap_timeout_ms=1000)

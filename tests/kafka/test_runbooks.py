@@ -1,5 +1,6 @@
 """Every command of the runbooks is run: on a real broker, on its JVM, on the ports of the exporter and of the monitor.
 
+Kafka's tools run with TLS and a password, too: tests/kafka/test_secure_cluster.py.
 What needs a cluster of Kubernetes, systemd or another machine is not: of kubectl the options are checked by itself.
 """
 
@@ -13,7 +14,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -68,9 +69,9 @@ def left_out(command: str) -> bool:
 
 @dataclass(frozen=True)
 class World:
-    """A broker with a topic, a group and a record, programs on the path, and what the placeholders stand for here."""
+    """Programs on the path, and what the placeholders stand for here. `settings`: how tests reach the broker."""
 
-    broker: Broker
+    settings: Settings
     folder: Path
     path: str
     places: dict[str, str]
@@ -78,7 +79,7 @@ class World:
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
         """The command of a page, with our own names in the places of its words in capitals."""
         victim = subprocess.Popen(["sleep", "600"])
-        places = {**self.places, "PID": str(victim.pid if re.match(r"kill( -9)? PID", command) else self.broker.pid)}
+        places = self.places | ({"PID": str(victim.pid)} if re.match(r"kill( -9)? PID", command) else {})
         for word, here in places.items():
             command = re.sub(rf"(?<![\w$-]){word}(?![\w=])", here, command)
         environment = {"PATH": self.path, "HOME": str(self.folder), "LC_ALL": "C.UTF-8"}
@@ -98,7 +99,7 @@ class World:
 
     def retention(self) -> dict[str, str]:
         """What is set for the topic, by itself or by the broker."""
-        client = admin(Settings(kafka=self.broker.kafka))
+        client = admin(self.settings)
         try:
             (by_name,) = client.describe_configs([ConfigResource("TOPIC", "orders")], config_filter="all").values()
         finally:
@@ -107,51 +108,60 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with Broker(tmp_path_factory.mktemp("broker"), WITH_RIGHTS) as running:
+        running.create_topic("client-metrics")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def world(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("runbooks")
+    with of_runbooks(folder, Settings(kafka=broker.kafka)) as made, _served() as (health, metrics):
+        for options in ("CLIENT", "ADMIN"):
+            (folder / f"{options.lower()}.properties").write_text("client.id=runbook\n", "utf-8")
+        (folder / "app.log").write_text("a line\n" * 2000, "utf-8")
+        of_broker = {"B": broker.bootstrap_servers, "HOST": "127.0.0.1", "PORT": str(broker.port)}
+        served = {"LOG": "app.log", r"localhost:9309": health, r"localhost:9308": metrics}
+        yield replace(made, places=made.places | of_broker | served | {"PID": str(broker.pid)})
+
+
+@contextmanager
+def of_runbooks(folder: Path, settings: Settings) -> Iterator[World]:
+    """Kafka's tools on the path, and what they speak of on a broker with `client-metrics`: topic, records, group."""
     jars.SETS |= {"test-tools": TOOLS}
-    with Broker(folder / "broker", WITH_RIGHTS) as broker:
-        broker.create_topic("client-metrics")
-        settings = Settings(kafka=broker.kafka)
-        broker.create_topic("orders", config=OWN_RETENTION)
-        writer = producer(settings, acks="all")
-        for topic in ("orders", "orders", "orders", "client-metrics", "client-metrics", "client-metrics"):
-            writer.send(topic, b"{}", key=b"k")
-        writer.flush(timeout=60)
-        writer.close()
-        reader = consumer(settings, "orders", group_id="billing", auto_offset_reset="earliest", max_poll_records=1)
-        while not reader.poll(timeout_ms=1000):
-            pass
-        reader.commit()
-        reader.close()
-        with _served() as (health, metrics), _tools(folder) as port:
-            programs = folder / "bin"
-            programs.mkdir()
-            for script, main in SCRIPTS.items():
-                _program(programs / script, SCRIPT.format(port=port, main=main))
-            _program(programs / "sleep", "#!/bin/sh\n")
-            for options in ("CLIENT", "ADMIN"):
-                (folder / f"{options.lower()}.properties").write_text("client.id=runbook\n", "utf-8")
-            (folder / "app.log").write_text("a line\n" * 2000, "utf-8")
-            places = {
-                "B": broker.bootstrap_servers,
-                "T:0": "orders:0",
-                "T": "orders",
-                "NEW": "invoices",
-                "G": "billing",
-                "OFFSET": "1",
-                "LOG": "app.log",
-                "HOST": "127.0.0.1",
-                "PORT": str(broker.port),
-                r"CLIENT\.properties": str(folder / "client.properties"),
-                r"ADMIN\.properties": str(folder / "admin.properties"),
-                "OLD_MS": OWN_RETENTION["retention.ms"],
-                "OLD_BYTES": OWN_RETENTION["retention.bytes"],
-                r"localhost:9309": health,
-                r"localhost:9308": metrics,
-            }
-            path = os.pathsep.join((str(programs), str(Path(sys.executable).parent), os.environ["PATH"]))
-            yield World(broker, folder, path, places)
+    client = admin(settings)
+    client.create_topics({"orders": {"num_partitions": 1, "replication_factor": 1, "configs": OWN_RETENTION}})
+    client.close()
+    writer = producer(settings, acks="all")
+    for topic in ("orders", "orders", "orders", "client-metrics", "client-metrics", "client-metrics"):
+        writer.send(topic, b"{}", key=b"k")
+    writer.flush(timeout=60)
+    writer.close()
+    reader = consumer(settings, "orders", group_id="billing", auto_offset_reset="earliest", max_poll_records=1)
+    while not reader.poll(timeout_ms=1000):
+        pass
+    reader.commit()
+    reader.close()
+    with _tools(folder) as port:
+        programs = folder / "bin"
+        programs.mkdir()
+        for script, main in SCRIPTS.items():
+            _program(programs / script, SCRIPT.format(port=port, main=main))
+        _program(programs / "sleep", "#!/bin/sh\n")
+        places = {
+            "T:0": "orders:0",
+            "T": "orders",
+            "NEW": "invoices",
+            "G": "billing",
+            "OFFSET": "1",
+            r"CLIENT\.properties": str(folder / "client.properties"),
+            r"ADMIN\.properties": str(folder / "admin.properties"),
+            "OLD_MS": OWN_RETENTION["retention.ms"],
+            "OLD_BYTES": OWN_RETENTION["retention.bytes"],
+        }
+        path = os.pathsep.join((str(programs), str(Path(sys.executable).parent), os.environ["PATH"]))
+        yield World(settings, folder, path, places)
 
 
 @contextmanager
@@ -195,10 +205,14 @@ def test_every_command_of_a_runbook_works(world: World, name: str) -> None:
     for command in commands(RUNBOOKS[name]):
         if left_out(command) or (command in COMMON and name != COMMON_RUN_IN):
             continue
-        done = world.run(command)
-        nothing_found = done.returncode == 1 and re.search(r"\| grep [^|]*$|^grep ", command)
-        assert done.returncode == 0 or nothing_found, (command, done.stdout, done.stderr)
-        assert not re.search(r"(?i)exception|unrecognized|usage:", done.stdout + done.stderr), (command, done.stdout)
+        works(world, command)
+
+
+def works(world: World, command: str) -> None:
+    done = world.run(command)
+    nothing_found = done.returncode == 1 and re.search(r"\| grep [^|]*$|^grep ", command)
+    assert done.returncode == 0 or nothing_found, (command, done.stdout, done.stderr)
+    assert not re.search(r"(?i)exception|unrecognized|usage:", done.stdout + done.stderr), (command, done.stdout)
 
 
 #: The way to a process is the same on every page: it is gone once.
@@ -225,13 +239,13 @@ def test_what_the_commands_show(world: World) -> None:
     assert "Empty" in shows("--state")
 
 
-def test_both_ways_to_a_dump(world: World) -> None:
+def test_both_ways_to_a_dump(world: World, broker: Broker) -> None:
     assert {"jcmd PID Thread.print > dump.txt", "kill -3 PID"} <= COMMON
     world.run("jcmd PID Thread.print > dump.txt")
     assert "kafka-request-handler" in (world.folder / "dump.txt").read_text("utf-8")
-    written = len(world.broker.log.read_text("utf-8"))
+    written = len(broker.log.read_text("utf-8"))
     world.run("kill -3 PID")
-    eventually(lambda: "Full thread dump" in world.broker.log.read_text("utf-8")[written:])
+    eventually(lambda: "Full thread dump" in broker.log.read_text("utf-8")[written:])
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")

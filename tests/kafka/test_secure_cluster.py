@@ -19,10 +19,12 @@ from clienthealth.configuration import load
 from clienthealth.doctor import brokers
 from clienthealth.doctor.brokers import kafka_works
 from clienthealth.platform.kafka import consumer, producer
-from clienthealth.settings import Settings
+from clienthealth.settings import KafkaSettings, Settings
 from deploy.demo.processes import Process, free_port
 from deploy.demo.stack import QUICK_START
 from tests.kafka.secure_broker import SecureBroker, authority
+from tests.kafka.test_runbooks import RUNBOOKS, of_runbooks, works
+from tests.laws.pages import commands
 from tests.support.subscribing import subscribe
 from tests.support.waiting import WAIT_SECONDS
 
@@ -217,3 +219,30 @@ def test_from_a_client_to_prometheus(started: Started, settings: Settings) -> No
     assert groups.alive and exporter.alive
     reader.close()
     writer.close()
+
+
+def test_kafkas_tools_work_with_tls_and_a_password_as_runbooks_say(cluster: SecureBroker, tmp_path: Path) -> None:
+    """Each command of a runbook that asks a broker, with the options and the file that its page shows."""
+    page = RUNBOOKS["consumer-lag"]
+    ways = re.findall(r"`(B --[\w.-]+) CLIENT\.properties`", page)
+    (file,) = re.findall(r"^```properties\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    for place, here in (("CA.pem", str(cluster.ca)), ("USER", "on-call"), ("SECRET", "of-the-on-call")):
+        assert file.count(place) == 1
+        file = file.replace(place, here)
+    cluster.add_user("on-call", "of-the-on-call")
+    cluster.allow_all("on-call")
+    asking = {c for text in RUNBOOKS.values() for c in commands(text) if "--bootstrap-server B" in c}
+    with of_runbooks(tmp_path, Settings(kafka=KafkaSettings(bootstrap_servers=cluster.inside))) as made:
+        for options in ("client", "admin"):
+            (tmp_path / f"{options}.properties").write_text(file, "utf-8")
+        world = replace(made, places=made.places | {"B": cluster.address})
+        assert len(asking) > 20
+        for command in sorted(asking):
+            if "--command-config" not in command:
+                for way in ways:
+                    script = (
+                        r"kafka-console-consumer\.sh" if "consumer.config" in way else r"kafka-(?!console)[\w-]+\.sh"
+                    )
+                    given = f"--bootstrap-server {way} CLIENT.properties"
+                    command = re.sub(rf"({script}) --bootstrap-server B", rf"\1 {given}", command)
+            works(world, command)
