@@ -6,6 +6,8 @@ import socket
 import urllib.error
 import urllib.request
 
+import msgspec
+import pyarrow as pa
 import pytest
 from prometheus_client import generate_latest
 
@@ -13,6 +15,9 @@ from clienthealth.errors import ServiceError
 from clienthealth.platform.web import Request
 from clienthealth.self_monitoring.metrics import QUERY, SelfMetrics
 from clienthealth.self_monitoring.port import HUNG_SECONDS, Port, serve
+from clienthealth.settings import Settings
+from clienthealth.streaming.decoding import COUNTS, RAW, Count, decoder
+from tests.support.raw_records import ARRIVED_MS, sample
 
 
 class Monitor:
@@ -46,6 +51,32 @@ def test_a_query_that_hangs_turns_both_bad_until_a_batch_ends() -> None:
     assert monitor.probes() == (503, 503)
     monitor.last = monitor.now
     assert monitor.probes() == (200, 200)
+
+
+def test_how_new_clients_are_is_not_said_by_groups_of_the_same_topic() -> None:
+    """The client's record has no time of its own and counts as of its arrival, 22:00; the group's is of 18:40:30."""
+    (client,), (group,) = sample("kafka_python_producer_metrics.json"), sample("metricbeat_kafka_consumergroup.json")
+    columns = {
+        "value": pa.array([client.value, group.value], pa.binary()),
+        "size": pa.array([None, None], pa.int32()),
+        "key": pa.array([b"pricing|pricing-0:17|pricing-py", None], pa.binary()),
+        "headers": pa.array([None, None], pa.string()),
+        "topic": pa.array(["client-metrics", "client-metrics"]),
+        "partition": pa.array([0, 0], pa.int32()),
+        "offset": pa.array([7, 8], pa.int64()),
+        "ts_ms": pa.array([ARRIVED_MS, ARRIVED_MS], pa.int64()),
+    }
+    batch = pa.RecordBatch.from_arrays([columns[name] for name in RAW], names=list(RAW))
+    (read,) = decoder(Settings(), ("Kafka",))([batch])
+    by_bucket = dict(zip(*(column.to_pylist() for column in read.columns), strict=True))
+    counts = msgspec.msgpack.decode(by_bucket[COUNTS], type=list[Count])
+    metrics = SelfMetrics()
+    metrics.counted(counts)
+    text = generate_latest(metrics.registry).decode()
+    newest = 'kafka_client_health_newest_event_timestamp_seconds{of="%s",source_topic="client-metrics"} %s'
+    assert newest % ("clients", "1.795212e+09") in text
+    assert newest % ("groups", "1.79520003e+09") in text
+    assert sum(count.records for count in counts) == 2
 
 
 def test_metrics_and_probes_are_served_and_follow_the_batches() -> None:

@@ -34,8 +34,8 @@ def test_quality_sums_good_and_rejected_records_of_a_minute(monkeypatch: pytest.
     now = [1000.0]
     monkeypatch.setattr("clienthealth.streaming.stepping.time.time", lambda: now[0])
     state: Any = State()
-    first = [Count(60_000, "a", None, 5, 2, 0), Count(60_000, "a", "malformed-json", 2, 0, 0)]
-    second = [Count(60_000, "a", None, 1, 0, 0), Count(60_000, "b", None, 1, 0, 0)]
+    first = [Count(60_000, "a", None, 5, 2, 0, 0), Count(60_000, "a", "malformed-json", 2, 0, 0, 0)]
+    second = [Count(60_000, "a", None, 1, 0, 0, 0), Count(60_000, "b", None, 1, 0, 0, 0)]
     given: list[Quality] = []
     for counts in (first, second, []):
         rows = {kind: value for kind, _, value, _ in stepping._counted([stepping._pack(counts)], state, 20)}

@@ -29,13 +29,15 @@ LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 class Arrived(Protocol):
     """Records of one topic that were read together; `reason` says why they were rejected, None for good ones.
 
-    `newest_ms`: the newest time that one of them has (epoch ms), 0 where none has any.
+    `newest_ms`: the newest time that one of them has (epoch ms), of consumer groups `groups_newest_ms`; 0 where none
+    has any.
     """
 
     topic: str
     reason: str | None
     records: int
     newest_ms: int
+    groups_newest_ms: int
 
 
 class Stepped(Protocol):
@@ -91,7 +93,10 @@ class SelfMetrics:
 
         self.input_lag = gauge("input_lag_records", "Records of an input topic not yet read.", "source_topic", "query")
         self.newest = gauge(
-            "newest_event_timestamp_seconds", "Time of the newest record that was read.", "source_topic"
+            "newest_event_timestamp_seconds",
+            "Time of the newest record of clients that was read, and of that of consumer groups.",
+            "source_topic",
+            "of",
         )
         self.read = counter("records_read", "Records read.", "source_topic")
         self.rejected = counter("records_rejected", "Records that could not be read.", "reason", "source_topic")
@@ -150,8 +155,10 @@ class SelfMetrics:
             self.read.labels(row.topic).inc(row.records)
             if row.reason is not None:
                 self.rejected.labels(row.reason, row.topic).inc(row.records)
-            elif row.newest_ms:
-                self.newest.labels(row.topic).set(row.newest_ms / 1000)
+                continue
+            for of, newest_ms in (("clients", row.newest_ms), ("groups", row.groups_newest_ms)):
+                if newest_ms:
+                    self.newest.labels(row.topic, of).set(newest_ms / 1000)
 
     def skipped(self, now: float) -> None:
         """Take in that a record was left out because reading it ended the monitor."""

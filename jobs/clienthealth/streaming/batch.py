@@ -138,7 +138,7 @@ class Batch:
         rows = spark.createDataFrame(rejects, "topic string, key binary, value binary, headers string")
         write(rows.withColumn("headers", F.from_json("headers", _HEADERS)), self._settings)
         self._metrics.skipped(time.time())
-        return Count(int(time.time()) // 60 * 60_000, record.topic, REASON, 1, 0, 0)
+        return Count(int(time.time()) // 60 * 60_000, record.topic, REASON, 1, 0, 0, 0)
 
     def _published(self, rows: DataFrame) -> DataFrame:
         topics = self._settings.topics

@@ -52,7 +52,8 @@ class Count(msgspec.Struct, array_like=True):
     """How many records of one topic arrived in one minute (epoch ms).
 
     `reason`: why they were rejected, None for good ones; `late`: how many came more than `[monitor]
-    watermark_seconds` after their own time; `newest_ms`: the newest time that one of them has.
+    watermark_seconds` after their own time; `newest_ms`: the newest time that one of them has, of consumer groups
+    `groups_newest_ms`, as brokers tell of these whether any client reports or none.
     """
 
     minute_ms: int
@@ -61,6 +62,7 @@ class Count(msgspec.Struct, array_like=True):
     records: int
     late: int
     newest_ms: int
+    groups_newest_ms: int
 
 
 def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> ArrowFunction:
@@ -162,7 +164,7 @@ class _Task:
             records = _Records(part, name)
             self.partition = records.partition[0] if records.partition else 0
             (self._metrics if name in self.metrics else self._logs)(records, stream_times, reasons)
-            self._count(name, records.arrived, stream_times, reasons)
+            self._count(records, stream_times, reasons)
             reasons.clear()
             times[rows] = stream_times
 
@@ -238,6 +240,7 @@ class _Task:
             for snapshot in decoded.snapshots:
                 self.packer.snapshot(snapshot, self.who_of(snapshot.client), source)
                 newest = max(newest, snapshot.ts_ms or 0)
+            records.of_groups[at] = all(snapshot.client.kind == "group" for snapshot in decoded.snapshots)
         for line in decoded.lines:
             newest = max(newest, line.ts_ms or 0)
         if newest:
@@ -249,31 +252,47 @@ class _Task:
             reasons.append((at, reason))
             self.rejects.append(records.reject(at, error))
 
-    def _count(self, topic: str, arrived: np.ndarray, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
+    def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
+        topic, arrived = records.topic, records.arrived
         good = np.ones(len(arrived), bool)
         for at, reason in reasons:
             good[at] = False
-            self._add(int(arrived[at]) // MINUTE_MS * MINUTE_MS, topic, reason, 1, 0, 0)
+            self._add(int(arrived[at]) // MINUTE_MS * MINUTE_MS, topic, reason, 1, 0, 0, 0)
+        of_groups = records.of_groups[good]
         minutes = arrived[good] // MINUTE_MS * MINUTE_MS
         late = arrived[good] - times[good] > 1000 * self.settings.monitor.watermark_seconds
         for minute in np.unique(minutes).tolist():
             in_minute = minutes == minute
-            newest = times[good][in_minute]
-            with_time = newest[~np.isnan(newest)]
             self._add(
                 int(minute),
                 topic,
                 None,
                 int(in_minute.sum()),
                 int(late[in_minute].sum()),
-                int(with_time.max()) if len(with_time) else 0,
+                _newest(times[good][in_minute & ~of_groups]),
+                _newest(times[good][in_minute & of_groups]),
             )
 
-    def _add(self, minute: int, topic: str, reason: str | None, records: int, late: int, newest_ms: int) -> None:
-        count = self.counts.setdefault((minute, topic, reason), [0, 0, 0])
+    def _add(
+        self,
+        minute: int,
+        topic: str,
+        reason: str | None,
+        records: int,
+        late: int,
+        newest_ms: int,
+        groups_newest_ms: int,
+    ) -> None:
+        count = self.counts.setdefault((minute, topic, reason), [0, 0, 0, 0])
         count[0] += records
         count[1] += late
         count[2] = max(count[2], newest_ms)
+        count[3] = max(count[3], groups_newest_ms)
+
+
+def _newest(times: np.ndarray) -> int:
+    """The newest of times that are known (epoch ms), 0 where none is."""
+    return int(np.nanmax(times, initial=0))
 
 
 def _array(rows: np.ndarray) -> Any:
@@ -298,6 +317,7 @@ class _Records:
         self.headers: list[str | None] = batch.column("headers").to_pylist()
         self.size: list[int | None] = batch.column("size").to_pylist()
         self.arrived = batch.column("ts_ms").to_numpy(zero_copy_only=False).astype(np.float64)
+        self.of_groups = np.zeros(len(self.offset), bool)
 
     def source(self, at: int) -> Any:
         from clienthealth.model.readings import Source
