@@ -1,6 +1,6 @@
 # Targets set up what they need; a second run does so in seconds and downloads nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo soak chronic test pixels bench chaos lint dist plugin sbom audit system
+.PHONY: help setup jars demo soak chronic test pixels pictures bench chaos lint dist plugin sbom audit system
 SHELL := /bin/sh
 ARGS ?=
 STAGES ?=
@@ -41,6 +41,10 @@ test: jars ## lint, types, laws, unit, alert rules, Spark, broker, end to end; S
 
 pixels: setup ## every panel of every dashboard drawn by Grafana's own components in a browser, two minutes; needs node and npm
 	@exec env DASHBOARDS_IN_PIXELS=1 .venv/bin/python -m pytest -q --no-header tests/e2e/test_dashboards_pixels.py
+
+pictures: ## the pictures of dashboards/README.md, drawn anew by make pixels
+	@mkdir -p dashboards/pictures
+	@DASHBOARDS_PICTURES=dashboards/pictures $(MAKE) --no-print-directory pixels
 
 bench: jars ## what the complete monitor costs, against budgets and a peer; two hours; ARGS="backlog_canonical --quick"
 	@exec .venv/bin/python -m tests.bench $(ARGS)

@@ -45,6 +45,7 @@ def page() -> Page:
                     measured.throttled("consumer"),
                     measured.throughput("consumer"),
                     measured.connections("consumer"),
+                    measured.refused("consumer"),
                 ),
             ),
             Section("Versions", (measured.versions(6, "consumer"),)),

@@ -14,8 +14,6 @@ _TOPIC = listed((*KEPT, "cluster_name", "topic"))
 _PARTITION = f"{_TOPIC}, partition"
 _GROUP = f"{{{{group}}}} on {{{{cluster_name}}}} {NAMED_KEPT}"
 _TROUBLE = "WARN|STALL|STOP|REWIND"
-#: A timeline has so many bands, the worst.
-_BANDS = 100
 
 
 def in_trouble(width: int = 4) -> Panel:
@@ -67,10 +65,10 @@ def states() -> Panel:
     return timeline(
         203,
         "State of each group",
-        f"The {_BANDS} worst groups. Blue is fine (OK, IDLE), yellow falls behind (WARN), dark red stands still "
+        f"The {WORST} worst groups. Blue is fine (OK, IDLE), yellow falls behind (WARN), dark red stands still "
         "(STALL), has stopped (STOP) or has gone back (REWIND). What to do: look whether its members run and poll. "
         "Alerts: KafkaClientLag….",
-        Query(worst("\nor\n".join(parts), f"{_BY}", _BANDS), _GROUP),
+        Query(worst("\nor\n".join(parts), _BY), _GROUP),
         lag_words(),
         nothing="no groups",
         links=to_group(),

@@ -10,13 +10,11 @@ from collections.abc import Iterable
 from clienthealth.configuration.installation import KEPT, listed
 from clienthealth.modes.consumer_stalled.lines import ID as CONSUMER_STALLED
 from clienthealth.modes.delivery_stalled.lines import ID as DELIVERY_STALLED
+from clienthealth.modes.send_blocked_on_metadata.lines import ID as SEND_BLOCKED
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, GOOD, NEUTRAL, WARNING, words
 from dashboards.panel import Panel, Query, chart, rows, timeline
 from dashboards.scope import BY_CLIENT, BY_SHARD, NAMED_KEPT, OF_CLIENT, OF_SERVICE, WHO, WORST, to_client, worst
-
-#: A timeline has so many bands.
-_BANDS = 100
 
 
 def _worst(metric: str, matchers: str = "", by: str = BY_CLIENT, pick: str = "topk", most: int = WORST) -> str:
@@ -33,10 +31,10 @@ def reporting(kinds: Iterable[str], width: int = 24) -> Panel:
     return timeline(
         100,
         "Is it reporting",
-        f"Whether clients are heard of, {_BANDS} at most, those that have gone first. A client that has gone with "
+        f"Whether clients are heard of, {WORST} at most, those that have gone first. A client that has gone with "
         "records in its buffer has lost them; one that is silent cannot be judged. What to do: see whether "
         "its process lives. Alert: of its failure mode.",
-        Query(worst(reports, BY_CLIENT, _BANDS, "bottomk"), WHO),
+        Query(worst(reports, BY_CLIENT, pick="bottomk"), WHO),
         words({0: ("gone", NEUTRAL), 1: ("reporting", GOOD)}),
         width=width,
         links=to_client("overview"),
@@ -150,6 +148,21 @@ def batch_size(width: int = 12) -> Panel:
         "the brokers a request's work. What to do: raise linger.ms, or send to fewer partitions. No alert of its own.",
         [Query(_worst("kafka_client_producer_batch_size_bytes", pick="bottomk"), WHO)],
         "bytes",
+        width=width,
+        links=to_client("producers"),
+    )
+
+
+def compression(width: int = 12) -> Panel:
+    return chart(
+        116,
+        "Compressed to",
+        "Size of the batches that producers send as a share of what they hold, those that compress least. At 1 nothing "
+        "is compressed: network and disks of the brokers carry it all; it is bad where batches are large and of text. "
+        "What to do: set compression.type, or larger batches, which compress better. No alert.",
+        [Query(_worst("kafka_client_producer_compression_ratio"), WHO)],
+        "percentunit",
+        ceiling=1,
         width=width,
         links=to_client("producers"),
     )
@@ -281,6 +294,22 @@ def connections(kind: str, width: int = 12) -> Panel:
         "and the reason. No alert of its own.",
         [Query(worst(connected, BY_CLIENT, pick="bottomk"), WHO)],
         "none",
+        width=width,
+        links=to_client(f"{kind}s"),
+    )
+
+
+def refused(kind: str, width: int = 12) -> Panel:
+    rate = f"60 * max by ({BY_CLIENT}) (kafka_client_failed_authentication_rate{{{OF_CLIENT}}})"
+    return chart(
+        128,
+        "Authentications refused",
+        "How often in a minute brokers refuse to let a client in, those that are refused most. Any is bad: its "
+        "password, token or certificate is wrong or has expired; empty is good. What to do: read the reason in the "
+        "client's log. "
+        + (f"Alert: of {SEND_BLOCKED}, where it cannot send." if kind == "producer" else "No alert of its own."),
+        [Query(worst(_of_kinds(rate, {kind}), BY_CLIENT), WHO)],
+        "short",
         width=width,
         links=to_client(f"{kind}s"),
     )

@@ -149,9 +149,15 @@ def _input() -> Sequence[Panel]:
             11,
             "Age of the newest event",
             "Time since the newest event that was read from each topic. High is bad: nothing comes, or it "
-            "comes late. A topic of logs may be silent when all is well. Alerts: "
+            "comes late. A topic of logs may be silent when all is well; groups do not speak for clients. Alerts: "
             "KafkaClientHealthFallingBehind (first line), KafkaClientHealthInputSilent (second).",
-            [_each("source_topic", lambda by: _age(by, "newest_event_timestamp_seconds"))],
+            [
+                _each(
+                    "source_topic, of",
+                    lambda by: _age(by, "newest_event_timestamp_seconds"),
+                    "{{source_topic}}, {{of}}",
+                )
+            ],
             "s",
             above={BEHIND_SECONDS: WARNING, STALE_SECONDS: WARNING},
         ),

@@ -169,16 +169,17 @@ def _clients() -> Panel:
 
 def _installations() -> Panel:
     by = f" by ({listed(KEPT)})"
+    reporting = f"sum{by} ({PRESENT}{{{OF_SERVICE}}})"
     return rows(
         12,
         "Clusters and environments",
         "The numbers above, apart: clients of the service by cluster and environment, the worst first. What fails in "
         "one alone is not the release, but its brokers or its load. Click a row for that one. Alerts: the mode's.",
         {
-            "confirmed": (verdicts.clients("confirmed", by), "none"),
-            "suspected": (verdicts.clients("suspected", by), "none"),
+            "confirmed": (f"{verdicts.failing('confirmed', by)}\nor\n0 * {reporting}", "none"),
+            "suspected": (f"{verdicts.failing('suspected', by)}\nor\n0 * {reporting}", "none"),
             "not judged": (verdicts.clients("unknown", by), "none"),
-            "reporting": (f"sum{by} ({PRESENT}{{{OF_SERVICE}}})", "none"),
+            "reporting": (reporting, "none"),
         },
         above={"confirmed": {1: CRITICAL}, "suspected": {1: WARNING}},
         largest="confirmed",
@@ -200,8 +201,8 @@ def _services() -> Panel:
         "Services",
         "Clients of each service by what is known of them, and the worst of their measurements (fullest buffer, "
         "slowest callbacks, busiest I/O thread, fullest queue, longest without poll()), those of clients without "
-        "series of their own among them. What to do: click a service for its clients. Alert when nobody is left: "
-        "KafkaClientServiceSilent.",
+        "series of their own among them. Who has gone is listed on the status page under Fleet. What to do: click a "
+        "service for its clients. Alert when nobody is left: KafkaClientServiceSilent.",
         {
             "confirmed": (verdicts.clients("confirmed", by), "none"),
             "suspected": (verdicts.clients("suspected", by), "none"),

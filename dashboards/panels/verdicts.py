@@ -48,8 +48,13 @@ def by_mode() -> Query:
     return Query(worst(in_mode("suspected|confirmed", by=f" by ({by})"), by), f"{{{{mode}}}} {NAMED_KEPT}")
 
 
+def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
+    """How many of the chosen clients have such a verdict: one may have both, one that has gone may have one still."""
+    return f'count{by} (max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))'
+
+
 def _count(status: str, mode: Mode | None) -> str:
-    return f'count(max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))\nor\n{_NONE}'
+    return f"{failing(status, mode=mode)}\nor\n{_NONE}"
 
 
 def _of(mode: Mode | None) -> str:

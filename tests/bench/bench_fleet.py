@@ -91,6 +91,7 @@ def _producer(random: Random) -> dict[str, object]:
         "record_error_rate": 0.0,
         "record_retry_rate": float(random.random() < 0.01),
         "batch_size_bytes": float(random.randrange(200, 16_384)),
+        "compression_ratio": round(random.random(), 3),
         "connections": 3.0,
         "slowest_broker": {"id": float(random.randrange(9)), "latency_seconds": round(random.random() / 20, 5)},
         "throttle_seconds": 0.0,

@@ -6,10 +6,12 @@ other clients are the worst. It takes a minute, most of it for the drawing.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import urllib.parse
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +25,7 @@ from tests.bench.bench_fleet import fleet
 from tests.e2e.test_alert_delivery import now_ms
 from tests.e2e.test_dashboards_queries import BOARDS, PROMETHEUS, Prometheus, sick, watching
 from tests.support import browser
-from tests.support.dashboard_pixels import Look, Seen, seen
+from tests.support.dashboard_pixels import Look, Seen, bundle, seen
 from tests.support.dashboard_reading import panels
 from tests.support.health_records import group, wire
 from tests.support.waiting import eventually
@@ -46,6 +48,8 @@ LINES = 20
 RED, YELLOW, BLUE = (look.PALETTE[name] for name in (look.CRITICAL, look.WARNING, look.GOOD))
 #: The text of Grafana's dark theme, and what stands behind a number that is not known.
 GREY, GREEN, UNKNOWN = "#CCCCDC", "#73BF69", look.UNKNOWN.upper()
+#: Of these a picture is kept where DASHBOARDS_PICTURES names a folder.
+PICTURES = ("overview", "producers", "consumers", "one client")
 KINDS = {"stat", "table", "timeseries", "state-timeline", "text", "alertlist"}
 
 
@@ -95,6 +99,7 @@ class Turning:
 
 @pytest.fixture(scope="module")
 def fleets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    bundle()  # What draws may have to be fetched first: nothing is scraped meanwhile.
     others = [
         Turning(installation("us", "prod"), CLIENTS, FAILING).page,
         Turning(installation("eu", "prod"), CLIENTS, FAILING).page,
@@ -116,7 +121,15 @@ def drawn(fleets: Prometheus) -> dict[str, list[Seen]]:
     looks = [Look(name, board, url, seconds=SECONDS, scrape=INTERVAL_SECONDS) for name, board in BOARDS.items()]
     alone = Look("one client", BOARDS[mode], url, one, seconds=SECONDS, scrape=INTERVAL_SECONDS)
     nothing = [Look(f"nothing: {name}", board) for name, board in BOARDS.items() if not name.startswith("mode-")]
-    return seen([*looks, alone, *nothing])
+    return seen([*map(pictured, (*looks, alone)), *nothing])
+
+
+def pictured(look: Look) -> Look:
+    """The same, with a picture if one is wanted."""
+    folder = os.environ.get("DASHBOARDS_PICTURES")
+    if folder is None or look.name not in PICTURES:
+        return look
+    return dataclasses.replace(look, picture=Path(folder).resolve() / f"{look.name.replace(' ', '-')}.webp")
 
 
 def every(drawn: Mapping[str, list[Seen]], *types: str) -> list[tuple[str, Seen]]:
@@ -164,6 +177,25 @@ def test_names_of_series_tell_them_apart(drawn: dict[str, list[Seen]]) -> None:
         tuple(cell["text"] for cell in row[:2]) for row in the(drawn, "overview", "Clusters and environments")["rows"]
     }
     assert rows == {("us", "prod"), ("eu", "prod"), ("eu", "staging")}
+
+
+def test_installations_apart_are_the_numbers_above(drawn: dict[str, list[Seen]]) -> None:
+    """One suspected client has gone: it counts in both."""
+    apart = the(drawn, "overview", "Clusters and environments")
+    for title in ("Confirmed", "Suspected", "Not judged", "Reporting"):
+        (shown,) = the(drawn, "overview", title)["values"]
+        column = apart["columns"].index(title.lower())
+        assert sum(int(row[column]["text"]) for row in apart["rows"]) == int(shown["text"]), title
+    (suspected,) = the(drawn, "overview", "Suspected")["values"]
+    assert suspected["text"] == "1"
+
+
+def test_groups_in_trouble_are_among_those_that_are_seen_first(drawn: dict[str, list[Seen]]) -> None:
+    """A timeline shows a page of twenty, in the order of names: of more, the worst would lie on another one."""
+    bands = the(drawn, "consumers", "State of each group")["series"]
+    red = [one for one in bands if RED in map(hexadecimal, one["bands"])]
+    (trouble,) = the(drawn, "consumers", "Groups in trouble")["values"]
+    assert len(red) == int(trouble["text"]) == 13
 
 
 def test_columns_have_the_meant_order(drawn: dict[str, list[Seen]]) -> None:

@@ -70,6 +70,7 @@ PANELS = [
 
 #: Nothing is shown while nothing is wrong.
 EMPTY_WHEN_HEALTHY = {
+    "Authentications refused",
     "Changes of verdicts",
     "Clocks that are wrong",
     "Failures over time",
@@ -188,6 +189,8 @@ def traffic(rate: float, seconds: float) -> dict[str, dict[str, Any]]:
             "record_error_rate": rate,
             "record_retry_rate": rate,
             "batch_size_bytes": 16_000.0,
+            "compression_ratio": 0.4,
+            "failed_authentication_rate": rate,
             "record_send_rate": 250.0,
             "connections": 3.0,
             "slowest_broker": {"id": 2.0, "latency_seconds": 0.01 + seconds},
@@ -198,6 +201,7 @@ def traffic(rate: float, seconds: float) -> dict[str, dict[str, Any]]:
             "rebalance_seconds": 0.1 + seconds,
             "commit_latency_seconds": {"avg": 0.01, "max": 0.02 + seconds},
             "records_consumed_rate": 80.0,
+            "failed_authentication_rate": rate,
             "connections": 4.0,
             "throttle_seconds": seconds,
         },
@@ -261,7 +265,7 @@ class Monitor:
 
 
 def counted(reason: str | None) -> Any:
-    return SimpleNamespace(topic="client-metrics", reason=reason, records=5, newest_ms=now_ms())
+    return SimpleNamespace(topic="client-metrics", reason=reason, records=5, newest_ms=now_ms(), groups_newest_ms=0)
 
 
 @contextmanager

@@ -51,10 +51,10 @@ class Look:
 def bundle() -> Path:
     """The folder of the script and its style, made once into our own cache for these sources."""
     sources = b"".join((HERE / name).read_bytes() for name in SOURCES)
-    folder = modules().parent / f"drawing-{hashlib.sha256(sources).hexdigest()[:12]}"
-    with alone(modules().parent):
+    folder = modules(drawing=True).parent / f"drawing-{hashlib.sha256(sources).hexdigest()[:12]}"
+    with alone(modules(drawing=True).parent):
         if not (folder / "draw.css").is_file():
-            command = [str(NODE), str(HERE / "bundle.mjs"), str(modules()), str(folder)]
+            command = [str(NODE), str(HERE / "bundle.mjs"), str(modules(drawing=True)), str(folder)]
             done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
             assert done.returncode == 0, done.stderr[-3000:]
     return folder

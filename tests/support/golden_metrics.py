@@ -50,6 +50,7 @@ KAFKA_PYTHON = {
     "requests-in-flight": 5,
     "metadata-age": 131.2,
     "batch-size-avg": 15900.2,
+    "compression-rate-avg": 1,
     "slowest-node": 3,
     "slowest-node-latency-avg": 1902.8,
 }

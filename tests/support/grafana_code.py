@@ -22,26 +22,30 @@ NODE, NPM = shutil.which("node"), shutil.which("npm")
 
 
 @cache
-def modules() -> Path:
-    """Grafana's packages as our lock file has them, installed once into our own cache; no script of theirs runs."""
+def modules(drawing: bool = False) -> Path:
+    """Grafana's packages as our lock file has them, installed once into our own cache; no script of theirs runs.
+
+    What draws (`devDependencies`) is three quarters of them, and left out unless it is asked for.
+    """
     if not (NODE and NPM):
         pytest.skip("needs node and npm")
     folder = jars.cache() / "npm-grafana"
     with alone(folder):
-        _install(folder, NPM)
+        _install(folder, NPM, drawing)
     return folder / "node_modules"
 
 
-def _install(folder: Path, npm: str) -> None:
+def _install(folder: Path, npm: str, drawing: bool) -> None:
     lock = (HERE / "package-lock.json").read_text("utf-8")
+    fewer = () if drawing else ("--omit=dev",)
     done = folder / "installed-lock.json"
-    if not done.is_file() or done.read_text("utf-8") != lock:
+    if not done.is_file() or done.read_text("utf-8") not in (lock, f"{lock}{' '.join(fewer)}"):
         for name in ("package.json", "package-lock.json"):
             shutil.copyfile(HERE / name, folder / name)
-        command = [npm, "ci", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund"]
+        command = [npm, "ci", "--prefix", str(folder), *fewer, "--ignore-scripts", "--no-audit", "--no-fund"]
         installed = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
         assert installed.returncode == 0, f"npm could not install Grafana's packages: {installed.stderr.strip()[-300:]}"
-        done.write_text(lock, "utf-8")
+        done.write_text(f"{lock}{' '.join(fewer)}", "utf-8")
 
 
 @contextmanager

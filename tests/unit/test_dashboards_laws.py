@@ -32,6 +32,14 @@ GOLDEN = ROOT / "tests/golden/dashboard-ids.txt"
 each_board = pytest.mark.parametrize("name", BOARDS)
 
 
+def test_pictures_are_small_and_shown() -> None:
+    """Four of 150 kB at most: a clone carries each version for good."""
+    page = (ROOT / "dashboards/README.md").read_text("utf-8")
+    pictures = {path.name: path.stat().st_size for path in (ROOT / "dashboards/pictures").iterdir()}
+    assert set(pictures) == set(re.findall(r"\]\(pictures/([\w.-]+)\)", page)) and len(pictures) == 4
+    assert max(pictures.values()) < 150_000
+
+
 def test_uids_and_ids_stay_as_they_are() -> None:
     """Links, bookmarks and annotations hold them: change this file only to add or remove a panel."""
     lines = [

@@ -19,6 +19,7 @@ from clienthealth.settings import LagSettings, Settings
 from clienthealth.windows.view import Windows
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
+from tests.support.health_records import record, wire
 from tests.support.recorded import RECORDINGS
 from tests.support.stepped import START, Stepped
 
@@ -27,12 +28,17 @@ _LINE = re.compile(r'kafka_client_(\w+)\{.*client_id="([^"]+)"(?:,(\w+="[^"]*"))
 
 def scraped(recording: str) -> dict[tuple[str, str, str | None], float]:
     """What Prometheus gets of a recording's last window: client id, metric and its own label → value."""
-    records = [record for record in read([RECORDINGS / recording]) if record.stream != "logs"]
+    records = [one for one in read([RECORDINGS / recording]) if one.stream != "logs"]
     now_ms = int(time.time() * 1000)
     stepped, states = Stepped(), States(Settings())
-    stepped.batch(s for record in records for s in decode_metrics(raw_record(record), Settings(), now_ms).snapshots)
+    stepped.batch(s for one in records for s in decode_metrics(raw_record(one), Settings(), now_ms).snapshots)
     for key, value in stepped.published[0].records:
         states.put(key.encode(), value, now_ms)
+    return exposed(states)
+
+
+def exposed(states: States) -> dict[tuple[str, str, str | None], float]:
+    """What Prometheus gets of these states."""
     lines = Exporter(Settings(), states, lambda: None).metrics().text.splitlines()
     matches = [match.groups() for line in lines if (match := _LINE.fullmatch(line))]
     return {(client_id, name, label): float(value) for name, client_id, label, value in matches}
@@ -68,6 +74,7 @@ def test_what_a_real_client_says_is_what_prometheus_gets(recording: str) -> None
 
 def test_what_is_zero_of_nearly_all_clients_has_a_series_while_it_is_not() -> None:
     rare = {"producer_record_error_rate", "producer_record_retry_rate", "throttle_seconds", "consumer_rebalance_rate"}
+    rare.add("failed_authentication_rate")
     assert rare.isdisjoint(name for _, name, _ in scraped("healthy-3.9"))
 
 
@@ -97,6 +104,23 @@ def test_times_are_seconds_and_rates_are_of_the_window() -> None:
     assert "batch_size_bytes" not in producer, "a client before 1.0 that sent none"
     consumer = measured("consumer", {"fetch-throttle-time-avg": 40.0, "commit-latency-max": 61.0})
     assert (consumer["throttle_seconds"], consumer["commit_latency_seconds"]) == (0.04, {"max": 0.061})
+
+
+def test_compression_and_authentications_that_brokers_refuse() -> None:
+    """By the names that Telegraf has from a real Java client: what is left of a batch, and attempts per second."""
+    refused = [{"failed-authentication-total": total, "compression-rate-avg": 0.25} for total in (2.0, 2.0, 5.0)]
+    producer = measured("producer", *refused)
+    assert (producer["compression_ratio"], producer["failed_authentication_rate"]) == (0.25, 3 / 20)
+    assert measured("consumer", *refused)["failed_authentication_rate"] == 3 / 20
+    assert "compression_ratio" not in measured("producer", {"compression-rate-avg": 0.0}), "none was sent yet"
+    states, now_ms = States(Settings()), int(time.time() * 1000)
+    for client_id, indicators in (("refused", producer), ("let-in", measured("producer", *refused[:2]))):
+        key, value, _ = wire(record(client_id=client_id, indicators=indicators, end_ms=now_ms))
+        states.put(key, value, now_ms)
+    values = exposed(states)
+    assert values["refused", "failed_authentication_rate", None] == 3 / 20
+    assert values["refused", "producer_compression_ratio", None] == values["let-in", "producer_compression_ratio", None]
+    assert ("let-in", "failed_authentication_rate", None) not in values
 
 
 def test_records_per_second_and_connections() -> None:

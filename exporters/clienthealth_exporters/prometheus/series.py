@@ -293,7 +293,18 @@ FAMILIES: tuple[Family, ...] = (
         _some("record_retry_rate"),
     ),
     _client("producer_batch_size_bytes", "Average size of the batches sent.", _indicator("batch_size_bytes")),
+    _client(
+        "producer_compression_ratio",
+        "Size of the batches sent as a share of what they hold, 1 without compression.",
+        _indicator("compression_ratio"),
+    ),
     _client("connections", "Connections to brokers that are open.", _indicator("connections")),
+    _client(
+        "failed_authentication_rate",
+        "Attempts per second that brokers refused, as they did not accept who the client is; absent while there are "
+        "none.",
+        _some("failed_authentication_rate"),
+    ),
     _client(
         "throttle_seconds",
         "Average time for which brokers hold answers back, as the client exceeds its quota; absent while it does not.",

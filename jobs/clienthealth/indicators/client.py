@@ -18,6 +18,7 @@ from clienthealth.indicators.records_lag import lag_entries, lags, points
 from clienthealth.indicators.traffic import (
     batch_size_bytes,
     commit_latency_seconds,
+    compression_ratio,
     per_second,
     rebalance_seconds,
     slowest_broker,
@@ -36,10 +37,10 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
 
     Producers: buffer_used_ratio {last, max} (absent where unknown), buffer {…}, callback_seconds {…, source},
     io_thread_busy_ratio, queue_time_seconds and request_latency_seconds {avg, max}, record_send_rate, record_error_rate
-    and record_retry_rate (per second), batch_size_bytes, slowest_broker {id, latency_seconds}. Consumers:
-    last_poll_age_seconds, poll_idle_ratio, rebalance_rate (per second), rebalance_seconds, commit_latency_seconds
-    {avg, max}, records_consumed_rate (per second). Both: connections, reply_queue, throttle_seconds. All: queues
-    and lag, which may be empty.
+    and record_retry_rate (per second), batch_size_bytes, compression_ratio, slowest_broker {id, latency_seconds}.
+    Consumers: last_poll_age_seconds, poll_idle_ratio, rebalance_rate (per second), rebalance_seconds,
+    commit_latency_seconds {avg, max}, records_consumed_rate (per second). Both: connections,
+    failed_authentication_rate (per second), reply_queue, throttle_seconds. All: queues and lag, which may be empty.
     """
     columns: dict[str, Column] = {}
     if w.kind == "producer":
@@ -54,9 +55,11 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
         columns["record_error_rate"] = _numbers(per_second(w, "record-error-total"))
         columns["record_retry_rate"] = _numbers(per_second(w, "record-retry-total"))
         columns["batch_size_bytes"] = _numbers(batch_size_bytes(w))
+        columns["compression_ratio"] = _numbers(compression_ratio(w))
         columns["slowest_broker"] = _partly(len(w), slowest_broker(w))
     if w.kind in ("producer", "consumer"):
         columns["connections"] = _numbers(w.last("connection-count"))
+        columns["failed_authentication_rate"] = _numbers(per_second(w, "failed-authentication-total"))
     columns["reply_queue"] = _numbers(w.last("reply-queue"))
     columns["throttle_seconds"] = _numbers(throttle_seconds(w))
     if w.kind == "consumer":

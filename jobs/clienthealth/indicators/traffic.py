@@ -34,6 +34,12 @@ def batch_size_bytes(w: Windows) -> Floats:
     return np.where(size > 0, size, np.nan)
 
 
+def compression_ratio(w: Windows) -> Floats:
+    """What is left of the batches sent when compressed, 1 without compression; clients that sent none may say 0."""
+    ratio = w.last("compression-rate-avg")
+    return np.where(ratio > 0, ratio, np.nan)
+
+
 def slowest_broker(w: Windows) -> Mapping[str, Floats]:
     """The broker whose average answer took longest: its id, and how long (s)."""
     return {"id": w.last("slowest-node"), "latency_seconds": w.last("slowest-node-latency-avg") / 1000}

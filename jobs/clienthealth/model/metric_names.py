@@ -34,6 +34,7 @@ JAVA: Mapping[str, tuple[str, ...]] = {
         "requests-in-flight",
         "connection-count",
         "connection-close-total",
+        "failed-authentication-total",
         "metadata-age",
         "record-queue-time-avg",
         "record-queue-time-max",
@@ -41,6 +42,7 @@ JAVA: Mapping[str, tuple[str, ...]] = {
         "request-latency-max",
         "produce-throttle-time-avg",
         "batch-size-avg",
+        "compression-rate-avg",
     ),
     "producer-topic-metrics": ("record-send-total", "record-send-rate", "record-error-total"),
     "producer-node-metrics": ("request-latency-avg", "request-latency-max"),
@@ -50,6 +52,7 @@ JAVA: Mapping[str, tuple[str, ...]] = {
         "poll-idle-ratio-avg",
         "time-between-poll-max",
         "connection-count",
+        "failed-authentication-total",
         "io-wait-time-ns-total",
     ),
     "consumer-fetch-manager-metrics": (
@@ -88,6 +91,7 @@ SHARED = frozenset(
         "io-ratio",
         "connection-count",
         "connection-close-total",
+        "failed-authentication-total",
         "request-latency-avg",
         "request-latency-max",
     }

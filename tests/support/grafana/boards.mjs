@@ -7,6 +7,7 @@ import { join } from "node:path";
 
 const [modules, chromium, bundle] = process.argv.slice(2);
 const puppeteer = createRequire(`${modules}/`)("puppeteer-core");
+const HIGH = 1050; // of a picture, px: a page has room for it, and it is compressed to less than 150 kB
 const { boards } = JSON.parse(readFileSync(0, "utf-8"));
 // A page from somewhere, as Grafana's components keep what was chosen in the storage of its origin.
 const empty = '<!doctype html><meta charset="utf-8"><title>dashboards</title><link rel="icon" href="data:,"><div id="board"></div>';
@@ -26,8 +27,9 @@ try {
     const panels = await page.evaluate((...given) => draw(...given), board, asked);
     told[name] = { panels, broken: broken.splice(0) };
     if (picture) {
-      const element = await page.$("#board");
-      await element.screenshot({ path: picture });
+      const { height } = await (await page.$("#board")).boundingBox();
+      const clip = { x: 0, y: 0, width: asked.width, height: Math.min(height, HIGH) };
+      await page.screenshot({ path: picture, type: "webp", quality: 80, clip });
     }
   }
   console.log(JSON.stringify(told));
