@@ -1,10 +1,11 @@
-"""`kafka-health watch` on real JVMs: a producer deadlocks in its callback, beside clients that do nothing wrong."""
+"""`kafka-health watch` on real processes: a deadlock in a callback, a handler that hangs, a topic that is not there."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +29,10 @@ for _ in range(2):
 print("up", flush=True)
 sys.stdin.read()
 """
+#: It leaves its group after 5 s, and has sent no heartbeat for more than 15 s then.
+HANGS_SOON = {"slow.after": "2", "c.max.poll.interval.ms": "5000", "c.group.id": "bills"}
+HANGS_SOON |= {"p.client.id": "bill-writer", "c.client.id": "bill-payer"}
+LEFT_SECONDS = 22.0
 QUICK = {"p.request.timeout.ms": "1000", "p.delivery.timeout.ms": "2000", "p.max.block.ms": "5000"}
 
 
@@ -44,10 +49,13 @@ def ended(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
 def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Broker, tmp_path: Path) -> None:
     deadlock = CLIENTS["callback-deadlock"]
     deadlock = replace(deadlock, broker="shared", outage=None, options={**deadlock.options, **QUICK})
+    stalled = CLIENTS["consumer-stalled"]
+    stalled = replace(stalled, options={**stalled.options, **HANGS_SOON})
     (jar,) = jars.classpath("jolokia")
     with Broker(tmp_path / "broker", heap_mb=256) as failing:
         healthy = CLIENTS["healthy"].start(World(tmp_path / "healthy", broker.bootstrap_servers))
         stuck = deadlock.start(World(tmp_path / "stuck", failing.bootstrap_servers))
+        hanging = stalled.start(World(tmp_path / "hanging", broker.bootstrap_servers))
         command = [sys.executable, "-c", PYTHON, broker.bootstrap_servers]
         python = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
@@ -60,7 +68,8 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
             of_group = ["--group", "billing", "--bootstrap", broker.bootstrap_servers]
             group = watching(*of_group)
             assert python.stdout is not None and python.stdout.readline() == "up\n"
-            done = ended(watching(f"stuck={stuck.pid}", str(healthy.pid), f"shop={python.pid}"))
+            eventually(lambda: hanging.onset_ms and time.time() - hanging.onset_ms / 1000 > LEFT_SECONDS)
+            done = ended(watching(f"stuck={stuck.pid}", str(healthy.pid), f"shop={python.pid}", f"bills={hanging.pid}"))
             billing = ended(group)
             nobody = ended(watching("--group", "nobody", "--bootstrap", broker.bootstrap_servers))
             there_before = Jolokia(Target.parse(stuck.jolokia_urls[0]).url, 5.0)
@@ -68,13 +77,17 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
             assert healthy.alive
         finally:
             stuck.stop()
+            hanging.stop()
             healthy.stop()
             python.kill()
             python.communicate()
     assert done.returncode == 1, done.stderr
     assert "confirmed: stuck/order-publisher: producer-callback-deadlock" in done.stderr
     clients = {row["client"]["client_id"]: row for row in map(json.loads, done.stdout.splitlines())}
-    assert clients.keys() == {"order-publisher", "order-api", "order-billing", "shop-events"}
+    of_java = {"order-publisher", "order-api", "order-billing", "bill-writer", "bill-payer"}
+    assert clients.keys() == {*of_java, "shop-events"}
+    hangs = {verdict["mode"]: verdict for verdict in clients["bill-payer"]["verdicts"]}
+    assert hangs["consumer-stalled"]["status"] == "confirmed", hangs
     blocked = {verdict["mode"]: verdict["status"] for verdict in clients["shop-events"]["verdicts"]}
     assert blocked["send-blocked-on-metadata"] in ("suspected", "confirmed")
     assert clients["order-publisher"]["client"]["service"] == "stuck"
