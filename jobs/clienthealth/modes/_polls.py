@@ -10,12 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from clienthealth.model.metrics import TERMINATING
 from clienthealth.model.readings import ClientWindow, Reading, Sign
 from clienthealth.modes._evidence import version
 from clienthealth.windows.columns import Column, Floats
 from clienthealth.windows.view import Windows
 
+#: Known of clients that push their metrics; true of the last push of one that closes.
+CLOSES = "terminating"
 #: Older ones push no more for good when the connection breaks during a push (KAFKA-19747; 3.9.2 and 4.1.2 measured).
 PUSHES_ON_SINCE = (4, 1, 2)
 #: Of the time between two readings so much is spent waiting where nobody polls (polled: 36 to 100 %, else 0.02 % at
@@ -99,7 +100,7 @@ def told_in_poll(window: ClientWindow) -> bool:
 
 def pushes(window: ClientWindow) -> bool:
     """Are a client's readings what it pushes by itself (KIP-714)?"""
-    return bool(window.readings) and window.readings[-1].get(TERMINATING) is not None
+    return bool(window.readings) and window.readings[-1].get(CLOSES) is not None
 
 
 def pushes_on(window: ClientWindow) -> bool:

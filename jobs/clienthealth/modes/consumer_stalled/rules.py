@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from clienthealth.logs.wordings import Meaning
-from clienthealth.model.metrics import TERMINATING
 from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, quoted
@@ -27,6 +26,7 @@ from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._io_thread import waits as _waits
 from clienthealth.modes._polls import (
     CLOSED,
+    CLOSES,
     ENDED,
     has_polled,
     lived,
@@ -378,7 +378,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     """librdkafka hands out statistics in poll(): they end where nobody calls it, though the process goes on."""
     if window.departed_ms is None:
         return None
-    if pushes(window) and not (reports_in_poll(window.client.library) or window.readings[-1].get(TERMINATING)):
+    if pushes(window) and not (reports_in_poll(window.client.library) or window.readings[-1].get(CLOSES)):
         return Verdict(ID, "unknown", reason=SILENT)
     if not told_in_poll(window):
         return None

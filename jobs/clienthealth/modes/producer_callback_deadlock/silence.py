@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from clienthealth.model.metrics import TERMINATING
 from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import elapsed, quoted, size
 from clienthealth.modes._evidence import Fact, conclude, events, number_or_none, used_bytes
-from clienthealth.modes._polls import CLOSED, ENDED, lived, pushes, pushes_on, reports_in_poll, told_in_poll
+from clienthealth.modes._polls import CLOSED, CLOSES, ENDED, lived, pushes, pushes_on, reports_in_poll, told_in_poll
 from clienthealth.modes.producer_callback_deadlock.lines import EXHAUSTED, ID
 from clienthealth.modes.producer_callback_deadlock.rules import Thresholds, sentence
 from clienthealth.modes.producer_not_closed.lines import CLOSED as CLOSED_PRODUCER
@@ -45,7 +44,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
 def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
     """A client pushes on the I/O thread: what its last readings and its neighbours say of a silence without a close."""
     before, last = window.readings[-2:] if window.readings[1:] else (window.readings[-1], window.readings[-1])
-    if last.get(TERMINATING) or events(window, CLOSING, CLOSED_PRODUCER, DIED):
+    if last.get(CLOSES) or events(window, CLOSING, CLOSED_PRODUCER, DIED):
         return None
     used, sent = used_bytes(last), last.get("record-send-total")
     if not used and sent == before.get("record-send-total"):

@@ -10,13 +10,12 @@ import numpy as np
 
 from clienthealth.indicators.buffer import used_ratios
 from clienthealth.logs.self_descriptions import PRODUCER_CONFIG
-from clienthealth.model.metrics import TERMINATING as CLOSES
 from clienthealth.model.readings import ClientWindow, LogEvent, Reading
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted, size
 from clienthealth.modes import threshold
 from clienthealth.modes._evidence import Fact, conclude, events, used_bytes, version
-from clienthealth.modes._polls import pushes, pushes_on, told_in_poll
+from clienthealth.modes._polls import CLOSES, pushes, pushes_on, told_in_poll
 from clienthealth.modes.producer_not_closed.lines import (
     ABORTED,
     CLOSED,
