@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from clienthealth.model.readings import ClientWindow
+from clienthealth.model.readings import ClientWindow, TopicReading
 from tests.scenarios._making import (
     PARK,
     PUT,
@@ -45,6 +45,16 @@ def by_selector(waited: Callable[[float], float], selects: float, fetches: Calla
         for r in readings
     ]
     return window("consumer", of_topics)
+
+
+def in_turn(rate: float, waiting: float = 300) -> ClientWindow:
+    """librdkafka's one queue for two topics, of each of which the application takes `rate` records a second."""
+    readings = prefetched({"a": (2 * waiting, waiting), "b": (2 * waiting, waiting)})
+
+    def positioned(position: float) -> tuple[TopicReading, ...]:
+        return tuple(replace(t, metrics={**t.metrics, "position": position}) for t in readings[0].topics)
+
+    return window("consumer", [replace(r, topics=positioned(500 + 10 * rate * n)) for n, r in enumerate(readings)])
 
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -176,6 +186,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         window("consumer", consumer({"a": rising(50), "b": rising(10)}, last_poll_seconds_ago=still(1))),
     ),
     near_miss("librdkafka-caught-up", window("consumer", prefetched({"a": (100_000, 900), "b": (0, 0)}))),
+    near_miss("librdkafka-one-queue-that-is-worked-off-fast", in_turn(rate=100)),
+    near_miss("librdkafka-one-queue-of-a-few-records", in_turn(rate=2, waiting=10)),
+    unknown("librdkafka-records-of-two-topics-in-turn-and-slowly", in_turn(rate=2)),
     unknown("polls-not-told", window("consumer", every(10, {"records-lag-max": still(5)}))),
     unknown("queues-not-told", window("legacy-consumer", every(10, {"fetch-requests-total": rising()}))),
     suspects(

@@ -16,13 +16,13 @@ in a single poll loop stays away from `poll()`, and all topics fall behind. Both
 suspected until the client logs that its poll interval expired.
 
 Known gaps. Where records of all topics come in turn through librdkafka's one queue, all lags grow alike, be it that one
-handler is slow or all are: its statistics tell neither. `MaxLag` and `ConsumerLag` stand at 0 throughout, as they are
-set when a response is processed: a frozen lag is no healthy lag. The log is silent. With several brokers only the
-fetcher of one is blocked: the fetch count of the connector goes on, and a thread dump has to tell. The Java consumer
-does not say which topic's handler is slow, and updates the lag of a partition only when it returns records of it.
-Before 2.4 it does not tell when it polls: its selector, in which an application waits inside poll() and the heartbeats
-do not, shows it. Where it tells its positions, the culprit is the topic whose records the time away from `poll()` goes
-with.
+handler is slow or all are: its statistics do not tell which, so it is unknown. `MaxLag` and `ConsumerLag` stand at 0
+throughout, as they are set when a response is processed: a frozen lag is no healthy lag. The log is silent. With
+several brokers only the fetcher of one is blocked: the fetch count of the connector goes on, and a thread dump has to
+tell. The Java consumer does not say which topic's handler is slow, and updates the lag of a partition only when it
+returns records of it. Before 2.4 it does not tell when it polls: its selector, in which an application waits inside
+poll() and the heartbeats do not, shows it. Where it tells its positions, the culprit is the topic whose records the
+time away from `poll()` goes with.
 """
 
 from __future__ import annotations

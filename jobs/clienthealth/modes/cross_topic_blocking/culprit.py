@@ -80,23 +80,24 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     the last fetch. None where it gets on in no topic or several, or where no other one starves.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
-    begin, moved = len(positioned) - 1, set[str]()
+    begin, handled = len(positioned) - 1, set[str]()
     while begin > 0 and positioned[begin - 1][0].ts_ms >= since_ms:
-        more = moved | _moved(positioned[begin - 1][1], positioned[begin][1])
+        more = handled | moved(positioned[begin - 1][1], positioned[begin][1]).keys()
         if len(more) > 1:
             break
-        moved, begin = more, begin - 1
-    if len(moved) != 1:
+        handled, begin = more, begin - 1
+    if len(handled) != 1:
         return None
-    (topic,) = moved
+    (topic,) = handled
     (first, before), (last, now) = positioned[begin], positioned[-1]
     waiting = {t.topic for t in last.topics if (t.metrics.get("records-lag") or 0) > 0}
-    starved = sorted((waiting | _moved(positioned[0][1], before)) - moved)
+    starved = sorted((waiting | moved(positioned[0][1], before).keys()) - handled)
     return Alone(topic, first, last, now[topic] - before[topic], starved) if starved else None
 
 
-def _moved(before: Mapping[str, float], now: Mapping[str, float]) -> set[str]:
-    return {topic for topic in now if now[topic] > before.get(topic, now[topic])}
+def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str, float]:
+    """Records by topic of which the application took some in between."""
+    return {topic: now[topic] - before[topic] for topic in now if now[topic] > before.get(topic, now[topic])}
 
 
 def positions(reading: Reading, metric: str = "records-lead") -> dict[str, float]:

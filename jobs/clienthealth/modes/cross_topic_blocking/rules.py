@@ -18,7 +18,7 @@ from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshol
 from clienthealth.modes._evidence import Fact, conclude, events, has_frame, option, run, values
 from clienthealth.modes._polls import seconds_away
 from clienthealth.modes.consumer_stalled.lines import POLL_EXPIRED
-from clienthealth.modes.cross_topic_blocking.culprit import handled_alone, slow_topic
+from clienthealth.modes.cross_topic_blocking.culprit import handled_alone, moved, positions, slow_topic
 from clienthealth.modes.cross_topic_blocking.lines import ID
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.columns import Bools
@@ -121,6 +121,17 @@ def without_records(w: Windows, limits: Thresholds) -> Runs:
     return runs.at((runs.seconds >= limits.shared_queue_seconds) & reported[runs.window])
 
 
+def in_one_queue(w: Windows) -> Bools:
+    """librdkafka: do records of all topics, two or more, wait in one queue, as each tells the same length of it?"""
+    of_topics = queues(w)
+    least, most = np.full(len(w), np.inf), np.zeros(len(w))
+    np.minimum.at(least, of_topics.window, np.where(of_topics.lag > 0, of_topics.share, 0.0))
+    np.maximum.at(most, of_topics.window, of_topics.share)
+    several = np.bincount(of_topics.window, minlength=len(w)) > 1
+    shared: Bools = several & (least == most) & (most > 0)
+    return shared
+
+
 def stays_away(w: Windows, limits: Thresholds) -> Bools:
     """Java: has the application stayed away from poll() for long?"""
     long: Bools = seconds_away(w) >= limits.slow_poll_seconds
@@ -130,7 +141,7 @@ def stays_away(w: Windows, limits: Thresholds) -> Bools:
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     """Any of these; the judge looks at the topics."""
     if w.kind != "legacy-consumer":
-        suspected = held_up(w, thresholds) | stays_away(w, thresholds)
+        suspected = held_up(w, thresholds) | in_one_queue(w) | stays_away(w, thresholds)
         suspected[without_records(w, thresholds).window] = True
         return suspected
     suspected = np.zeros(len(w), np.bool_)
@@ -253,6 +264,8 @@ def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
         for event in events(window, POLL_EXPIRED)[:1]:
             text = "the client logged that its application had not called poll() in time"
             facts = [*facts, Fact("log", event.ts_ms, event.ts_ms, text, source=event.source)]
+    if not facts and (doubts := _in_turn(window, w, limits)):
+        return conclude(ID, [], doubts=doubts)
     return conclude(ID, facts, detail, None if facts else GATE.reason(w, limits))
 
 
@@ -303,6 +316,25 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
         fact = Fact("metric", alone.first.ts_ms, alone.last.ts_ms, text, source=alone.last.source)
         return [fact], {"culprit": alone.topic, "victims": list(alone.starved)}
     return None
+
+
+def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
+    """librdkafka: records of several topics wait long in one queue, and the application takes them in turn, slowly."""
+    positioned = [(reading, at) for reading in window.readings if (at := positions(reading, "position"))]
+    if not in_one_queue(w)[0] or len(positioned) < MIN_READINGS:
+        return []
+    (first, before), (last, now) = positioned[0], positioned[-1]
+    handled, seconds = moved(before, now), (last.ts_ms - first.ts_ms) / 1000
+    records, waiting = sum(handled.values()), sum(_topics(last, "records-lag").get(topic, 0) for topic in handled)
+    slow = records * limits.slow_record_seconds <= seconds
+    if len(handled) < 2 or not slow or waiting * seconds < records * limits.shared_queue_seconds:
+        return []
+    text = (
+        f"the application took {count_of(records, 'record')} of {listing(sorted(handled))} in turn within "
+        f"{elapsed(seconds)}, and {waiting:.0f} wait in the queue that these share: statistics do not tell whether one "
+        "topic holds up the others or all are handled slowly"
+    )
+    return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source)]
 
 
 def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
