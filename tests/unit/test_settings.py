@@ -87,4 +87,7 @@ def test_what_the_settings_name_lies_in_the_current_folder_and_urls_stay(
     assert settings.monitor.checkpoint == f"{tmp_path}/state/checkpoints"
     assert settings.review.histories == {"eu": f"{tmp_path}/eu", "us": "s3a://us/h"}
     assert settings.review.out == "dbfs:/reports"
+    assert settings.prometheus.web_config_file == ""
+    guarded = load(None, {"KAFKA_HEALTH_PROMETHEUS_WEB_CONFIG_FILE": "web.yml"})
+    assert guarded.prometheus.web_config_file == f"{tmp_path}/web.yml"
     assert in_force(load(None, {}), changed_only=True) == ""

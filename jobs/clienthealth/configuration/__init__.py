@@ -53,12 +53,17 @@ def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Se
 
 
 def placed(settings: Settings, folder: str = "") -> Settings:
-    """The settings with absolute locations: what is relative lies in this folder or URL (the current folder)."""
+    """The settings with absolute locations: what is relative lies in this folder or URL (the current folder).
+
+    What is empty stays so: no location is set.
+    """
 
     def there(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(there(v) for v in value)
-        return {name: there(v) for name, v in value.items()} if isinstance(value, dict) else absolute(value, folder)
+        if isinstance(value, dict):
+            return {name: there(v) for name, v in value.items()}
+        return absolute(value, folder) if value else value
 
     sections = {}
     for name, kind in _SECTIONS.items():
