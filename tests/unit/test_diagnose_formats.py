@@ -57,3 +57,25 @@ def test_files_of_bytes_and_of_line_protocol(tmp_path: Path, capsys: pytest.Capt
     assert "lines.txt: line protocol; 3 of 4 lines used" in inputs
     assert "other.bin: binary; NOT READABLE: 1 binary, not text" in inputs
     assert "checkout-producer-2  (checkout, producer, java)" in output
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "what"),
+    [
+        (
+            "stacks.txt",
+            b"goroutine 34 [semacquire]:\nsync.runtime_Semacquire(0xc0001b4148?)\n",
+            "a Go program",
+        ),
+        ("orders.bin", b"JAVA PROFILE 1.0.2\0", "a heap dump"),
+        ("report", b"%PDF-1.4\n", "a PDF"),
+    ],
+)
+def test_what_cannot_be_read_is_named(
+    name: str, head: bytes, what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_bytes(head)
+    with pytest.raises(SystemExit) as ended:
+        main(["diagnose", str(tmp_path / name)])
+    assert ended.value.code == 3
+    assert f"{what}; left out" in capsys.readouterr().out

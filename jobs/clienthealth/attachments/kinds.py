@@ -33,6 +33,7 @@ _NO_EVIDENCE: tuple[tuple[bytes, str], ...] = (
     (b"MZ\x90", "a program"),
     (b"JAVA PROFILE ", "a heap dump"),
     (b"FLR\x00", "a flight recording"),
+    (b"goroutine ", "stacks of a Go program"),
     (b"SQLite format 3\x00", "a database"),
     (b"\xd0\xcf\x11\xe0", "an Office document"),
 )
