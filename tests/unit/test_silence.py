@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,8 @@ from tests.support.stepped import START, Stepped, logged, snapshot
 
 STALLED, DEADLOCK, NOT_CLOSED = "consumer-stalled", "producer-callback-deadlock", "producer-not-closed"
 IN, OUT = "stock-in", "stock-out"
+#: When its last dump was written: 2026-11-23 04:13:39 UTC.
+RECORDED = 1795407219
 
 
 @cache
@@ -73,6 +76,8 @@ def test_a_dump_without_a_time_takes_it_from_its_name(tmp_path: Path) -> None:
         for dump in folder.glob("jstack-*"):
             text = dump.read_text().partition("\n")[2]
             (copy / dump.name.replace("-04", f"-{hour}")).write_text(text)
+        for file in copy.iterdir():
+            os.utime(file, (RECORDED, RECORDED))
         verdict = diagnosed(copy)[IN, STALLED]
         assert verdict.status == status, hour
 
