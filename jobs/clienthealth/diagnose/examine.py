@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from clienthealth.attachments.input import Input
-from clienthealth.attachments.opening import Opener
+from clienthealth.attachments.opening import Opener, cannot_read
 from clienthealth.attachments.reading import Progress, Reader
 from clienthealth.diagnose import Diagnosis, diagnose
 from clienthealth.diagnose.tally import Tally
@@ -94,8 +94,10 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
         attached.start_ms, attached.end_ms, attached.dated = attached.start_ms + shift, attached.end_ms + shift, True
         first, last = min(start for start, _ in spans) - NEAR_MS, max(end for _, end in spans) + NEAR_MS
         if attached.named and not first <= attached.start_ms <= last:
-            # A clock in another zone: its times say only what came first.
+            # A clock in another zone: what it dates is in no window with what else has a time, and refutes nothing.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
+            shift -= APART_MS
+            cannot_read(attached, "the clock in its name fits nothing else")
     for record in records:
         line = record.line
         if line is not None and line.ts_ms is not None:
