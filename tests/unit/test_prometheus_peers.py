@@ -171,6 +171,7 @@ def test_of_a_crowd_that_only_waits_the_first_make_room_for_probes_and_scrapes(
 ) -> None:
     """Nobody of the crowd runs out of time, however slow the machine is."""
     monkeypatch.setattr(web, "REQUEST_SECONDS", 600.0)
+    monkeypatch.setattr(web._Handler, "timeout", 600.0)
     with ExitStack() as stack:
         server = stack.enter_context(serving(answer))
         crowd = []
