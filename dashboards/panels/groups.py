@@ -59,7 +59,7 @@ def largest_lag_records(width: int = 4) -> Panel:
 
 def states() -> Panel:
     parts = [
-        f'max by ({_BY}) (kafka_consumergroup_group_status{{status="{state}", {OF_GROUP}}}) * {number_}'
+        f'kafka_consumergroup_group_status{{status="{state}", {OF_GROUP}}} * {number_}'
         for number_, state in reversed(list(enumerate(LAG_STATES)))
     ]
     return timeline(
@@ -82,7 +82,7 @@ def lag_seconds() -> Panel:
         "Age of the oldest record that each group has not committed, the furthest behind. Rising is bad; a "
         "saw-tooth is a batch job. What to do: compare records in and out below. Alert: "
         "KafkaClientLagGrowing.",
-        [Query(worst(f"max by ({_BY}) (kafka_consumergroup_group_max_lag_seconds{{{OF_GROUP}}})", _BY), _GROUP)],
+        [Query(worst(f"kafka_consumergroup_group_max_lag_seconds{{{OF_GROUP}}}", _BY), _GROUP)],
         "s",
         links=to_group(),
     )
@@ -94,14 +94,14 @@ def lag_records() -> Panel:
         "Lag in records",
         "Records that each group has not committed, over all its partitions. Rising is bad. What to do: "
         "more consumers up to the number of partitions, or a faster handler. Alert: KafkaClientLagGrowing.",
-        [Query(worst(f"max by ({_BY}) (kafka_consumergroup_group_sum_lag{{{OF_GROUP}}})", _BY), _GROUP)],
+        [Query(worst(f"kafka_consumergroup_group_sum_lag{{{OF_GROUP}}}", _BY), _GROUP)],
         "short",
         links=to_group(),
     )
 
 
 def lag_by_topic() -> Panel:
-    lag = f"max by ({_BY}, topic) (kafka_consumergroup_group_topic_sum_lag{{{OF_GROUP_TOPIC}}})"
+    lag = f"kafka_consumergroup_group_topic_sum_lag{{{OF_GROUP_TOPIC}}}"
     return chart(
         206,
         "Lag by topic",
@@ -114,24 +114,32 @@ def lag_by_topic() -> Panel:
     )
 
 
+def _busiest(offset: str, partition: str, by: str) -> str:
+    """Records per second of all partitions together, of what moves most in the time that is shown."""
+    pace = f"max by ({partition}) (deriv({offset}[$__range:$__interval] @ end()))"
+    picked = f"topk({WORST // 2}, sum by ({by}) ({pace}))"
+    return f"sum by ({by}) (max by ({partition}) (deriv({offset}[$__rate_interval])\nand on ({by})\n{picked}))"
+
+
 def records_in_and_out() -> Panel:
-    latest = f"max by ({_PARTITION}) (deriv(kafka_partition_latest_offset{{{OF_TOPIC}}}[$__rate_interval]))"
-    offset = f"kafka_consumergroup_group_offset{{{OF_GROUP_TOPIC}}}"
-    committed = f"max by ({_BY}, topic, partition) (deriv({offset}[$__rate_interval]))"
+    written = _busiest(f"kafka_partition_latest_offset{{{OF_TOPIC}}}", _PARTITION, _TOPIC)
+    committed = _busiest(
+        f"kafka_consumergroup_group_offset{{{OF_GROUP_TOPIC}}}", f"{_BY}, topic, partition", f"{_BY}, topic"
+    )
     return chart(
         207,
         "Records in and out",
-        "Records per second that are written to each topic (dashed), and that each group commits. Out below "
-        "in for long is bad: the group falls behind. What to do: see whether its handler or its number is "
-        "the limit. Alert: KafkaClientLagGrowing.",
+        "Records per second that are written to each topic (dashed), and that each group commits, where most "
+        "are. Out below in for long is bad: the group falls behind. What to do: see whether its handler or its "
+        "number is the limit. Alert: KafkaClientLagGrowing.",
         [
             Query(
-                worst(f"sum by ({_TOPIC}) ({latest})", _TOPIC, WORST // 2),
+                written,
                 f"in: {{{{topic}}}} on {{{{cluster_name}}}} {NAMED_KEPT}",
                 limit=True,
             ),
             Query(
-                worst(f"clamp_min(sum by ({_BY}, topic) ({committed}), 0)", f"{_BY}, topic", WORST // 2),
+                f"clamp_min({committed}, 0)",
                 f"out: {{{{topic}}}} by {_GROUP}",
             ),
         ],
@@ -150,7 +158,7 @@ def retention() -> Panel:
         "Alerts: KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
         [
             Query(
-                worst(f"max by ({_BY}, topic) ({UNREAD}{{{OF_GROUP_TOPIC}}})", f"{_BY}, topic"),
+                worst(f"{UNREAD}{{{OF_GROUP_TOPIC}}}", f"{_BY}, topic"),
                 f"{{{{topic}}}}: {_GROUP}",
             )
         ],

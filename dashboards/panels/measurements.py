@@ -19,22 +19,21 @@ from dashboards.scope import BY_CLIENT, BY_SHARD, NAMED_KEPT, OF_CLIENT, OF_SERV
 
 def _worst(metric: str, matchers: str = "", by: str = BY_CLIENT, pick: str = "topk", most: int = WORST) -> str:
     scope = f"{matchers}, {OF_CLIENT}" if matchers else OF_CLIENT
-    return worst(f"max by ({by}) ({metric}{{{scope}}})", by, most, pick)
+    return worst(f"{metric}{{{scope}}}", by, most, pick)
 
 
-def _of_kinds(series: str, kinds: Iterable[str]) -> str:
-    return f'{series} and on ({BY_CLIENT}) kafka_client_info{{kind=~"{"|".join(sorted(kinds))}", {OF_CLIENT}}}'
+def _of(kinds: Iterable[str]) -> str:
+    return f'kafka_client_info{{kind=~"{"|".join(sorted(kinds))}", {OF_CLIENT}}}'
 
 
 def reporting(kinds: Iterable[str], width: int = 24) -> Panel:
-    reports = _of_kinds(f"max by ({BY_CLIENT}) (kafka_client_up{{{OF_CLIENT}}})", kinds)
     return timeline(
         100,
         "Is it reporting",
         f"Whether clients are heard of, {WORST} at most, those that have gone first. A client that has gone with "
         "records in its buffer has lost them; one that is silent cannot be judged. What to do: see whether "
         "its process lives. Alert: of its failure mode.",
-        Query(worst(reports, BY_CLIENT, pick="bottomk"), WHO),
+        Query(worst(f"kafka_client_up{{{OF_CLIENT}}}", BY_CLIENT, pick="bottomk", among=_of(kinds)), WHO),
         words({0: ("gone", NEUTRAL), 1: ("reporting", GOOD)}),
         width=width,
         links=to_client("overview"),
@@ -42,14 +41,15 @@ def reporting(kinds: Iterable[str], width: int = 24) -> Panel:
 
 
 def last_seen(kinds: Iterable[str], width: int = 12) -> Panel:
-    seen = _of_kinds(f"max by ({BY_CLIENT}) (kafka_client_last_seen_timestamp_seconds{{{OF_CLIENT}}})", kinds)
+    seen = f"kafka_client_last_seen_timestamp_seconds{{{OF_CLIENT}}}"
+    silent = worst(seen, BY_CLIENT, ranked=f"time() - {seen}", among=_of(kinds))
     return chart(
         101,
         "Time since it was last heard of",
         "High is bad: the client is silent or its reporter has stopped. Up to its reporting interval is "
         "normal. What to do: see whether the process lives, then whether its metrics reach the input topic. "
         "Alert: KafkaClientHealthInputSilent, when all are silent.",
-        [Query(worst(f"time() - ({seen})", BY_CLIENT), WHO)],
+        [Query(f"time() - {silent}", WHO)],
         "s",
         width=width,
         links=to_client("overview"),
@@ -121,7 +121,7 @@ def waiting_threads(width: int = 12) -> Panel:
 
 def records_failed(width: int = 12) -> Panel:
     dropped = f"kafka_client_producer_buffer_exhausted_records_total{{{OF_CLIENT}}}"
-    rate = f"max by ({BY_CLIENT}) (rate({dropped}[$__rate_interval]))"
+    rate = f"rate({dropped}[$__rate_interval])"
     return chart(
         114,
         "Records given up, dropped, sent again",
@@ -241,7 +241,7 @@ def latency_by_broker(width: int = 12) -> Panel:
         "first. No alert of its own.",
         [
             Query(
-                _worst("kafka_client_producer_slowest_broker_latency_seconds", by=by),
+                worst(f"max by ({by}) (kafka_client_producer_slowest_broker_latency_seconds{{{OF_CLIENT}}})", by),
                 f"broker {{{{broker}}}} {NAMED_KEPT}",
             )
         ],
@@ -251,14 +251,14 @@ def latency_by_broker(width: int = 12) -> Panel:
 
 
 def throttled(kind: str, width: int = 12) -> Panel:
-    throttle = _of_kinds(f"max by ({BY_CLIENT}) (kafka_client_throttle_seconds{{{OF_CLIENT}}})", {kind})
+    throttle = worst(f"kafka_client_throttle_seconds{{{OF_CLIENT}}}", BY_CLIENT, among=_of({kind}))
     return chart(
         125,
         "Held back by quotas",
         "Average time for which brokers hold answers back as the client exceeds its quota. Any that lasts is bad: the "
         "client is slowed down on purpose, and buffers or lag grow; empty is good. What to do: raise the quota, or "
         "find out who shares it. No alert of its own.",
-        [Query(worst(throttle, BY_CLIENT), WHO)],
+        [Query(throttle, WHO)],
         "s",
         width=width,
         links=to_client(f"{kind}s"),
@@ -270,7 +270,7 @@ def throughput(kind: str, width: int = 12) -> Panel:
         "producer": "kafka_client_producer_record_send_rate",
         "consumer": "kafka_client_consumer_records_consumed_rate",
     }[kind]
-    rate = f"max by ({BY_CLIENT}) ({series}{{{OF_CLIENT}}})"
+    rate = f"{series}{{{OF_CLIENT}}}"
     return chart(
         126,
         "Records sent" if kind == "producer" else "Records received",
@@ -285,14 +285,14 @@ def throughput(kind: str, width: int = 12) -> Panel:
 
 
 def connections(kind: str, width: int = 12) -> Panel:
-    connected = _of_kinds(f"max by ({BY_CLIENT}) (kafka_client_connections{{{OF_CLIENT}}})", {kind})
+    connected = worst(f"kafka_client_connections{{{OF_CLIENT}}}", BY_CLIENT, pick="bottomk", among=_of({kind}))
     return chart(
         127,
         "Connections to brokers",
         "Open connections, of the clients with fewest of them. 0 for long is bad: no broker is reached, or none lets "
         "the client in; idle ones may be closed after ten minutes. What to do: read the client's log for the address "
         "and the reason. No alert of its own.",
-        [Query(worst(connected, BY_CLIENT, pick="bottomk"), WHO)],
+        [Query(connected, WHO)],
         "none",
         width=width,
         links=to_client(f"{kind}s"),
@@ -300,7 +300,7 @@ def connections(kind: str, width: int = 12) -> Panel:
 
 
 def refused(kind: str, width: int = 12) -> Panel:
-    rate = f"60 * max by ({BY_CLIENT}) (kafka_client_failed_authentication_rate{{{OF_CLIENT}}})"
+    rate = f"60 * kafka_client_failed_authentication_rate{{{OF_CLIENT}}}"
     return chart(
         128,
         "Authentications refused",
@@ -308,7 +308,7 @@ def refused(kind: str, width: int = 12) -> Panel:
         "password, token or certificate is wrong or has expired; empty is good. What to do: read the reason in the "
         "client's log. "
         + (f"Alert: of {SEND_BLOCKED}, where it cannot send." if kind == "producer" else "No alert of its own."),
-        [Query(worst(_of_kinds(rate, {kind}), BY_CLIENT), WHO)],
+        [Query(worst(rate, BY_CLIENT, among=_of({kind})), WHO)],
         "short",
         width=width,
         links=to_client(f"{kind}s"),
@@ -395,7 +395,7 @@ def poll_idle(width: int = 12) -> Panel:
 
 
 def rebalances(width: int = 12) -> Panel:
-    rate = worst(f"60 * max by ({BY_CLIENT}) (kafka_client_consumer_rebalance_rate{{{OF_CLIENT}}})", BY_CLIENT)
+    rate = worst(f"60 * kafka_client_consumer_rebalance_rate{{{OF_CLIENT}}}", BY_CLIENT)
     return chart(
         133,
         "Rebalances per minute",

@@ -167,4 +167,4 @@ def failures(id_: int) -> Panel:
 def _over_time(by: str, shown: Sequence[str], chosen: str) -> str:
     """The worst status at each moment as a number, of those that were worst."""
     parts = [f'{_MODE}{{status="{s}", {chosen}}} * {STATUS_ORDER.index(s)}' for s in reversed(shown) if s != "ok"]
-    return worst(f"max by ({by}) (\n  " + "\n  or\n  ".join(parts) + "\n)", by, _BANDS)
+    return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)

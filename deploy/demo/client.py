@@ -28,7 +28,7 @@ LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
 #: How long each client of the cluster waits before it lets the next broker be rolled, which takes some 10 s.
 ROLL_SECONDS = 60.0
 #: However many clients it has, a cluster is left alone for so long before the next roll.
-REST_SECONDS = 30.0
+REST_SECONDS = 90.0
 #: Small and frugal: the whole demo shares two cores.
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 #: Sets of jars whose clients push their metrics by themselves.

@@ -308,7 +308,7 @@ def _rolled_python(library: str, service: str) -> DemoClient:
             "p.client.id": service,
             "c.client.id": f"{service}-in",
             "c.group.id": service,
-            "restart.every": "75",
+            "restart.every": "150",
         },
     )
 
