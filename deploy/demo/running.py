@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kafka.errors import KafkaError
 
-from clienthealth.errors import HealthError
+from clienthealth.errors import HealthError, ServiceError
 from deploy.demo.processes import forget, spawn
 
 STOP_SECONDS = 5.0
@@ -147,7 +147,11 @@ class Running:
             for line in self._process.stdout:
                 copy.write(line)
                 copy.flush()
-                self._understand(line.strip())
+                try:
+                    self._understand(line.strip())
+                except ValueError:
+                    # Read on: a program whose pipe is full stands still.
+                    self._failure = ServiceError(f"{self.output}: not understood: {line.strip()}")
         self.note(f"application ended, exit code {self._process.wait()}")
         forget(self.pid)
 

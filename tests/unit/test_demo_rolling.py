@@ -15,6 +15,7 @@ from deploy.demo import cluster as clusters
 from deploy.demo.broker import Broker
 from deploy.demo.cluster import Cluster
 from deploy.demo.running import Running
+from tests.support.waiting import eventually
 
 
 class Node:
@@ -111,5 +112,16 @@ def test_a_process_is_known_by_its_id_and_by_what_its_clients_push_as(tmp_path: 
         log.write_text(f"{line}n1Xw_Q\n{line}halfway\n", encoding="utf-8")
         assert running.is_instance("127.0.0.1:halfway")
         assert not running.is_instance("127.0.0.1:half")
+    finally:
+        running.stop()
+
+
+def test_a_line_that_is_garbled_is_told_and_what_follows_is_read(tmp_path: Path) -> None:
+    says = """printf 'COUNTERS {"sent": 1}COUNTERS {"sent": 2}\\n\\nCOUNTERS {"sent": 3}\\n'; exec sleep 60"""
+    running = Running(["sh", "-c", says], tmp_path, "payment-api", [], tmp_path / "app.log")
+    try:
+        eventually(lambda: running.counters == {"sent": 3})
+        with pytest.raises(ServiceError, match='not understood: COUNTERS {"sent": 1}COUNTERS'):
+            running.check()
     finally:
         running.stop()

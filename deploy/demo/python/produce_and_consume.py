@@ -176,12 +176,16 @@ class Application:
         logging.basicConfig(level=logging.INFO, handlers=[Shipper(self.tell)])
         threading.Thread(target=self._count, daemon=True).start()
         getattr(self, self._library)()
-        print(f"COUNTERS {json.dumps(self.counters)}", flush=True)
+        self._tell()
         self._reports.flush(FLUSH_SECONDS)
 
     def _count(self) -> None:
         while not self.stop.wait(REPORT_SECONDS):
-            print(f"COUNTERS {json.dumps(self.counters)}", flush=True)
+            self._tell()
+
+    def _tell(self) -> None:
+        # In one write: processes and threads share the pipe, and print() may write the line's end by itself.
+        os.write(sys.stdout.fileno(), f"COUNTERS {json.dumps(self.counters)}\n".encode())
 
 
 def supervise(seconds: float) -> int:
