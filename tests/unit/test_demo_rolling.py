@@ -121,7 +121,7 @@ def test_a_line_that_is_garbled_is_told_and_what_follows_is_read(tmp_path: Path)
     running = Running(["sh", "-c", says], tmp_path, "payment-api", [], tmp_path / "app.log")
     try:
         eventually(lambda: running.counters == {"sent": 3})
-        with pytest.raises(ServiceError, match='not understood: COUNTERS {"sent": 1}COUNTERS'):
+        with pytest.raises(ServiceError, match=r'not understood: COUNTERS \{"sent": 1\}COUNTERS'):
             running.check()
     finally:
         running.stop()
