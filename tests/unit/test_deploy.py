@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,10 @@ def test_the_image_is_built_from_what_the_context_lets_through() -> None:
     }
     assert copied == allowed and all((ROOT / source).exists() for source in copied)
     assert re.search(r"^USER 10001$", text, re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = set(re.findall(r"--extra (\S+)", text))
+    assert wanted and wanted <= set(project["optional-dependencies"]), "uv refuses an extra that is not there"
+    assert "uv sync --frozen --no-default-groups " in text, "--no-dev leaves out one of three groups"
 
 
 def test_spark_submit_takes_the_jars_that_we_take() -> None:
