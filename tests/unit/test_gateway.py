@@ -38,7 +38,7 @@ def gateway() -> Iterator[Gateway]:
 
 
 def logged(connection: socket.socket, word: bytes) -> bytes:
-    connection.settimeout(2.0)
+    connection.settimeout(60.0)
     connection.sendall(word)
     return connection.recv(1000)
 
@@ -63,7 +63,7 @@ def test_shut_it_drops_and_refuses_and_opens_again(gateway: Gateway) -> None:
     with socket.create_connection(("127.0.0.1", gateway.port)) as one:
         assert logged(one, b"a") == b"a"
         gateway.shut()
-        one.settimeout(2.0)
+        one.settimeout(60.0)
         assert one.recv(1000) == b""
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", gateway.port))
@@ -82,7 +82,7 @@ def test_it_swallows_until_it_is_opened(gateway: Gateway) -> None:
         with pytest.raises(TimeoutError):
             one.recv(1000)
         gateway.open()
-        one.settimeout(2.0)
+        one.settimeout(60.0)
         assert one.recv(1000) == b"b"
 
 

@@ -85,11 +85,11 @@ def test_metrics_and_probes_are_served_and_follow_the_batches() -> None:
     answer = Port(metrics.registry, lambda: metrics.registry.get_sample_value(last, {"query": QUERY}))
     with serve("127.0.0.1", 0, answer) as server:
         with pytest.raises(urllib.error.HTTPError, match="503"):
-            urllib.request.urlopen(f"{server.url}/readyz", timeout=10)
+            urllib.request.urlopen(f"{server.url}/readyz", timeout=60)
         metrics.last_batch.labels(QUERY).set_to_current_time()
-        with urllib.request.urlopen(f"{server.url}/readyz", timeout=10) as response:
+        with urllib.request.urlopen(f"{server.url}/readyz", timeout=60) as response:
             assert response.read() == b"ok\n"
-        with urllib.request.urlopen(f"{server.url}/metrics", timeout=10) as response:
+        with urllib.request.urlopen(f"{server.url}/metrics", timeout=60) as response:
             assert response.headers["Content-Type"].startswith("text/plain; version=")
             assert b"# TYPE kafka_client_health_last_batch_timestamp_seconds gauge" in response.read()
         server.shutdown()

@@ -52,7 +52,7 @@ def running(settings: PrometheusSettings, answer: object) -> Iterator[Server]:
 def get(url: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
     request = urllib.request.Request(url, headers={k.replace("_", "-"): v for k, v in headers.items()}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, dict(answer.headers), answer.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -211,11 +211,11 @@ def test_tls_and_a_peer_that_never_shakes_hands(certificate: tuple[str, str]) ->
         host, port = server.server_address[:2]
         with socket.create_connection((str(host), port)):
             trusted = ssl.create_default_context(cafile=cert)
-            with urllib.request.urlopen(f"{server.url}/healthz", timeout=5, context=trusted) as answer:
+            with urllib.request.urlopen(f"{server.url}/healthz", timeout=60, context=trusted) as answer:
                 assert answer.read() == b"ok\n"
         trusted.maximum_version = ssl.TLSVersion.TLSv1_2
         with pytest.raises(urllib.error.URLError):
-            urllib.request.urlopen(f"{server.url}/healthz", timeout=5, context=trusted)
+            urllib.request.urlopen(f"{server.url}/healthz", timeout=60, context=trusted)
 
 
 def test_whose_certificate_is_not_verified_does_not_get_in(certificate: tuple[str, str], tmp_path: Path) -> None:
@@ -225,9 +225,9 @@ def test_whose_certificate_is_not_verified_does_not_get_in(certificate: tuple[st
         context = ssl.create_default_context(cafile=cert)
         # With TLS 1.3 the client hears of it when it reads: an alert, a reset, or an end, as the packets come.
         with pytest.raises(OSError):
-            urllib.request.urlopen(f"{server.url}/healthz", timeout=5, context=context)
+            urllib.request.urlopen(f"{server.url}/healthz", timeout=60, context=context)
         context.load_cert_chain(cert, key)
-        with urllib.request.urlopen(f"{server.url}/healthz", timeout=5, context=context) as answer:
+        with urllib.request.urlopen(f"{server.url}/healthz", timeout=60, context=context) as answer:
             assert answer.read() == b"ok\n"
 
 
