@@ -59,9 +59,9 @@ __all__ = [
     "FastClient",
     "FastTopic",
     "decode_any",
-    "decode_line",
     "decode_logs",
     "decode_metrics",
+    "decode_said",
     "fast",
     "key_parts",
     "latest_ms",
@@ -128,12 +128,17 @@ def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
     return result
 
 
-def decode_line(line: LogLine, record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """What a line says that its reader took apart already. The record says of which process it is."""
+def decode_said(said: LogLine | Snapshot, record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
+    """What its reader took apart already. The record says of which process it is."""
     headers = _header_values(record.headers)
-    of_line = Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms)
-    result = Decoded(format="thread_dump" if line.dumps else "plain_text")
-    _take_line(named(line), of_line, latest_ms(settings, now_ms), result)
+    said_in = Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms)
+    if isinstance(said, Snapshot):
+        canonical = _by_name("metrics")["canonical"]
+        result = Decoded(format=canonical.name)
+        _take_snapshot(said, said_in, canonical.interval_ms, latest_ms(settings, now_ms), result)
+    else:
+        result = Decoded(format="thread_dump" if said.dumps else "plain_text")
+        _take_line(named(said), said_in, latest_ms(settings, now_ms), result)
     return result
 
 
@@ -362,19 +367,23 @@ def _metrics(record: Record, fmt: Format | None, latest: int) -> Decoded:
     snapshots, errors = _decoded(record, fmt)
     result = Decoded(format=fmt.name if fmt else None, errors=errors)
     for snapshot in snapshots:
-        error = snapshot.error
-        if error is None:
-            snapshot.client = client = _identified(snapshot.client, record)
-            _pushed.complete(snapshot, record.headers)
-            error = _identity_error(client) or _time_error(snapshot.ts_ms, latest)
-        if error is not None:
-            errors.append(error)
-            continue
-        client.service = client.service or ""
-        client.instance = client.instance or client.host or ""
-        snapshot.interval_ms = interval(snapshot.interval_ms, fmt.interval_ms if fmt else 0)
-        result.snapshots.append(snapshot)
+        _take_snapshot(snapshot, record, fmt.interval_ms if fmt else 0, latest, result)
     return result
+
+
+def _take_snapshot(snapshot: Snapshot, record: Record, interval_ms: int, latest: int, result: Decoded) -> None:
+    error = snapshot.error
+    if error is None:
+        snapshot.client = client = _identified(snapshot.client, record)
+        _pushed.complete(snapshot, record.headers)
+        error = _identity_error(client) or _time_error(snapshot.ts_ms, latest)
+    if error is not None:
+        result.errors.append(error)
+        return
+    client.service = client.service or ""
+    client.instance = client.instance or client.host or ""
+    snapshot.interval_ms = interval(snapshot.interval_ms, interval_ms)
+    result.snapshots.append(snapshot)
 
 
 def _logs(record: Record, fmt: Format | None, latest: int) -> Decoded:

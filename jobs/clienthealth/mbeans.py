@@ -1,4 +1,4 @@
-"""MBeans of Kafka clients: what their names and attributes mean, and canonical snapshots of all clients of a JVM.
+"""MBeans of Kafka clients: what their names and attributes mean, and snapshots of all clients of a JVM.
 
 Those of the Java client (0.8.2 to 4.x) and of the old Scala consumer. Which attribute is which metric stands in
 `model/metric_names.py`; what is not a number, or negative ("unknown" in Kafka's clients), is left out.
@@ -7,16 +7,16 @@ Those of the Java client (0.8.2 to 4.x) and of the old Scala consumer. Which att
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from clienthealth.model import canonical, metric_names
-from clienthealth.model.clients import ClientProcess, Kind
-from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
-from clienthealth.model.nodes import node, slowest_node
-from clienthealth.model.values import integer, number
+from clienthealth.model import metric_names
+from clienthealth.model.clients import ClientProcess
+from clienthealth.model.nodes import node
+from clienthealth.model.samples import Samples
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import integer, number, text
 
 #: The attributes of MBeans, by the name of the MBean.
 MBeans = Mapping[str, Mapping[str, Any]]
@@ -37,25 +37,13 @@ VERSIONS = frozenset({"app-info/version", "app-info/Version", "AppInfo/Version/V
 _KINDS = metric_names.kinds()
 _NOTHING: Mapping[str, str] = {}
 
-TopicKey = tuple[str, int | None, str | None]
-
-
-@dataclass
-class _Client:
-    kind: str
-    version: str | None = None
-    group: str | None = None
-    metrics: dict[str, float] = field(default_factory=dict)
-    topics: dict[TopicKey, dict[str, float]] = field(default_factory=dict)
-    latencies: dict[int, float] = field(default_factory=dict)
-
 
 class MBean(NamedTuple):
     """What an MBean's name says.
 
     path     `type`, or `type/name`
     kind     of the client, None where it is no client's
-    group    of the client; only the Scala consumer's MBeans name it
+    group    of the client: the Scala consumer's MBeans name it, Java consumers without an id are called after it
     node     the broker that it is about, see `nodes.node`
     names    attribute → our name
     """
@@ -124,6 +112,8 @@ def parts(mbean: str) -> MBean:
         return next((properties[name] for name in names if name in properties), None)
 
     kind = _KINDS.get(properties.get("type", ""))
+    client_id = first("client-id", "clientId", "id")
+    by_group = _NAMED_BY_GROUP.fullmatch(client_id) if client_id and kind == "consumer" else None
     path = "/".join(properties[key] for key in ("type", "name") if key in properties)
     of_node = node(first("node-id", "brokerHost"))
     # Of what the Scala consumer counts per broker, it has the sum in an MBean of its own.
@@ -131,9 +121,9 @@ def parts(mbean: str) -> MBean:
     return MBean(
         domain=domain,
         path=path,
-        client_id=first("client-id", "clientId", "id"),
+        client_id=client_id,
         kind=kind,
-        group=properties.get("groupId"),
+        group=by_group["group"] if by_group else properties.get("groupId"),
         topic=properties.get("topic"),
         partition=integer(properties.get("partition")),
         thread=properties.get("threadId"),
@@ -148,69 +138,50 @@ def process_of(service: str, mbeans: MBeans, config: Mapping[str, str]) -> Clien
     return ClientProcess(service, host, f"{host}:{pid}", config) if pid and host else None
 
 
-def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[dict[str, Any]]:
-    """A canonical snapshot (the JSON of the topic client-metrics) of each Kafka client of the JVM, sorted by id."""
-    clients: dict[tuple[str, str], _Client] = {}
-    scala_version = None
+def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapshot]:
+    """A snapshot of each Kafka client of the JVM that says anything, sorted by kind and id."""
+    samples = Samples(ts_ms, service=process.service, host=process.host, instance=process.instance, library="java")
     for name, attributes in mbeans.items():
-        mbean = parts(name)
-        version = next((str(v) for a, v in attributes.items() if f"{mbean.path}/{a}" in VERSIONS and v), None)
-        if version is not None and mbean.client_id is None:
-            scala_version = version
-        elif version is not None and mbean.client_id is not None:
-            kind = mbean.domain.removeprefix("kafka.")
-            clients.setdefault((kind, mbean.client_id), _Client(kind)).version = version
-        elif mbean.kind is not None and mbean.client_id is not None:
-            _read(clients.setdefault((mbean.kind, mbean.client_id), _Client(mbean.kind)), mbean, attributes)
-    for (kind, client_id), client in clients.items():
-        if kind == "legacy-consumer":
-            client.version = scala_version
-        elif kind == "consumer" and (by_group := _NAMED_BY_GROUP.fullmatch(client_id)):
-            client.group = by_group["group"]
-    return [
-        _snapshot(client_id, client, process, ts_ms)
-        for (_, client_id), client in sorted(clients.items())
-        if client.metrics or client.topics
-    ]
+        read(samples, name, attributes)
+    clients = [one for one in samples.snapshots() if one.client.client_id and (one.metrics or one.topics)]
+    for snapshot in clients:
+        snapshot.config = dict(process.config)
+        if snapshot.client.kind != "producer":
+            snapshot.client.group = snapshot.client.group or process.config.get(GROUP_OPTION)
+    return sorted(clients, key=lambda snapshot: (snapshot.client.kind or "", snapshot.client.client_id or ""))
 
 
-def _read(client: _Client, mbean: MBean, attributes: Mapping[str, Any]) -> None:
-    """Give a client the values of one of its MBeans."""
-    client.group = mbean.group or client.group
-    for attribute, raw in attributes.items():
-        value = number(raw)
-        if value is None:
-            continue
-        name = mbean.names.get(attribute, "")
-        if mbean.node is not None:
-            if name == "request-latency-avg":
-                client.latencies[mbean.node] = max(value, client.latencies.get(mbean.node, 0.0))
-        elif mbean.topic is not None:
-            if name in TOPIC_METRICS:
-                client.topics.setdefault((mbean.topic, mbean.partition, mbean.thread), {})[name] = value
-        elif name in CLIENT_METRICS[client.kind]:
-            # Clients of some versions have a metric under its older name, too, read an instant apart.
-            client.metrics[name] = max(value, client.metrics.get(name, 0.0))
+def read(samples: Samples, name: str, attributes: Mapping[str, Any]) -> None:
+    """Take the samples of an MBean by its name and attributes. An MBean of no client's has none."""
+    mbean = parts(name)
+    if mbean.kind is None:
+        _read_version(samples, mbean, attributes)
+        return
+    if attributes:
+        add(samples, mbean, None, None)
+    for attribute, value in attributes.items():
+        if (ours := mbean.names.get(attribute)) is not None:
+            add(samples, mbean, ours, number(value))
         elif attribute.endswith(_LAG) and (in_name := _LAG_IN_NAME.fullmatch(attribute)):
-            key = (in_name["topic"], int(in_name["partition"]), None)
-            client.topics.setdefault(key, {})["records-lag"] = value
+            of_partition = mbean._replace(topic=in_name["topic"], partition=int(in_name["partition"]))
+            add(samples, of_partition, "records-lag", number(value))
 
 
-def _snapshot(client_id: str, client: _Client, process: ClientProcess, ts_ms: int) -> dict[str, Any]:
-    who = process.client(
-        client_id,
-        cast(Kind, client.kind),
-        "java" if client.kind != "legacy-consumer" else "scala",
-        client.version,
-        client.group or (process.config.get(GROUP_OPTION) if client.kind != "producer" else None),
-    )
-    metrics = client.metrics | slowest_node(client.latencies)
-    return canonical.snapshot(who, ts_ms, metrics, list(_topics(client)), process.config)
+def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -> None:
+    """Take a sample of a client's MBean. `name`: ours."""
+    samples.add(mbean.client_id, mbean.kind, name, value, mbean.topic, mbean.partition, mbean.thread, mbean.node)
+    if mbean.group and mbean.kind and mbean.client_id:
+        samples.saw(mbean.client_id, mbean.kind, group=mbean.group)
 
 
-def _topics(client: _Client) -> Iterator[dict[str, Any]]:
-    for (topic, partition, thread), metrics in client.topics.items():
-        yield {"topic": topic, "partition": partition, "thread": thread, "metrics": metrics}
+def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
+    """Scala consumers have one version for all of a JVM, which is told without their names."""
+    for attribute, value in attributes.items():
+        if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
+            if mbean.client_id is not None:
+                samples.saw(mbean.client_id, mbean.domain.removeprefix("kafka."), version)
+            else:
+                samples.version = max(samples.version or "", version)
 
 
 def _unquoted(value: str) -> str:

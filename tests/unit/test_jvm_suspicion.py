@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
+from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth_exporters.jvm.suspicion import DumpBudget, DumpPlan, Reason, Suspicion
 
 
 def snapshot(
     metrics: Mapping[str, float], kind: str = "producer", queues: Mapping[str, float] | None = None
-) -> dict[str, Any]:
-    return {
-        "ts": 0,
-        "client": {"kind": kind, "client_id": "p"},
-        "metrics": dict(metrics),
-        "topics": [{"topic": topic, "metrics": {"queue-chunks": chunks}} for topic, chunks in (queues or {}).items()],
-        "config": {},
-    }
+) -> Snapshot:
+    topics = [TopicMetrics(topic, metrics={"queue-chunks": chunks}) for topic, chunks in (queues or {}).items()]
+    return Snapshot(0, Identity(client_id="p", kind=kind), dict(metrics), topics)
 
 
-def producer(used: float = 0, **metrics: float) -> dict[str, Any]:
+def producer(used: float = 0, **metrics: float) -> Snapshot:
     buffer = {"buffer-total-bytes": 100.0, "buffer-available-bytes": 100.0 - used, "waiting-threads": 0.0}
     return snapshot(buffer | {name.replace("_", "-"): value for name, value in metrics.items()})
 
 
-def legacy(**queues: float) -> dict[str, Any]:
+def legacy(**queues: float) -> Snapshot:
     return snapshot({}, "legacy-consumer", queues)
 
 

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from clienthealth.mbeans import RUNTIME, MBeans, object_name, process_of, snapshots
+from clienthealth.model import canonical
 from clienthealth.model.clients import ClientProcess
+
+
+def written(mbeans: MBeans, process: ClientProcess, ts_ms: int = 0) -> list[dict[str, Any]]:
+    """What the exporter publishes of a JVM."""
+    return [canonical.written(snapshot) for snapshot in snapshots(mbeans, process, ts_ms)]
+
 
 PROCESS = ClientProcess("orders", "web-7", "web-7:31337")
 JAVA: MBeans = {
@@ -14,6 +23,7 @@ JAVA: MBeans = {
         "buffer-available-bytes": 1048576.0,
         "waiting-threads": 0.0,
         "record-queue-time-avg": "NaN",
+        "request-latency-avg": 8.0,
         "not-a-metric-of-ours": 3.0,
     },
     "kafka.producer:type=producer-topic-metrics,client-id=p-1,topic=orders.v2": {"record-send-total": 42.0},
@@ -36,7 +46,7 @@ JAVA: MBeans = {
 
 def test_snapshots_of_java_clients() -> None:
     assert process_of("orders", JAVA, {}) == PROCESS
-    consumer, producer = snapshots(JAVA, PROCESS, 1795208559678)
+    consumer, producer = written(JAVA, PROCESS, 1795208559678)
     assert producer == {
         "ts": 1795208559678,
         "client": {
@@ -54,6 +64,7 @@ def test_snapshots_of_java_clients() -> None:
             "buffer-total-bytes": 4194304.0,
             "buffer-available-bytes": 1048576.0,
             "waiting-threads": 0.0,
+            "request-latency-avg": 8.0,
             "slowest-node": 2.0,
             "slowest-node-latency-avg": 9.0,
         },
@@ -74,7 +85,7 @@ def test_clients_before_1_0_have_their_version_and_lag_elsewhere() -> None:
             "my-topic-2.records-lag": 5.0,
         },
     }
-    (consumer,) = snapshots(mbeans, ClientProcess("s", "h", "h:1", {"group.id": "g"}), 0)
+    (consumer,) = written(mbeans, ClientProcess("s", "h", "h:1", {"group.id": "g"}))
     assert consumer["client"]["version"] == "0.11.0.3"
     assert consumer["client"]["group"] == "g"
     assert consumer["topics"] == [
@@ -104,7 +115,7 @@ def test_snapshot_of_the_old_scala_consumer() -> None:
         "kafka.server:type=FetcherLagMetrics,name=ConsumerLag,clientId=feed,topic=trades,partition=1": {"Value": -1},
         "kafka.server:type=FetcherLagMetrics,name=ConsumerLag,clientId=feed,topic=trades,partition=0": {"Value": 8},
     }
-    (feed,) = snapshots(mbeans, PROCESS, 0)
+    (feed,) = written(mbeans, PROCESS)
     assert feed["client"]["kind"] == "legacy-consumer"
     assert (feed["client"]["version"], feed["client"]["group"]) == ("0.8.2.1", "g")
     assert feed["metrics"] == {

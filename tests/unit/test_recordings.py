@@ -10,6 +10,7 @@ import pytest
 
 from clienthealth.cli.replay import in_order
 from clienthealth.errors import InputError
+from clienthealth.model import canonical
 from clienthealth.model.clients import ClientProcess
 from clienthealth.recordings import read, readings
 from clienthealth.recordings.times import moved, time_of
@@ -74,7 +75,7 @@ def test_a_line_of_metrics_becomes_a_snapshot_per_client() -> None:
             },
         }
     ).encode()
-    (snapshot,) = (json.loads(value) for value in readings(line, ClientProcess("shop", "h", "h:1")))
+    (snapshot,) = map(canonical.written, readings(line, ClientProcess("shop", "h", "h:1")) or ())
     assert snapshot["ts"] == 1795208530689
     assert snapshot["client"]["version"] == "3.0.1"
     assert (snapshot["client"]["kind"], snapshot["client"]["client_id"], snapshot["client"]["service"]) == (
@@ -91,10 +92,10 @@ def test_a_line_of_metrics_becomes_a_snapshot_per_client() -> None:
 def test_an_old_mbean_becomes_a_snapshot_and_a_broken_line_stays_what_it_is() -> None:
     key = "kafka.consumer:clientId=g,name=FetchQueueSize,threadId=0,topic=a,type=ZookeeperConsumerConnector/Value"
     line = json.dumps({"ts": 1795208530689, "client_id": "g", "metrics": {key: 2}}).encode()
-    (snapshot,) = (json.loads(value) for value in readings(line, ClientProcess("shop", "h", "h:1")))
+    (snapshot,) = map(canonical.written, readings(line, ClientProcess("shop", "h", "h:1")) or ())
     assert snapshot["client"]["kind"] == "legacy-consumer"
     assert snapshot["topics"] == [{"topic": "a", "partition": None, "thread": "0", "metrics": {"queue-chunks": 2.0}}]
-    assert readings(b'{"ts": 1', ClientProcess("shop", "h", "h:1")) == [b'{"ts": 1']
+    assert readings(b'{"ts": 1', ClientProcess("shop", "h", "h:1")) is None
 
 
 def test_times_are_moved_in_readings_log_lines_and_dumps() -> None:

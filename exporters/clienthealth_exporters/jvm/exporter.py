@@ -226,7 +226,7 @@ class Watch:
             log.info("%s is %s", self._target.service, found.instance)
             self._process, self._suspicion = found, Suspicion()
         clients = snapshots(mbeans, found, int(time.time() * 1000))
-        for snapshot in () if self._target.pushed else clients:
+        for snapshot in () if self._target.pushed else map(canonical.written, clients):
             self._publisher.send(self._settings.topics.metrics[0], canonical.key(snapshot), snapshot)
         self._reads_without_clients = 0 if clients else self._reads_without_clients + 1
         if self._reads_without_clients == READS_WITHOUT_CLIENTS:

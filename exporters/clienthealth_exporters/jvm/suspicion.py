@@ -7,19 +7,17 @@ something changes.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from clienthealth.model.readings import Reading, TopicReading
+from clienthealth.model.telemetry import Snapshot
 from clienthealth.modes import TwoReadings, modes
 
 WEAK_DUMPS = 3
 PAIR = 2
 #: Multiples of the least time between two dumps, while the suspicion lasts.
 PAUSES = (1, 1, 2, 4)
-
-Snapshot = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Suspicion:
 
     def reasons(self, snapshots: Sequence[Snapshot]) -> list[Reason]:
         """What is suspicious in this reading, compared with the one before."""
-        now = {(snap["client"]["kind"], snap["client"]["client_id"]): snap for snap in snapshots}
+        now = {(snap.client.kind or "", snap.client.client_id or ""): snap for snap in snapshots}
         self._gone = {key: snap for key, snap in {**self._gone, **self._before}.items() if key not in now}
         reasons = [Reason(f"{client_id} ({kind}) is gone while its process lives") for kind, client_id in self._gone]
         for key, snap in now.items():
@@ -50,7 +48,7 @@ class Suspicion:
 
     def _of_client(self, key: tuple[str, str], before: Snapshot | None, now: Snapshot) -> Iterator[Reason]:
         kind, name = key
-        readings = TwoReadings(None if before is None else _reading(before), _reading(now), now["config"])
+        readings = TwoReadings(None if before is None else _reading(before), _reading(now), now.config)
         for mode in modes().values():
             if kind in mode.kinds:
                 for text in mode.worth_a_dump(readings, mode.thresholds):
@@ -64,7 +62,7 @@ class Suspicion:
 
 
 def _ever_sent(snapshot: Snapshot) -> bool:
-    return bool(snapshot["metrics"].get("record-send-total"))
+    return bool(snapshot.metrics.get("record-send-total"))
 
 
 class DumpBudget:
@@ -121,8 +119,5 @@ class DumpPlan:
 
 
 def _reading(snapshot: Snapshot) -> Reading:
-    topics = (
-        TopicReading(part["topic"], part.get("partition"), part.get("thread"), part["metrics"])
-        for part in snapshot["topics"]
-    )
-    return Reading(snapshot["ts"], snapshot["metrics"], tuple(topics))
+    topics = (TopicReading(part.topic, part.partition, part.thread, part.metrics) for part in snapshot.topics)
+    return Reading(snapshot.ts_ms or 0, snapshot.metrics, tuple(topics))

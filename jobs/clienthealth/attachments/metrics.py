@@ -1,4 +1,4 @@
-"""Metrics as people paste them → canonical snapshots, through the names that all formats share.
+"""Metrics as people paste them → snapshots, through the names that all formats share.
 
 Line by line: a Prometheus exposition, scraped once or often; JmxTool's CSV; `attribute = value` below or behind the
 name of an MBean, as JMX shells print them; `group:name:{tags} : value` of Kafka's tools. Within a line of a log:
@@ -14,14 +14,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-import msgspec
-
 from clienthealth.attachments.layouts import Layouts
-from clienthealth.formats._samples import Samples
 from clienthealth.mbeans import snapshots
-from clienthealth.model import canonical, metric_names
-from clienthealth.model.clients import ClientProcess, Kind
+from clienthealth.model import metric_names
+from clienthealth.model.clients import ClientProcess
 from clienthealth.model.nodes import node
+from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import integer, number
 
@@ -66,11 +64,11 @@ Labels = Mapping[str, str]
 
 
 class Reading(NamedTuple):
-    """What one moment's lines say. `line`: of its first; ts_ms: None where nothing says it; values: JSON snapshots."""
+    """What one moment's lines say. `line`: of its first; ts_ms: None where nothing says it."""
 
     line: int
     ts_ms: int | None
-    values: list[bytes]
+    snapshots: list[Snapshot]
 
 
 def kind_of(head: str) -> str | None:
@@ -104,7 +102,7 @@ def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator
             table = _Table(line)
         elif table is not None:
             if row := table.row(line):
-                yield Reading(count, row[0], _json(snapshots(row[1], jvm, row[0] or file_ms)))
+                yield Reading(count, row[0], snapshots(row[1], jvm, row[0] or file_ms))
         else:
             yield from pile.take(count, line)
     yield from pile.close()
@@ -183,16 +181,15 @@ class _Pile:
         """The reading that is complete."""
         ts_ms = self.sampled_ms or self.ts_ms
         at = ts_ms or self.file_ms
-        records = [self._canonical(snapshot) for snapshot in self._exposed(at)] + _json(
-            snapshots(self.mbeans, self.jvm, at)
-        )
-        if records:
-            yield Reading(self.line, ts_ms, records)
+        said = self._exposed(at) + snapshots(self.mbeans, self.jvm, at)
+        if said:
+            yield Reading(self.line, ts_ms, said)
             self.ts_ms = None
         self._clear(count)
 
     def _exposed(self, ts_ms: int) -> list[Snapshot]:
-        process = Samples(ts_ms, library="java")
+        jvm = self.jvm
+        process = Samples(ts_ms, service=jvm.service, host=jvm.host, instance=jvm.instance, library="java")
         for (name, text), value in self.series.items():
             labels = {key: re.sub(r"\\(.)", r"\1", quoted) for key, quoted in _LABEL.findall(text)}
             client_id = next(
@@ -205,21 +202,10 @@ class _Pile:
             process.add(client_id, kind, canonical, number(value), topic, partition, node=of_node)
         return process.snapshots(rolled_up=True)
 
-    def _canonical(self, snapshot: Snapshot) -> bytes:
-        jvm, said = self.jvm, snapshot.client
-        kind: Kind = "producer" if said.kind == "producer" else "consumer"
-        who = jvm.client(said.client_id or "", kind, said.library, said.version, said.group)
-        topics = [msgspec.structs.asdict(topic) for topic in snapshot.topics]
-        return msgspec.json.encode(canonical.snapshot(who, snapshot.ts_ms or 0, snapshot.metrics, topics))
-
 
 def _epoch_ms(text: str | None) -> int | None:
     value = float(text) if text else 0.0
     return None if value < 1e9 else int(value * 1000) if value < 1e11 else int(value)
-
-
-def _json(documents: Iterable[Mapping[str, Any]]) -> list[bytes]:
-    return [json.dumps(one).encode() for one in documents]
 
 
 def in_entry(text: str, ts_ms: int) -> list[bytes]:

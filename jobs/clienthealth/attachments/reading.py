@@ -35,7 +35,7 @@ from clienthealth.logs import lines as log_lines
 from clienthealth.logs.dump_formats import dumps_in, dumps_of_document, is_dump_document
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.readings import Source
-from clienthealth.model.telemetry import Dump, LogLine, RawRecord
+from clienthealth.model.telemetry import Dump, LogLine, RawRecord, Snapshot
 from clienthealth.model.values import EARLIEST_MS
 from clienthealth.recordings import Recorded, Timed, readings
 from clienthealth.settings import Settings
@@ -195,12 +195,13 @@ class Reader:
             self.input.read = number + 1
             if not line.strip():
                 continue
-            values = readings(line, self._jvm)
-            if values == [line] and line.lstrip()[:1] == b"{" and parsed(line) is None:
+            said = readings(line, self._jvm)
+            if said is None and line.lstrip()[:1] == b"{" and parsed(line) is None:
                 cannot_read(self.input, "truncated-json")
-                continue
-            for value in values:
-                yield self._record("metrics", number, value)
+            elif said is None:
+                yield self._record("metrics", number, line)
+            else:
+                yield from (self._record("metrics", number, said=snapshot) for snapshot in said)
 
     def _documents(self, content: bytes, lines: list[bytes]) -> Iterator[Recorded] | None:
         """The records of a text of JSON, None where it is a log whose lines may be JSON, or no JSON at all."""
@@ -279,8 +280,8 @@ class Reader:
             ts_ms = reading.ts_ms
             if ts_ms is not None:
                 self._span(ts_ms)
-            for value in reading.values:
-                yield self._record("metrics", reading.line, value, ts_ms)
+            for snapshot in reading.snapshots:
+                yield self._record("metrics", reading.line, ts_ms=ts_ms, said=snapshot)
         self.input.read = max(self.input.read, last + 1, len(text) if isinstance(text, list) else 0)
 
     def _dumps_of(
@@ -325,7 +326,7 @@ class Reader:
                 cannot_read(self.input, "a thread dump in it is cut")
             self.input.read += len(dump.taken)
             self.input.used += max(0, len(dump.taken) - 1)  # The record itself is counted when it is judged.
-            yield self._record("logs", first, b"", ts_ms, writer, line=LogLine(ts_ms=ts_ms, dumps=[dump]))
+            yield self._record("logs", first, b"", ts_ms, writer, said=LogLine(ts_ms=ts_ms, dumps=[dump]))
 
     def _time_in_name(self) -> int | None:
         ts_ms = time_in_name(self._stream.file, self._file_ms)
@@ -399,7 +400,7 @@ class Reader:
             for dump in dumps:
                 numbered, ts_ms = _numbered(dump, entry.numbers), dump.ts_ms or entry.ts_ms
                 line = LogLine(ts_ms=ts_ms, dumps=[numbered])
-                yield self._record("logs", min(numbered.taken), b"", ts_ms, entry.key, line=line)
+                yield self._record("logs", min(numbered.taken), b"", ts_ms, entry.key, said=line)
             return
         if any(text in value for text in METRICS):
             readings_in_entry = metrics.in_entry(value.decode("utf-8", "replace"), entry.ts_ms or self._file_ms)
@@ -429,13 +430,13 @@ class Reader:
         self,
         stream: str,
         number: int,
-        value: bytes,
+        value: bytes = b"",
         ts_ms: int | None = 0,
         writer: str = "",
         repeats: int = 1,
-        line: LogLine | None = None,
+        said: LogLine | Snapshot | None = None,
     ) -> Recorded:
-        """`ts_ms`: its time, 0 where it says that itself, None where nothing does. `line`: what was read already."""
+        """`ts_ms`: its time, 0 where it says that itself, None where nothing does. `said`: what was read already."""
         service, instance = self._stream.process
         if writer:
             service, instance = named(writer)
@@ -446,7 +447,7 @@ class Reader:
             self.input.timed = False
         self.input.topics |= {f"{instance}/{self._stream.file}"}
         file = self._stream.file
-        return Recorded(stream, service, instance, file, number, value, ts_ms, timed, repeats, line)  # type: ignore[arg-type]
+        return Recorded(stream, service, instance, file, number, value, ts_ms, timed, repeats, said)  # type: ignore[arg-type]
 
     def _what(self, what: str) -> None:
         self.input.what = f"{what} ({self.input.what})" if self.input.what else what

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clienthealth.attachments.input import Input
-from clienthealth.decode import Decoded, decode_any, decode_line, decode_logs, decode_metrics
+from clienthealth.decode import Decoded, decode_any, decode_logs, decode_metrics, decode_said
 from clienthealth.diagnose.clear import honest
 from clienthealth.diagnose.tally import Tally
 from clienthealth.judging import explained, explains, judge_windows, merged, silenced
@@ -64,8 +64,8 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
     named: dict[Place, set[tuple[str, str, str]]] = {}
     for record in records:
         raw = raw_record(record)
-        if record.line is not None:
-            decoded = decode_line(record.line, raw, settings, now_ms)
+        if record.said is not None:
+            decoded = decode_said(record.said, raw, settings, now_ms)
         else:
             decoded = decoders[record.stream](raw, settings, now_ms)
         file = record.instance, record.file

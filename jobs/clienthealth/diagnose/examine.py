@@ -99,9 +99,9 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
             shift -= APART_MS
             cannot_read(attached, "the clock in its name fits nothing else")
     for record in records:
-        line = record.line
-        if line is not None and line.ts_ms is not None:
-            line.ts_ms += shift
+        said = record.said
+        if said is not None and said.ts_ms is not None:
+            said.ts_ms += shift
         yield dataclasses.replace(record, ts_ms=record.ts_ms + shift if record.ts_ms else 0)
 
 

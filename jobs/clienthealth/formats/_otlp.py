@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from clienthealth.formats._samples import Samples
 from clienthealth.logs.fields import offset, service_of_pod
 from clienthealth.model import metric_names
 from clienthealth.model.nodes import node
+from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import Identity, LogLine, Snapshot
 from clienthealth.model.values import epoch, integer, interval
 from clienthealth.settings import IdentitySettings

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from clienthealth.formats._samples import Samples
 from clienthealth.model import metric_names
 from clienthealth.model.nodes import node
+from clienthealth.model.samples import Samples
 from clienthealth.model.values import host_and_instance, integer, present
 
 _NAMES = metric_names.spellings(metric_names.micrometer, metric_names.jmx_exporter, metric_names.jmx_exporter_1)

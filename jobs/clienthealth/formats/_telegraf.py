@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from clienthealth.formats._prometheus import Labels, kind_of, label, series
 from clienthealth.formats._prometheus import add as add_series
-from clienthealth.formats._samples import Samples
 from clienthealth.model import metric_names
 from clienthealth.model.nodes import node
+from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import host_and_instance, integer, number
 

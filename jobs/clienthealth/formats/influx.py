@@ -13,8 +13,8 @@ from typing import Any
 
 from clienthealth.formats import Format, Record
 from clienthealth.formats._prometheus import Labels
-from clienthealth.formats._samples import unusable
 from clienthealth.formats._telegraf import Point, Processes
+from clienthealth.model.samples import unusable
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import epoch
 

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from clienthealth.formats import Format, Record
-from clienthealth.formats._samples import Samples
 from clienthealth.model import metric_names
+from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import epoch, integer, mapping, number, present, text
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from clienthealth.formats import Format, Record
-from clienthealth.formats._mbeans import read
-from clienthealth.formats._samples import Samples, unusable
+from clienthealth.mbeans import read
+from clienthealth.model.samples import Samples, unusable
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import epoch, mapping, measurement
 

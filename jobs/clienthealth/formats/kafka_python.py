@@ -16,9 +16,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from clienthealth.formats import Format, Record
-from clienthealth.formats._samples import Samples
 from clienthealth.mbeans import NAMES
 from clienthealth.model.nodes import node
+from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import mapping, measurement, millis, number, text
 

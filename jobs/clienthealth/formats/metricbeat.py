@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from clienthealth.formats import Format, Record
-from clienthealth.formats._mbeans import add
-from clienthealth.formats._samples import Samples
-from clienthealth.mbeans import parts
+from clienthealth.mbeans import add, parts
 from clienthealth.model.metric_names import METRICBEAT
+from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import host_and_instance, iso_millis, mapping, measurement, number, text
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from clienthealth.formats import Format, Record
 from clienthealth.formats._otlp import AGENT_INTERVAL_MS, Points, Sample, metric, resource_of, sample
-from clienthealth.formats._samples import unusable
+from clienthealth.model.samples import unusable
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import mapping, measurement, millis, number, text
 from clienthealth.settings import IdentitySettings

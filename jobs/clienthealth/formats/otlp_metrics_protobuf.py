@@ -14,7 +14,7 @@ from clienthealth.formats import Format, Record
 from clienthealth.formats._otlp import AGENT_INTERVAL_MS, Points, Resource, resource_of
 from clienthealth.formats._otlp_shapes import Shapes
 from clienthealth.formats._protobuf import REMEMBERED, attributes_of_resource, parsed
-from clienthealth.formats._samples import unusable
+from clienthealth.model.samples import unusable
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.settings import IdentitySettings
 

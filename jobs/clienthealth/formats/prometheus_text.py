@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from clienthealth.formats import Format, Record
 from clienthealth.formats._prometheus import Labels, Scraped, add, series
-from clienthealth.formats._samples import Samples, unusable
+from clienthealth.model.samples import Samples, unusable
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import epoch, number
 

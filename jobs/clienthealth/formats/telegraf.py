@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from clienthealth.formats import Format, Record
 from clienthealth.formats._prometheus import labels_of
-from clienthealth.formats._samples import unusable
 from clienthealth.formats._telegraf import Point, Processes
+from clienthealth.model.samples import unusable
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import epoch, mapping, measurement
 

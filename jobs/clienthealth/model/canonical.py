@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clienthealth.model.clients import Client
+from clienthealth.model.telemetry import Identity, Snapshot
+
+_NAMES = tuple(field.name for field in dataclasses.fields(Client))
 
 
 def snapshot(
-    client: Client,
+    client: Client | Identity,
     ts_ms: int,
     metrics: Mapping[str, Any],
     topics: Sequence[Mapping[str, Any]] = (),
@@ -21,14 +24,22 @@ def snapshot(
     metrics  by names of CLIENT_METRICS
     topics   of one topic, partition or thread each: `topic`, `partition`, `thread`, `metrics`; of groups also `member`
     """
-    named = {name: value if value != "" else None for name, value in dataclasses.asdict(client).items()}
     return {
         "ts": ts_ms,
-        "client": named,
+        "client": {name: getattr(client, name) or None for name in _NAMES},
         "metrics": dict(metrics),
         "topics": list(topics),
         "config": dict(config or {}),
     }
+
+
+def written(said: Snapshot) -> dict[str, Any]:
+    """A snapshot of a client (not of a group) as that JSON."""
+    topics = [
+        {"topic": one.topic, "partition": one.partition, "thread": one.thread, "metrics": one.metrics}
+        for one in said.topics
+    ]
+    return snapshot(said.client, said.ts_ms or 0, said.metrics, topics, said.config)
 
 
 def key(of_snapshot: Mapping[str, Any]) -> str:

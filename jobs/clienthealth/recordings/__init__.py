@@ -19,8 +19,9 @@ from typing import Any, Literal
 
 from clienthealth.errors import InputError
 from clienthealth.mbeans import snapshots
+from clienthealth.model import canonical
 from clienthealth.model.clients import ClientProcess
-from clienthealth.model.telemetry import LogLine
+from clienthealth.model.telemetry import LogLine, Snapshot
 
 Stream = Literal["metrics", "logs", "any"]
 Timed = Literal["own", "file", "order"]
@@ -37,7 +38,7 @@ class Recorded:
     """One record: the bytes, whose process it is of, and where it stood (`offset`: line number from 0).
 
     ts_ms  the time that it has where it says none itself, epoch ms; 0 where nobody knows one
-    line     what the record says, where whoever read the file knows it already; `value` is then empty
+    said     what the record says, where whoever read the file knows it already; `value` is then empty
     repeats  for how many records of a storm, all within a tenth of a second, it stands
     timed  how that time is known: the record (or a line before it) says it, its file's, or only the order
     """
@@ -51,7 +52,7 @@ class Recorded:
     ts_ms: int = 0
     timed: Timed = "own"
     repeats: int = 1
-    line: LogLine | None = None
+    said: LogLine | Snapshot | None = None
 
 
 def read(paths: Sequence[Path]) -> list[Recorded]:
@@ -119,7 +120,7 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
     elif name.endswith("metrics.jsonl"):
         kind = "metrics"
         process = ClientProcess(service, instance, instance)
-        values = ((n, value) for n, line in enumerate(data.splitlines()) for value in readings(line, process))
+        values = ((n, value) for n, line in enumerate(data.splitlines()) for value in _canonical(line, process))
     elif name.endswith((".jsonl", ".ndjson")):
         values = enumerate(data.splitlines())
     else:
@@ -129,8 +130,14 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
             yield Recorded(kind, service, instance, file.name, offset, value)
 
 
-def readings(line: bytes, process: ClientProcess) -> list[bytes]:
-    """A line of a recording's metrics as canonical snapshots, one per client; as it is where it is none.
+def _canonical(line: bytes, process: ClientProcess) -> list[bytes]:
+    """A line of a recording's metrics as canonical records, one per client; as it is where it is none."""
+    said = readings(line, process)
+    return [line] if said is None else [json.dumps(canonical.written(snapshot)).encode() for snapshot in said]
+
+
+def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
+    """What a line of a recording's metrics says, one snapshot per client; None where it is no such line.
 
     `{"ts", "client_id", "metrics"}`; names of metrics are `group/name{tag=value,…}`, as `KafkaProducer.metrics()` has
     them, or MBeans with an attribute: `domain:key=value,…/Attribute`.
@@ -139,13 +146,13 @@ def readings(line: bytes, process: ClientProcess) -> list[bytes]:
         row = json.loads(line)
         ts_ms, values = int(row["ts"]), dict(row["metrics"])
     except (ValueError, TypeError, KeyError):
-        return [line]
+        return None
     mbeans: dict[str, dict[str, Any]] = {}
     of_producer = any(key.startswith("producer-") for key in values)
     for key, value in values.items():
         mbean, attribute = _mbean(key, "kafka.producer" if of_producer else "kafka.consumer")
         mbeans.setdefault(mbean, {})[attribute] = value
-    return [json.dumps(snapshot).encode() for snapshot in snapshots(mbeans, process, ts_ms)]
+    return snapshots(mbeans, process, ts_ms)
 
 
 def _mbean(key: str, domain: str) -> tuple[str, str]:

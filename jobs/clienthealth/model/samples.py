@@ -55,8 +55,9 @@ class Samples:
         self.service, self.host, self.instance, self.group = service, host, instance, group
         self.library, self.version = library, version
         self.interval_ms, self.delta = interval_ms, delta
-        self._seen_version: str | None = None
         self._clients: dict[tuple[str | None, str], _Client] = {}
+        self._versions: dict[tuple[str | None, str], str] = {}
+        self._groups: dict[tuple[str | None, str], str] = {}
 
     def add(
         self,
@@ -111,9 +112,12 @@ class Samples:
             client = self._clients[client_id, kind] = _Client()
         return client
 
-    def saw_version(self, version: str) -> None:
-        """Take a sample that tells the library's version."""
-        self._seen_version = max(self._seen_version or "", version)
+    def saw(self, client_id: str, kind: str, version: str | None = None, group: str | None = None) -> None:
+        """Take what tells a client's version or consumer group; that alone makes no snapshot of it."""
+        if version:
+            self._versions[client_id, kind] = max(self._versions.get((client_id, kind), ""), version)
+        if group:
+            self._groups[client_id, kind] = group
 
     def snapshots(self, rolled_up: bool = False, whole: bool = True) -> list[Snapshot]:
         """One per client.
@@ -135,8 +139,8 @@ class Samples:
                 client_id=client_id,
                 kind=kind,
                 library="scala" if kind == "legacy-consumer" else self.library,
-                version=self.version or self._seen_version,
-                group=self.group,
+                version=self._versions.get((client_id, kind)) or self.version,
+                group=self._groups.get((client_id, kind)) or self.group,
             ),
             metrics={**derived, **_of_nodes(client.nodes, whole), **_of_clients(client.own)},
             topics=_topics(places),
