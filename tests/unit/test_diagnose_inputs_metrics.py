@@ -133,3 +133,17 @@ def test_librdkafka_statistics_in_a_log(tmp_path: Path) -> None:
     by_mode, inputs = statuses(file)
     assert len(by_mode) == 1
     assert inputs["app.log"].used == 1
+
+
+def test_a_few_samples_are_no_wrapped_text(tmp_path: Path) -> None:
+    """Each line is one word wider than its text would be: so is a paragraph that was wrapped at a width."""
+    file = tmp_path / "metrics.prom"
+    file.write_text(
+        "# TYPE kafka_producer_producer_metrics_record_send_total counter\n"
+        'kafka_producer_producer_metrics_record_send_total{client_id="p-1",} 12.0\n'
+        'kafka_producer_producer_metrics_buffer_available_bytes{client_id="p-1",} 1048576.0\n'
+        'kafka_producer_producer_metrics_buffer_total_bytes{client_id="p-1",} 33554432.0\n',
+        encoding="utf-8",
+    )
+    _, inputs = statuses(file)
+    assert [(given.what, given.used) for given in inputs.values()] == [("metrics (Prometheus exposition)", 1)]

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clienthealth.attachments.entries import Entry, Splitter
-from clienthealth.attachments.layouts import Layouts
-from clienthealth.attachments.prefixes import Prefixes
-from clienthealth.attachments.scan import Scanner
+from clienthealth.attachments.entries import Entry, Scanner, Splitter
+from clienthealth.attachments.layouts import Layout
 from clienthealth.attachments.text import plain
 from tests.support.attachments import log, statuses, unpacked, worst
 from tests.support.recorded import RECORDINGS
@@ -68,8 +66,7 @@ def test_blocks_of_any_size_give_the_same_entries(size: int) -> None:
 def _entries(data: bytes, size: int = 1 << 18) -> list[tuple[int, int | None, bytes]]:
     lines = data.splitlines(keepends=True)
     sample = [plain(line).rstrip(b"\n") for line in lines[:2_000]]
-    before = Prefixes(sample)
-    splitter = Splitter(before, Layouts.learned([before.strip(line).line for line in sample], None))
+    splitter = Splitter(Layout.learned(sample, None))
     listed: list[Entry] = []
     block = b""
     for line in lines:

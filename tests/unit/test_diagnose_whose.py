@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.attachments.opening import _own_processes
+from clienthealth.attachments.whose import own_processes
 from clienthealth.diagnose import Diagnosis
 from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.report import report
@@ -116,4 +116,4 @@ def test_workers_in_an_archive_are_each_a_process(tmp_path: Path) -> None:
     ],
 )
 def test_files_say_by_their_names_whether_they_are_of_one_process(names: str, own: dict[str, str]) -> None:
-    assert _own_processes(names.split()) == own
+    assert own_processes(names.split()) == own

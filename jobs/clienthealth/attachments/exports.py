@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from clienthealth.attachments.layouts import Layouts
+from clienthealth.attachments.layouts import Times
 from clienthealth.formats._json_layouts import any_layout, line_of
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
@@ -141,9 +141,9 @@ class _Clock:
     """Reads times in whatever way a tool writes them."""
 
     def __init__(self) -> None:
-        self._layouts = Layouts.all()
+        self._times = Times.all()
 
     def ms(self, text: str) -> int | None:
         written = re.sub(r"\s+@\s+", " ", text.strip().strip('"'))
-        stamp = self._layouts.stamp(written.encode("utf-8", "replace")) if written[:1].isalnum() else None
+        stamp = self._times.stamp(written.encode("utf-8", "replace")) if written[:1].isalnum() else None
         return stamp.ts_ms if stamp is not None else None

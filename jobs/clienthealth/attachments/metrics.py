@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from clienthealth.attachments.layouts import Layouts
+from clienthealth.attachments.layouts import Times
 from clienthealth.mbeans import snapshots
 from clienthealth.model import metric_names
 from clienthealth.model.clients import ClientProcess
@@ -113,13 +113,13 @@ class _Table:
 
     def __init__(self, header: str) -> None:
         self.columns = [name.strip().rpartition(":") for name in next(csv.reader([header]))]
-        self.layouts = Layouts.all()
+        self.times = Times.all()
 
     def row(self, line: str) -> tuple[int | None, dict[str, dict[str, Any]]] | None:
         cells = next(csv.reader([line]), [])
         if len(cells) != len(self.columns):
             return None
-        stamp = self.layouts.stamp(cells[0].strip().encode())
+        stamp = self.times.stamp(cells[0].strip().encode())
         mbeans: dict[str, dict[str, Any]] = {}
         for (mbean, _, name), cell in zip(self.columns[1:], cells[1:], strict=True):
             mbeans.setdefault(mbean, {})[name] = cell
@@ -134,7 +134,7 @@ class _Pile:
         self.names = metric_names.spellings(
             metric_names.micrometer, metric_names.jmx_exporter, metric_names.jmx_exporter_1
         )
-        self.layouts = Layouts.all()
+        self.times = Times.all()
         self.ts_ms: int | None = None
         self.heading = ""
         self._clear(0)
@@ -174,7 +174,7 @@ class _Pile:
 
     def _time(self, line: str) -> int | None:
         rest = line[_BEFORE_TIME.match(line).end() :]  # type: ignore[union-attr]
-        stamp = self.layouts.stamp(rest.encode())
+        stamp = self.times.stamp(rest.encode())
         return stamp.ts_ms if stamp is not None and stamp.end > 7 else None
 
     def close(self, count: int = 0) -> Iterator[Reading]:

@@ -20,6 +20,7 @@ from clienthealth.attachments import kinds
 from clienthealth.attachments.archives import CHUNK, Readable, Unpacked, UnreadableError, extract, limit_of
 from clienthealth.attachments.input import Input
 from clienthealth.attachments.text import Read
+from clienthealth.attachments.whose import own_processes, stem
 from clienthealth.errors import InputError
 from clienthealth.recordings import second_process
 
@@ -133,7 +134,7 @@ class Opener:
 
     def _files(self, files: Sequence[Path], parent: _Parent, folder: Path | None = None) -> Iterator[Stream]:
         process_of = second_process([stem(file.name) for file in files])
-        own = _own_processes([file.name for file in files])
+        own = own_processes([file.name for file in files])
         for file in files:
             second = own.get(file.name) or process_of(stem(file.name))
             instance = f"{parent.instance}/{second}" if second else parent.instance
@@ -224,76 +225,6 @@ def cannot_read(attached: Input, why: str, count: int = 1) -> None:
     attached.unread = {**attached.unread, why: attached.unread.get(why, 0) + count}
 
 
-#: Words that say what a file holds or which part of a log it is, not whose.
-_GENERAL = frozenset(
-    (
-        "app",
-        "application",
-        "audit",
-        "client",
-        "console",
-        "csv",
-        "debug",
-        "dump",
-        "dumps",
-        "err",
-        "error",
-        "gc",
-        "info",
-        "json",
-        "jsonl",
-        "kafka",
-        "log",
-        "logs",
-        "main",
-        "messages",
-        "metrics",
-        "ndjson",
-        "out",
-        "output",
-        "root",
-        "server",
-        "stack",
-        "stacks",
-        "stderr",
-        "stdout",
-        "sys",
-        "syslog",
-        "system",
-        "thread",
-        "threads",
-        "trace",
-        "txt",
-        "warn",
-    )
-)
-_NO_LOG = re.compile(r"jstack|jcmd|dump|thread|stack|javacore|py-?spy|metrics|jmx|prom", re.IGNORECASE)
-_LOG = re.compile(r"\.(?:log|out|txt)\b", re.IGNORECASE)
-_ROLLED = re.compile(r"\.log\.\d+\b|\d{4}[-_.]?\d\d[-_.]?\d\d(?:[-_.T]?\d+)*", re.IGNORECASE)
-
-
-def _own_processes(names: Sequence[str]) -> dict[str, str]:
-    """File → process, of logs that are several processes' and the files named after these; {} where they are one's."""
-    words = {name: _words(name) for name in names if not re.match(r"readme|truth\.json", name, re.IGNORECASE)}
-    logs = {words[name] for name in words if _LOG.search(name) and not _NO_LOG.search(name)}
-    # The parts that a log was rolled into are one.
-    logs = {log for log in logs if not (len(log) > 1 and log[-1].isdigit() and log[:-1] in logs)}
-    if len(logs) < 2 or () in logs:
-        return {}
-    logs_by_name = {
-        name: next((log for log in logs if log == own[: len(log)] or log == own[-len(log) :]), ())
-        for name, own in words.items()
-    }
-    return {} if () in logs_by_name.values() else {name: "-".join(log) for name, log in logs_by_name.items()}
-
-
-def _words(name: str) -> tuple[str, ...]:
-    """What a file's name says of whose it is; () where that is nothing."""
-    bare = re.sub(r"\.(gz|bz2|xz|zst|zip|tgz|tar)\b", "", _ROLLED.sub(".log", name), flags=re.IGNORECASE)
-    words = tuple(word for word in re.split(r"[-_. ]+", bare.lower()) if word and word not in _GENERAL)
-    return words if any(re.search("[a-z]", word) for word in words) else ()
-
-
 class _Joined:
     """What has been read of a stream already, and the rest of it."""
 
@@ -325,9 +256,3 @@ def _head(read: Read) -> bytes:
             break
         head += chunk
     return head
-
-
-def stem(name: str) -> str:
-    """A file's name without its endings."""
-    bare = re.sub(r"\.(gz|bz2|xz|zst|zip|tgz)$", "", name, flags=re.IGNORECASE)
-    return bare.removesuffix(".tar").rsplit(".", 1)[0] or name

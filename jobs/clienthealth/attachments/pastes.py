@@ -47,11 +47,14 @@ _INLINE = re.compile(
     rf"[ \t]+(?={_FRAME}|java\.lang\.Thread\.State: |- (?:locked|waiting|parking|eliminated) |\"[^\"\n]{{1,200}}\" #\d)"
 )
 _OPEN_FRAME = re.compile(r"[ \t]*(?:at(?: [^\s()]*(?:\([^()]*)?)?|- [a-z][^()\n]{0,200}\([^()\n]*|\"[^\"\n]{1,300})\Z")
-#: What begins a line of its own: an entry of a log, a frame, an exception, the value of an option.
+#: What begins a line of its own: an entry of a log, a frame, an exception, the value of an option, a metric.
 _BEGINS = re.compile(
     r"[\s\[({<\"'`*%#|=]|[^\n]{0,40}?\d\d:\d\d|\d{4}-|\d{10}|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b|"
     r"at |- |Caused by: |Suppressed: |\.\.\. |\}|[\w.$]{1,200}(?:Exception|Error|Throwable)\b|[\w.-]{1,80} ?= |"
-    r"Thread |Name: |[\w$.@/+-]{8,300}\("
+    r"Thread |Name: |[\w$.@/+-]{8,300}\(|"
+    # A metric with its value, as Prometheus's text and Kafka's tools have it.
+    r"[a-zA-Z_:][\w:]{0,300}(?:\{[^\n]{0,4000}\}|_\w{1,200})[ \t]+[-+]?(?:\d[\d.eE+-]{0,40}|Inf|NaN)[ \t\d]{0,20}$|"
+    r"[\w-]{3,80}[:/][\w.-]{1,120}:?\{"
 )
 #: A text that was cut anywhere may go on with anything but this.
 _STARTS = re.compile(r"\[?\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[ \t]+at |\tat |Caused by: |[A-Z][a-z]{2} [ \d]\d \d\d:|\"")

@@ -7,27 +7,18 @@ dumps of any shape, and what remains is a log. Texts of moderate size are looked
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 from clienthealth.attachments import exports, metrics
 from clienthealth.attachments.archives import UnreadableError
 from clienthealth.attachments.entries import METRICS, Entry, Splitter
 from clienthealth.attachments.input import CUT, Input
-from clienthealth.attachments.layouts import Layouts
-from clienthealth.attachments.of_lines import (
-    chained,
-    fit,
-    is_reading,
-    named,
-    parsed,
-    rounds,
-    time_in_name,
-    times_before,
-)
+from clienthealth.attachments.layouts import Layout, time_in_name
 from clienthealth.attachments.opening import Stream, cannot_read
 from clienthealth.attachments.pastes import restored
-from clienthealth.attachments.prefixes import Prefixes
-from clienthealth.attachments.text import blocks, encoding_of, plain, unwrapper, utf8
+from clienthealth.attachments.text import blocks, chained, encoding_of, plain, unwrapper, utf8
+from clienthealth.attachments.whose import named
 from clienthealth.decode import Decoded, decode_any
 from clienthealth.formats._json_layouts import any_layout, line_of
 from clienthealth.formats._protobuf import signal
@@ -45,8 +36,8 @@ WHOLE = 1 << 24
 _SAMPLE = 1 << 16
 #: What names a client, or a class of its library.
 _SPEAKS = (b"clientId=", b"client_id=", b"#producer-", b"#consumer-", b"org.apache.kafka", b"kafka-producer-network")
-#: Where fewer of the lines that speak of Kafka are understood, another layout is tried.
-_FITS = 0.5
+#: A point of a line protocol has tags, and then fields.
+_POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -158,7 +149,7 @@ class Reader:
             self.input.what, self.input.left_out = "empty", {"empty": 1}
             return
         first = next(line for line in lines if line.strip())
-        if is_reading(first):
+        if _is_reading(first):
             self._what("metrics.jsonl")
             yield from self._readings_of(lines)
             return
@@ -167,7 +158,7 @@ class Reader:
             if documents is not None:
                 yield from documents
                 return
-        if self._decoded(first).format == "influx":
+        if _POINT.match(first) and self._decoded(first).format == "influx":
             self._what("line protocol")
             yield from self._record_lines(lines)
             return
@@ -175,17 +166,17 @@ class Reader:
         lines = (exports.lines(rows) if rows else restored(content)).split(b"\n")
         if not lines[-1]:
             lines.pop()
-        prefixes, layouts = self._learned(lines)
-        text = [utf8(prefixes.strip(line).line if prefixes else line).decode() for line in lines]
+        layout = self._learned(lines)
+        text = [layout.text(line) for line in lines]
         kind = metrics.kind_of("\n".join(text[:2_000]))
         if kind:
             yield from self._metrics(kind, text)
             if kind == "Prometheus exposition" or kind.startswith("JmxTool"):
                 return
-        taken = yield from self._dumps_of(lines, prefixes, layouts)
-        if len(taken) < len(lines):
-            rest = (b"" if number in taken else line for number, line in enumerate(lines))
-            yield from self._log([b"\n".join(rest) + b"\n"], prefixes, layouts)
+        taken = yield from self._dumps_of(lines, layout)
+        rest = [b"" if number in taken else line for number, line in enumerate(lines)]
+        if any(line.strip() for line in rest):
+            yield from self._log([b"\n".join(rest) + b"\n"], layout)
         else:
             self.input.read = len(lines)
 
@@ -196,7 +187,7 @@ class Reader:
             if not line.strip():
                 continue
             said = readings(line, self._jvm)
-            if said is None and line.lstrip()[:1] == b"{" and parsed(line) is None:
+            if said is None and line.lstrip()[:1] == b"{" and _parsed(line) is None:
                 cannot_read(self.input, "truncated-json")
             elif said is None:
                 yield self._record("metrics", number, line)
@@ -206,10 +197,10 @@ class Reader:
     def _documents(self, content: bytes, lines: list[bytes]) -> Iterator[Recorded] | None:
         """The records of a text of JSON, None where it is a log whose lines may be JSON, or no JSON at all."""
         non_empty = [line for line in lines if line.strip()]
-        objects = [line for line in non_empty[:50] if isinstance(parsed(line), dict)]
+        objects = [line for line in non_empty[:50] if isinstance(_parsed(line), dict)]
         if len(non_empty) > 1 and objects and len(objects) * 2 >= min(len(non_empty), 50):
             return self._json_lines(lines) if self._has_metrics(objects) else None
-        document = parsed(content)
+        document = _parsed(content)
         if document is None:
             return None
         text = content.decode("utf-8", "replace")
@@ -217,7 +208,7 @@ class Reader:
             self._cut = False
             return self._dump_records(dumps, lambda _: 0)
         single = self._is_recognised(content)
-        listed = rounds(document) if single else document if isinstance(document, list) else [document]
+        listed = _rounds(document) if single else document if isinstance(document, list) else [document]
         recognised = single or any(self._is_recognised(json.dumps(one).encode()) for one in listed[:20])
         if not recognised and (exports.of_documents([document]) or metrics.kind_of(text)):
             return None
@@ -228,15 +219,15 @@ class Reader:
 
     def _exported(self, content: bytes, lines: list[bytes]) -> list[exports.Row]:
         """The rows of a search that somebody has downloaded; [] where the text is none."""
-        document = parsed(content) if content.lstrip()[:1] in (b"{", b"[") else None
+        document = _parsed(content) if content.lstrip()[:1] in (b"{", b"[") else None
         if document is not None:
             rows, what = exports.of_documents([document]), "out of a JSON export"
         elif (
-            isinstance(first := parsed(lines[0]), dict)
+            isinstance(first := _parsed(lines[0]), dict)
             and not self._is_recognised(lines[0])
             and exports.of_documents([first])
         ):
-            rows, what = exports.of_documents(map(parsed, lines)), "out of JSON lines"
+            rows, what = exports.of_documents(map(_parsed, lines)), "out of JSON lines"
         else:
             rows, what = exports.of_table(content.decode("utf-8", "replace")) or [], "out of a table"
         if rows:
@@ -284,25 +275,22 @@ class Reader:
                 yield self._record("metrics", reading.line, ts_ms=ts_ms, said=snapshot)
         self.input.read = max(self.input.read, last + 1, len(text) if isinstance(text, list) else 0)
 
-    def _dumps_of(
-        self, lines: list[bytes], prefixes: Prefixes, layouts: Layouts
-    ) -> Generator[Recorded, None, set[int]]:
+    def _dumps_of(self, lines: list[bytes], layout: Layout) -> Generator[Recorded, None, set[int]]:
         """The dumps in the lines, each writer's on its own; the numbers of the lines that they are made of."""
         writers: dict[bytes, list[tuple[int, bytes]]] = {}
         for number, line in enumerate(lines):
-            stripped = prefixes.strip(line)
+            stripped = layout.shipped.strip(line)
             writers.setdefault(stripped.key, []).append((number, stripped.line))
         taken: set[int] = set()
-        timed = sum(layouts.begins(line) for line in lines[:200]) if layouts.forms else 0
+        timed = sum(layout.times.begins(line) for line in lines[:200]) if layout.times.forms else 0
         alone = timed * 5 < len(lines[:200])
         for key, written in writers.items():
             text = utf8(b"\n".join(line for _, line in written)).decode()
             dumps = [_numbered(dump, [number for number, _ in written]) for dump in dumps_in(text, alone)]
             if not dumps:
                 continue
-            before = times_before(dict(written), Layouts(layouts.forms, layouts.order, layouts.day))
-            writer = utf8(key).decode() if len(prefixes.keys) > 1 else ""
-            yield from self._dump_records(dumps, before, writer)
+            writer = utf8(key).decode() if len(layout.shipped.keys) > 1 else ""
+            yield from self._dump_records(dumps, layout.time_before(dict(written)), writer)
             taken.update(at for dump in dumps for at in dump.taken)
         if taken:
             # What remains of a dump is nothing of a log.
@@ -345,38 +333,30 @@ class Reader:
                 self._cut = not block.endswith(b"\n")
                 yield from plain(block).removesuffix(b"\n").split(b"\n")
 
-        if is_reading(first):
+        if _is_reading(first):
             self._what("metrics.jsonl")
             yield from self._readings_of(all_lines())
             return
-        objects = [line for line in sample[:50] if isinstance(parsed(line), dict)]
+        objects = [line for line in sample[:50] if isinstance(_parsed(line), dict)]
         if len(objects) * 2 >= max(len(sample[:50]), 1) and self._has_metrics(objects):
             yield from self._json_lines(all_lines())
             return
-        prefixes, layouts = self._learned(sample)
-        kind = metrics.kind_of("\n".join(utf8(prefixes.strip(line).line).decode() for line in sample))
+        layout = self._learned(sample)
+        kind = metrics.kind_of("\n".join(map(layout.text, sample)))
         if kind in ("Prometheus exposition", "JmxTool (CSV)"):
-            lines = (utf8(prefixes.strip(line).line).decode() for line in all_lines())
-            yield from self._metrics(kind, lines)
+            yield from self._metrics(kind, map(layout.text, all_lines()))
             return
-        yield from self._log(chained(begin, text), prefixes, layouts)
+        yield from self._log(chained(begin, text), layout)
 
-    def _learned(self, lines: list[bytes]) -> tuple[Prefixes, Layouts]:
-        sample = lines[:2_000]
-        learned: list[tuple[float, Prefixes, Layouts]] = []
-        for prefixes in (Prefixes(sample), Prefixes([])):
-            layouts = Layouts.learned([prefixes.strip(line).line for line in sample], self._file_ms)
-            learned.append((fit(sample, prefixes, layouts), prefixes, layouts))
-            if learned[0][0] >= _FITS or not prefixes:
-                break
-        _, prefixes, layouts = max(learned, key=lambda one: one[0])
-        if prefixes.names:
-            self.input.what = ", ".join(filter(None, (self.input.what, *prefixes.names)))
-        return prefixes, layouts
+    def _learned(self, lines: list[bytes]) -> Layout:
+        layout = Layout.learned(lines, self._file_ms)
+        if layout.shipped.names:
+            self.input.what = ", ".join(filter(None, (self.input.what, *layout.shipped.names)))
+        return layout
 
-    def _log(self, text: Iterable[bytes], prefixes: Prefixes, layouts: Layouts) -> Iterator[Recorded]:
-        splitter = Splitter(prefixes, layouts)
-        self.input.dated = layouts.dated
+    def _log(self, text: Iterable[bytes], layout: Layout) -> Iterator[Recorded]:
+        splitter = Splitter(layout)
+        self.input.dated = layout.times.dated
         for block in text:
             self._cut = self._cut or not block.endswith(b"\n")
             for entry in splitter.take(block):
@@ -408,7 +388,7 @@ class Reader:
                 yield self._record("any", entry.line, reading, entry.ts_ms, entry.key)
             if readings_in_entry:
                 return
-        document = parsed(value) if value.startswith(b"{") else None
+        document = _parsed(value) if value.startswith(b"{") else None
         if isinstance(document, dict):
             own_ms = line_of(document, any_layout()).ts_ms
             if own_ms is not None:
@@ -464,3 +444,38 @@ def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
         thread.line = numbers[thread.line]
     dump.taken = frozenset(numbers[at] for at in dump.taken)
     return dump
+
+
+def _is_reading(line: bytes) -> bool:
+    """Is it a line of a recording's metrics?"""
+    document = _parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None
+    if (
+        not isinstance(document, dict)
+        or not isinstance(document.get("ts"), int)
+        or not isinstance(document["metrics"], dict)
+    ):
+        return False
+    return not document["metrics"] or any("/" in name for name in document["metrics"])
+
+
+def _parsed(text: bytes) -> object:
+    """A JSON text's value, None where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _rounds(document: object) -> list[object]:
+    """Answers of Jolokia that were asked for again and again, each round of them on its own; all else as it is."""
+    if not isinstance(document, list) or not all(isinstance(one, dict) and "request" in one for one in document):
+        return [document]
+    result: list[list[object]] = []
+    requests: list[object] = []
+    for one in document:
+        if not result or one["request"] in requests:
+            requests = []
+            result.append([])
+        requests.append(one["request"])
+        result[-1].append(one)
+    return list(result)

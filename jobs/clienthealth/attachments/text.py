@@ -65,6 +65,17 @@ def blocks(read: Read, head: bytes, size: int = BLOCK) -> Iterator[bytes]:
         yield rest
 
 
+def chained(begin: bytes, rest: Iterator[bytes], size: int = 1 << 18) -> Iterator[bytes]:
+    """Blocks of whole lines."""
+    at = 0
+    while at < len(begin):
+        end = begin.rfind(b"\n", at, at + size) + 1
+        end = end or begin.find(b"\n", at + size) + 1 or len(begin)
+        yield begin[at:end]
+        at = end
+    yield from rest
+
+
 def _chunks(read: Read, head: bytes, size: int) -> Iterator[bytes]:
     for begin in range(0, len(head), size):
         yield head[begin : begin + size]

@@ -13,7 +13,7 @@ from clienthealth.formats._json_layouts import any_layout, line_of, parsed
 from clienthealth.formats._stacks import stack_text
 from clienthealth.logs import lines
 from clienthealth.logs.dump_formats import dumps_in, may_hold_dumps
-from clienthealth.logs.fields import has_zone, level_name, named_client
+from clienthealth.logs.fields import has_zone, level_name, named_client, time_ms
 from clienthealth.model.telemetry import Dump, Identity, LogLine
 
 #: A time without zone is believed where it differs from the shipper's clock by no more than this: a line written
@@ -40,7 +40,7 @@ def opened(line: LogLine) -> LogLine:
     if inside is not None and (inside.message is not None or inside.stack is not None):
         return _finished(_over(inside, line, line.ts_ms if inside.ts_ms is None else inside.ts_ms))
     entry = lines.entry(text)
-    merged = _over(entry.line, line, _agreed(entry, line.ts_ms))
+    merged = _over(entry.line, line, _agreed(entry.time, line.ts_ms))
     if inside is not None:
         merged = _over(inside, merged, merged.ts_ms if inside.ts_ms is None else inside.ts_ms)
     return _finished(merged)
@@ -66,12 +66,12 @@ def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
     return finished
 
 
-def _agreed(entry: lines.Entry, shipped: int | None) -> int | None:
+def _agreed(time: str | None, shipped: int | None) -> int | None:
     """Of the entry's time and the shipper's: the entry's, unless it names no zone and the two are too far apart."""
-    written = entry.line.ts_ms
-    if written is None or shipped is None or entry.time is None:
+    written = time_ms(time)
+    if written is None or shipped is None or time is None:
         return shipped if written is None else written
-    return written if has_zone(entry.time) or abs(written - shipped) <= BELIEVED_MS else shipped
+    return written if has_zone(time) or abs(written - shipped) <= BELIEVED_MS else shipped
 
 
 def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from clienthealth.logs.fields import time_ms
 from clienthealth.model.telemetry import Identity, LogLine
 
 _MAX_FIRST_LINE = 32_768
@@ -78,7 +77,7 @@ def cleaned(text: str) -> str:
 
 
 def entry(text: str) -> Entry:
-    """The fields of an entry, as it says them itself."""
+    """The fields of an entry, as it says them itself; what its time means (`ts_ms`) is left to whoever knows more."""
     first, newline, below = text.partition("\n")
     stack = below if newline else None
     if first.startswith("%") and (own := _LIBRDKAFKA.fullmatch(first)):
@@ -91,10 +90,9 @@ def entry(text: str) -> Entry:
     if level == 0 or "\t" in first:
         loose = _loose(match[message] or "" if level == 0 else first[match.end(1) if time else 0 :])
         if loose is not None:
-            loose.ts_ms, loose.stack = time_ms(time), stack
+            loose.stack = stack
             return Entry(loose, time)
     line = LogLine(
-        ts_ms=time_ms(time),
         level=match[level] if level else None,
         thread=(match[thread].rstrip(" ") or None) if thread else None,
         logger=match[logger] if logger else None,
@@ -107,7 +105,7 @@ def entry(text: str) -> Entry:
 def dated_entry(text: str, begin: int, end: int) -> LogLine:
     """The same of an entry whose time stands at [begin, end) of its first line, in whatever way it is written.
 
-    `ts_ms` is left to whoever found the time. What stands before it may be the level.
+    What stands before it may be the level.
     """
     first, newline, below = text.partition("\n")
     parsed = entry(text).line
@@ -147,7 +145,6 @@ def _of_librdkafka(match: re.Match[str], stack: str | None) -> Entry:
     level, time, logger, handle, thread, message = match.groups()
     client = Identity(client_id=_HANDLE_NUMBER.sub("", handle), library="librdkafka") if handle else Identity()
     line = LogLine(
-        ts_ms=time_ms(time),
         client=client,
         level=level,
         logger=logger,
