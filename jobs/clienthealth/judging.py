@@ -10,9 +10,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceKind, Status, Verdict
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools
 from clienthealth.windows.view import Windows
 

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from clienthealth.judging import gate, verdict
 from clienthealth.model.clients import Kind
-from clienthealth.model.readings import ClientWindow
 from clienthealth.modes import LiveMode, modes, producer_callback_deadlock
 from clienthealth.settings.fields import keys
-from clienthealth.windows.view import Windows
+from clienthealth.windows.client_window import ClientWindow
 from tests.scenarios import _making as making
 from tests.scenarios import scenarios
 from tests.support.arbitrary import arbitrary_window
@@ -106,9 +105,9 @@ def test_a_stretch_between_two_readings_is_enough_where_the_thresholds_say_so() 
     )
     before = dataclasses.replace(last, metrics={**last.metrics, "select-total": 5000.0})
     window = making.window(readings=[*readings[:-1], before, stuck])
-    assert gate(sharper, Windows.single(window))[0].tolist() == [True]
+    assert gate(sharper, window.table)[0].tolist() == [True]
     assert verdict(sharper, window).status == "suspected"
-    assert gate(mode, Windows.single(window))[0].tolist() == [False]
+    assert gate(mode, window.table)[0].tolist() == [False]
 
 
 def test_a_run_of_one_client_is_none_of_the_next() -> None:
@@ -131,7 +130,7 @@ def test_a_window_is_seen_alike_alone_and_among_others(mode: LiveMode[Any]) -> N
     for of_kind in of_kinds(windows, mode):
         together = stacked(of_kind)
         suspected, reasons = gate(mode, together)
-        alone = [gate(mode, Windows.single(window)) for window in of_kind]
+        alone = [gate(mode, window.table) for window in of_kind]
         assert suspected.tolist() == [bool(gated[0]) for gated, _ in alone]
         assert reasons == [reason for _, (reason,) in alone]
         chosen = np.arange(len(of_kind))[::-2]

@@ -12,8 +12,9 @@ import pytest
 
 from clienthealth import modes
 from clienthealth.model.clients import Client
-from clienthealth.model.readings import ClientWindow, Reading
+from clienthealth.model.readings import Reading
 from clienthealth.reference.sources import ROOT
+from clienthealth.windows.client_window import ClientWindow
 from tests.laws.added import Copy
 
 PLACES = ("jobs/clienthealth/modes", "tests/scenarios")

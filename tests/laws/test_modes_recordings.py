@@ -13,7 +13,6 @@ import pytest
 
 from clienthealth.diagnose import add_ends
 from clienthealth.judging import judge_windows
-from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
 from clienthealth.modes.consumer_shutdown_loop.lines import ID as LOOP
@@ -24,6 +23,7 @@ from clienthealth.modes.producer_callback_deadlock.lines import ID as DEADLOCK
 from clienthealth.modes.producer_not_closed.lines import ID as NOT_CLOSED
 from clienthealth.modes.send_blocked_on_metadata.lines import ID as METADATA
 from clienthealth.step.bucket import Bucket
+from clienthealth.windows.client_window import ClientWindow
 from tests.support.recorded import RECORDINGS, SETTINGS, Recorded, clients, folders
 from tests.support.recorded import verdicts as judged_windows
 

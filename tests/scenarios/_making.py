@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from clienthealth.model.clients import Client, Kind
-from clienthealth.model.readings import ClientWindow, LogEvent, Reading, Thread, ThreadDump, TopicReading
+from clienthealth.model.readings import LogEvent, Reading, Thread, ThreadDump, TopicReading
 from clienthealth.model.verdicts import Status
+from clienthealth.windows.client_window import ClientWindow
 
 T0 = 1_795_200_000_000
 MIB = 1024 * 1024

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from clienthealth.judging import explained, judge_windows
-from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import UNHEALTHY
 from clienthealth.modes import modes
+from clienthealth.windows.client_window import ClientWindow
 from tests.scenarios import scenarios
 from tests.support.recorded import RECORDINGS, clients, folders, verdicts
 

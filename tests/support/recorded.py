@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from clienthealth.decode import decode_any, decode_logs, decode_metrics
 from clienthealth.diagnose import bucket_of, judged, pack, raw_record, silence
 from clienthealth.model.clients import Client
-from clienthealth.model.readings import ClientWindow, Reading
+from clienthealth.model.readings import Reading
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.model.verdicts import Verdict
 from clienthealth.recordings import Recorded as Read
@@ -24,6 +24,7 @@ from clienthealth.settings import Settings
 from clienthealth.step import departures, process_log, readings
 from clienthealth.step.bucket import NO_LOG, Bucket, client_of
 from clienthealth.step.faults import Faults
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.packed import TS, WHO, Chunk, decode, encode
 from clienthealth.windows.packer import Packer
 from clienthealth.windows.view import Floats

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clienthealth.model.readings import ClientWindow
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.view import Parts, Windows
 
 
@@ -16,7 +16,7 @@ def stacked(windows: Sequence[ClientWindow]) -> Windows:
 
     Windows of one client that follow each other and overlap share their rows.
     """
-    one = [Windows.single(rows) for rows in _clients(windows)]
+    one = [rows.table for rows in _clients(windows)]
     at = np.cumsum([0, *(len(w.ts) for w in one)])
     spans = iter(_spans(windows))
     bounds = [(at[client] + lo, at[client] + hi) for client, lo, hi in spans]

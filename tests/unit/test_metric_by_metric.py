@@ -14,11 +14,11 @@ from clienthealth.diagnose import bucket_of, pack
 from clienthealth.indicators.client import client_indicators
 from clienthealth.judging import judge_windows
 from clienthealth.model import metric_names
-from clienthealth.model.readings import ClientWindow, Reading, TopicReading
+from clienthealth.model.readings import Reading, TopicReading
 from clienthealth.model.verdicts import Verdict
 from clienthealth.settings import LagSettings, Settings
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.packer import Packer
-from clienthealth.windows.view import Windows
 from tests.scenarios._making import T0, at
 from tests.scenarios.producer_callback_deadlock import SCENARIOS
 from tests.support.raw_records import ARRIVED_MS, Raw
@@ -136,7 +136,7 @@ def test_its_measurements_and_verdicts_are_those_of_whole_readings(
 ) -> None:
     for client_id in CLIENTS:
         joined, whole = window(clients[style, client_id]), window(clients["canonical", client_id])
-        measured = [client_indicators(Windows.single(one), LagSettings()) for one in (joined, whole)]
+        measured = [client_indicators(one.table, LagSettings()) for one in (joined, whole)]
         assert measured[0] == measured[1]
         assert judged_by_style(judge_windows([joined], {})) == judged_by_style(judge_windows([whole], {}))
     deadlock = judge_windows([window(clients[style, "orders"])], {})

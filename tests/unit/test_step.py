@@ -11,11 +11,12 @@ import pytest
 
 from clienthealth.decode import key_parts
 from clienthealth.judging import gate, judge_windows
-from clienthealth.model.readings import ClientWindow, Source
+from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import LiveMode, Mode
 from clienthealth.step import Published, departures, judgement, minutes
 from clienthealth.streaming.stepping import REJECT, _rows
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.view import Windows
 from tests.support.stepped import START, Stepped, logged, snapshot
 

@@ -10,9 +10,9 @@ import pytest
 
 from clienthealth.indicators.client import client_indicators, minute_figures
 from clienthealth.model.clients import Kind
-from clienthealth.model.readings import ClientWindow, Reading, TopicReading
+from clienthealth.model.readings import Reading, TopicReading
 from clienthealth.settings import LagSettings
-from clienthealth.windows.view import Windows
+from clienthealth.windows.client_window import ClientWindow
 from tests.scenarios import _making as making
 from tests.support.stacked import stacked
 
@@ -236,7 +236,7 @@ def test_the_saturation_of_queues(rows: dict[str, dict[str, list[dict[str, Any]]
 
 def test_one_window_alone_is_told_alike(rows: dict[str, dict[str, Any]]) -> None:
     for window in (*CASES.values(), *QUEUES.values()):
-        assert client_indicators(Windows.single(window), LIMITS) == [rows[window.client.client_id]]
+        assert client_indicators(window.table, LIMITS) == [rows[window.client.client_id]]
 
 
 def figures(*windows: ClientWindow) -> list[dict[str, Any]]:

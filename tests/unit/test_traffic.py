@@ -13,10 +13,10 @@ from clienthealth.diagnose import raw_record
 from clienthealth.indicators.client import client_indicators
 from clienthealth.model.clients import Client
 from clienthealth.model.nodes import UNNAMED, node
-from clienthealth.model.readings import ClientWindow, Reading
+from clienthealth.model.readings import Reading
 from clienthealth.recordings import read
 from clienthealth.settings import LagSettings, Settings
-from clienthealth.windows.view import Windows
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from tests.support.health_records import record, wire
@@ -89,7 +89,7 @@ def measured(kind: str, *readings: Mapping[str, float]) -> Mapping[str, object]:
     """The indicators of a window with a reading every ten seconds."""
     client = Client(service="s", host="h", instance="i", client_id="c", kind=kind)  # type: ignore[arg-type]
     rows = tuple(Reading(START + 10_000 * at, metrics) for at, metrics in enumerate(readings))
-    (indicators,) = client_indicators(Windows.single(ClientWindow(client, START, START + 60_000, rows)), LagSettings())
+    (indicators,) = client_indicators(ClientWindow(client, START, START + 60_000, rows).table, LagSettings())
     return indicators
 
 

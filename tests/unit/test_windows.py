@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from clienthealth.indicators.client import client_indicators
-from clienthealth.model.readings import ClientWindow, Thread, ThreadDump
+from clienthealth.model.readings import Thread, ThreadDump
 from clienthealth.model.telemetry import Snapshot, TopicMetrics
 from clienthealth.settings import LagSettings
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.packed import LogEntry
-from clienthealth.windows.view import Windows
 from tests.support.stepped import START, Stepped, logged, snapshot
 
 BUFFER = {"buffer-total-bytes": 1000.0}
@@ -42,7 +42,7 @@ def windows(inputs: Iterable[Snapshot | LogEntry]) -> dict[tuple[str, int], Clie
 
 def indicators(*snapshots: Snapshot, client_id: str = "p") -> dict[str, Any]:
     """Of the window that begins with the first second."""
-    (measured,) = client_indicators(Windows.single(windows(snapshots)[client_id, 0]), LagSettings())
+    (measured,) = client_indicators(windows(snapshots)[client_id, 0].table, LagSettings())
     return measured
 
 

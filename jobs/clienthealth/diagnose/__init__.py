@@ -22,7 +22,7 @@ from clienthealth.diagnose.tally import Tally
 from clienthealth.judging import explained, explains, judge_windows, merged, silenced
 from clienthealth.logs.events import events_and_dumps
 from clienthealth.model.clients import Client
-from clienthealth.model.readings import ClientWindow, LogEvent, Source
+from clienthealth.model.readings import LogEvent, Source
 from clienthealth.model.telemetry import DumpedThread, RawRecord
 from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import catalogue, modes
@@ -32,6 +32,7 @@ from clienthealth.step import also_seen, departures, judgement, process_log, rea
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Faults
 from clienthealth.step.state import FIRST, LAST, BucketState
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.packed import TS, WHO, Who, process_of, who_of
 from clienthealth.windows.packer import Packer
 

@@ -13,11 +13,12 @@ import numpy as np
 
 from clienthealth.attachments.input import Input
 from clienthealth.model.clients import Client
-from clienthealth.model.readings import ClientWindow, LogEvent, ThreadDump
+from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import FEW, MIN_READINGS, Look, modes
 from clienthealth.step import process_log
 from clienthealth.step.bucket import Bucket
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.packed import TOPIC, WHO, Who
 
 #: A recorder writes as long as its client lives; metrics in these end when somebody stops to look.

@@ -1,12 +1,10 @@
-"""What is known of a client: its readings, its log events, its thread dumps, and the window that holds them."""
+"""What is known of a client: its readings, its log events, and its thread dumps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
-
-from clienthealth.model.clients import Client
 
 #: Frames of a thread that asks a consumer for records.
 POLL_FRAMES = ("KafkaConsumer.poll", "kafka.consumer.group.poll")
@@ -114,30 +112,3 @@ class Sign:
     ts_ms: int
     text: str
     source: Source | None
-
-
-@dataclass(frozen=True, slots=True)
-class ClientWindow:
-    """All that is known of one client in one window of event time [start_ms, end_ms).
-
-    Readings, events and dumps are in order of time. Events and dumps of the client's process that name no client
-    are in the window of each of its clients. `earlier_dumps`: the newest of those before the window, to tell which
-    thread still stands where it stood, however long ago that was. `told`: was a log line or a dump of the process ever
-    read, in the window or before. `departed_ms` is set for a client that stopped
-    reporting: the time of its last reading; such a window covers the last readings of its session and the log lines
-    after them. `spoke_ms`: when its process was heard of after that by its log, as one that goes on; None where it was
-    not. `alive`: of each kind the newest sign of its process's life, later than the client may be silent.
-    """
-
-    client: Client
-    start_ms: int
-    end_ms: int
-    readings: tuple[Reading, ...] = ()
-    logs: tuple[LogEvent, ...] = ()
-    dumps: tuple[ThreadDump, ...] = ()
-    config: Mapping[str, str] = field(default_factory=dict)
-    departed_ms: int | None = None
-    earlier_dumps: tuple[ThreadDump, ...] = ()
-    spoke_ms: int | None = None
-    alive: tuple[Sign, ...] = ()
-    told: bool = False

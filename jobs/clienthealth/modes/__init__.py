@@ -24,12 +24,12 @@ from clienthealth.logs.also_seen import TROUBLES
 from clienthealth.logs.self_descriptions import SELF_DESCRIPTIONS
 from clienthealth.logs.wordings import Catalogue, Meaning
 from clienthealth.model.clients import Kind
-from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import EvidenceKind, Verdict
 from clienthealth.modes._causes import Cause
 from clienthealth.modes._once import Look, unmeasured
 from clienthealth.modes._two_readings import TwoReadings
 from clienthealth.settings.fields import Checked, setting
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools
 from clienthealth.windows.view import MIN_READINGS, Windows
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from clienthealth.logs.thread_names import JVM_FRAMES
 from clienthealth.logs.wordings import Meaning
-from clienthealth.model.readings import ClientWindow, LogEvent, Reading, Source, Thread, ThreadDump
+from clienthealth.model.readings import LogEvent, Reading, Source, Thread, ThreadDump
 from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Verdict
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.view import number
 
 #: Of a count by half minutes (`Verdict.counts`), in ms.
@@ -125,7 +126,7 @@ class Run:
 
 
 def run(window: ClientWindow, name: str, first: int = 0, last: int | None = None) -> Run:
-    """The readings from row `first` to row `last` (inclusive) of `Windows.single(window)` that know a metric."""
+    """The readings from row `first` to row `last` (inclusive) of `window.table` that know a metric."""
     end = None if last is None else last + 1
     return Run(tuple(reading for reading in window.readings[first:end] if reading.get(name) is not None))
 

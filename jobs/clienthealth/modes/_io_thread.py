@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clienthealth.logs.thread_names import JVM_FRAMES, NETWORK_THREAD
-from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
+from clienthealth.model.readings import LogEvent, Thread, ThreadDump
+from clienthealth.windows.client_window import ClientWindow
 
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
 #: Frames of a caller whose records, or whose metadata, only an I/O thread can send or fetch.

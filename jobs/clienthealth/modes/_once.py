@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clienthealth.model.readings import ClientWindow, ThreadDump
+from clienthealth.model.readings import ThreadDump
 from clienthealth.modes._io_thread import at_work, in_callback, network_threads
+from clienthealth.windows.client_window import ClientWindow
 
 #: Dumps so far apart show whether a thread goes on; people count to ten by hand.
 APART_MS = 9_000

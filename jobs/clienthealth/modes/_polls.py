@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from clienthealth.model.readings import ClientWindow, Reading, Sign
+from clienthealth.model.readings import Reading, Sign
 from clienthealth.modes._evidence import version
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Column, Floats
 from clienthealth.windows.view import Windows
 

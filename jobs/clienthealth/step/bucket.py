@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
 from clienthealth.model.clients import Client, Kind
 from clienthealth.model.health_record import encoded
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
-from clienthealth.model.readings import ClientWindow, LogEvent, Reading, Source, ThreadDump, TopicReading
+from clienthealth.model.readings import LogEvent, Reading, Source, ThreadDump, TopicReading
 from clienthealth.model.verdicts import Seen
 from clienthealth.settings import Settings
 from clienthealth.step.also_seen import seen
@@ -21,6 +21,7 @@ from clienthealth.step.ownership import Life, Start, lives, starts
 from clienthealth.step.process_log import logged_options
 from clienthealth.step.readings import SHIFT, Grid, Ints, keys, totals_added_up
 from clienthealth.step.state import OPTIONS, BucketState
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.packed import (
     HEAD,
     OFFSET,
@@ -208,4 +209,8 @@ class Bucket:
             earlier_dumps=earlier,
             config=logged_options(self.state, who, self.alone(who)) if number is None else self.config(number),
             told=who.process in self.state.told,
+            rows=None if number is None else partial(self._table, number, lo, hi),
         )
+
+    def _table(self, number: int, lo: int, hi: int) -> Windows:
+        return self.windows(self.state.whos[number].kind, *(np.array([one]) for one in (number, lo, hi)))

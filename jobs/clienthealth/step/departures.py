@@ -17,7 +17,7 @@ from clienthealth.judging import explained, judge_windows, silenced
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, encoded, seen_json, verdicts_json, worst
 from clienthealth.model.metrics import CLIENT_METRICS, TERMINATING
-from clienthealth.model.readings import ClientWindow, Reading, Sign, Source
+from clienthealth.model.readings import Reading, Sign, Source
 from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import modes
 from clienthealth.modes._polls import reports_in_poll
@@ -27,6 +27,7 @@ from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.judgement import Record, with_incidents
 from clienthealth.step.readings import Ints, intervals
 from clienthealth.step.state import EVERY, FIRST, HEARD, LAST, LEFT, UNDELIVERED, BucketState
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, TS, WHO, LogEntry, Who
 
 INTERVALS = 3

@@ -22,7 +22,6 @@ from clienthealth.judging import explained, gate, in_force, live_modes, merged, 
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, seen_json, verdicts_json, worst
 from clienthealth.model.metrics import CONFIG_OPTIONS
-from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import LiveMode, Mode
 from clienthealth.step import process_log, recovery, skew
@@ -30,6 +29,7 @@ from clienthealth.step.bucket import NO_LOG, Bucket, ClientCard, WindowLog, clie
 from clienthealth.step.ownership import ProcessKey
 from clienthealth.step.readings import SHIFT, Ints
 from clienthealth.step.state import HEARD, LAST
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.packed import (
     FRESH,
     TS,
@@ -37,7 +37,7 @@ from clienthealth.windows.packed import (
     LogEntry,
     Who,
 )
-from clienthealth.windows.view import MIN_READINGS, Floats, Windows
+from clienthealth.windows.view import MIN_READINGS, Floats
 
 #: Key and value of a record on `client-health`; without a value the client is forgotten.
 Record = tuple[str, bytes | None]
@@ -375,7 +375,7 @@ class _Judgement:
             self.incidents.heard(newest.client.key, last, offset)
             if who.client_id and who not in self.state.former and self.incidents.of_client(newest.client.key):
                 self.state.former.append(who)
-            (indicators,) = client_indicators(Windows.single(newest), self.settings.lag)
+            (indicators,) = client_indicators(newest.table, self.settings.lag)
             also = self.bucket.also_seen(who, {kind: len(names) for kind, names in log.named.items()})
             card = client_card(who)
             self._publish(card, newest.start_ms, newest.end_ms, 0, indicators, *_verdicts(shown), last, also)

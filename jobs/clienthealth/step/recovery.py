@@ -11,11 +11,11 @@ from functools import cache
 
 from clienthealth.incidents import Incidents, OpenIncident, Transition
 from clienthealth.judging import explains
-from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import LiveMode, Mode, modes
 from clienthealth.settings import Settings
 from clienthealth.step.state import BucketState
+from clienthealth.windows.client_window import ClientWindow
 
 #: Where a mode cannot see recovery in what a client reports, being ok for so long without any symptom is one.
 NO_SYMPTOM_MS = 600_000

@@ -1,12 +1,12 @@
 """Windows of readings as arrays: what indicators and failure modes ask of thousands of windows, or of one, at once.
 
 All readings lie in one matrix of rows, a window is a span [lo, hi) of it, and an answer is an array with one element
-per window. The judges ask the same functions about one window (`Windows.single`).
+per window. The judges ask the same functions about one window (`ClientWindow.table`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar, cast
@@ -15,7 +15,6 @@ import numpy as np
 
 from clienthealth.model.clients import Kind
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
-from clienthealth.model.readings import ClientWindow, Reading
 from clienthealth.windows.columns import Bools, Column, Floats, Ints, counted, spread, unknown
 
 __all__ = ["MIN_READINGS", "Bools", "Floats", "Ints", "Parts", "Runs", "Windows", "number"]
@@ -27,8 +26,8 @@ MIN_READINGS = 3
 
 #: The log lines in which a client tells its options when it starts.
 
-_POSITION = {kind: {name: at for at, name in enumerate(names)} for kind, names in CLIENT_METRICS.items()}
-_TOPIC_POSITION = {name: at for at, name in enumerate(TOPIC_METRICS)}
+POSITION = {kind: {name: at for at, name in enumerate(names)} for kind, names in CLIENT_METRICS.items()}
+TOPIC_POSITION = {name: at for at, name in enumerate(TOPIC_METRICS)}
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Parts:
 
     def col(self, name: str) -> Floats:
         """A metric of TOPIC_METRICS over all parts, NaN where unknown."""
-        return self.values[:, _TOPIC_POSITION[name]]
+        return self.values[:, TOPIC_POSITION[name]]
 
 
 @dataclass(frozen=True)
@@ -135,23 +134,6 @@ class Windows:
         selected._columns, selected._of_rows = self._columns, self._of_rows
         return selected
 
-    @staticmethod
-    def single(window: ClientWindow) -> Windows:
-        """One window of readings as an array of one window: row r is `window.readings[r]`."""
-        readings, kind = window.readings, window.client.kind
-        names = _POSITION.get(kind or "", {})
-        return Windows(
-            kind,
-            np.array([reading.ts_ms for reading in readings], np.int64),
-            _matrix([reading.metrics for reading in readings], names),
-            np.zeros(1, np.int64),
-            np.full(1, len(readings), np.int64),
-            _parts(readings),
-            [window.config],
-            [window.client.group or window.client.client_id],
-            [window.told or bool(window.logs or window.dumps or window.earlier_dumps)],
-        )
-
     # -- what is kept
 
     def once_for_rows(self, name: str, make: Callable[[], T]) -> T:
@@ -172,7 +154,7 @@ class Windows:
         """A metric of the kind's CLIENT_METRICS over all rows; unknown everywhere where the kind does not have it."""
         column = self._columns.get(name)
         if column is None:
-            at = _POSITION.get(self.kind or "", {}).get(name)
+            at = POSITION.get(self.kind or "", {}).get(name)
             column = self._columns[name] = Column(unknown(len(self.ts))) if at is None else self._metric(at)
         return column
 
@@ -345,29 +327,3 @@ def number(text: str | None) -> float:
         return np.nan if text is None else float(text)
     except ValueError:
         return np.nan
-
-
-def _matrix(rows: Sequence[Mapping[str, float]], positions: Mapping[str, int]) -> Floats:
-    matrix = np.full((len(rows), len(positions)), np.nan)
-    for number, row in enumerate(rows):
-        for name, value in row.items():
-            at = positions.get(name)
-            if at is not None:
-                matrix[number, at] = value
-    return matrix
-
-
-def _parts(readings: Sequence[Reading]) -> Parts:
-    entries = [topic for reading in readings for topic in reading.topics]
-    if not entries:
-        return Parts.none(len(readings))
-    named: Iterable[str | None] = (name for entry in entries for name in (entry.topic, entry.thread))
-    index = {name: at for at, name in enumerate(dict.fromkeys(name for name in named if name is not None))}
-    return Parts(
-        np.cumsum([0, *(len(reading.topics) for reading in readings)]),
-        np.array([index[entry.topic] for entry in entries], np.int64),
-        np.array([np.nan if entry.partition is None else entry.partition for entry in entries], np.float64),
-        np.array([-1 if entry.thread is None else index[entry.thread] for entry in entries], np.int64),
-        _matrix([entry.metrics for entry in entries], _TOPIC_POSITION),
-        list(index),
-    )

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clienthealth.model.readings import ClientWindow, Source, Thread, ThreadDump
+from clienthealth.model.readings import Source, Thread, ThreadDump
 from clienthealth.modes._evidence import has_frame, innermost
 from clienthealth.modes._polls import has_polled, polled_ms
+from clienthealth.windows.client_window import ClientWindow
 
 CLOSE = "KafkaConsumer.close"
 CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_thread")

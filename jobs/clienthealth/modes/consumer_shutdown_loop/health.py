@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clienthealth.logs.self_descriptions import CONNECTOR_CONFIG
-from clienthealth.model.readings import ClientWindow, ThreadDump
+from clienthealth.model.readings import ThreadDump
 from clienthealth.modes._evidence import events, has_frame
 from clienthealth.modes._once import NOTHING, Look
 from clienthealth.modes._two_readings import TwoReadings
 from clienthealth.modes.consumer_shutdown_loop.lines import BEGUN, COMPLETED, FAILED, LOOKUPS
 from clienthealth.modes.consumer_shutdown_loop.rules import LOOKUP_FRAME, Thresholds
+from clienthealth.windows.client_window import ClientWindow
 
 
 def doubt(look: Look) -> str:

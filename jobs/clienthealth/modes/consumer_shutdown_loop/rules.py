@@ -11,7 +11,7 @@ import numpy as np
 
 from clienthealth.logs.thread_names import FETCHER_THREAD
 from clienthealth.logs.wordings import Meaning
-from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
+from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import elapsed, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
@@ -28,6 +28,7 @@ from clienthealth.modes.consumer_shutdown_loop.lines import (
     OUTAGE,
 )
 from clienthealth.settings.fields import Checked
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Floats
 from clienthealth.windows.view import Windows
 
@@ -128,7 +129,7 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     begun = events(window, CLOSING)
     if begun and not any(event.ts_ms >= begun[-1].ts_ms for event in events(window, CLOSED)):
         return conclude(ID, [], doubts=[Fact("log", begun[-1].ts_ms, begun[-1].ts_ms, UNDER_WAY)])
-    w = Windows.single(window)
+    w = window.table
     has_evidence = window.dumps or events(window, CLOSED)
     doubts = [] if has_evidence or not silent(w, limits)[0] else [_silence(window, w)]
     return conclude(ID, [], otherwise=None if has_evidence else GATE.reason(w, limits), doubts=doubts)
@@ -331,7 +332,7 @@ def _overdue(window: ClientWindow, limits: Thresholds, began: Meaning, ends: Seq
 
 
 def _blindness(window: ClientWindow, limits: Thresholds) -> str | None:
-    marks, fetches = events(window, BEGUN, COMPLETED, FAILED), Windows.single(window).rose("fetch-requests-total")[0]
+    marks, fetches = events(window, BEGUN, COMPLETED, FAILED), window.table.rose("fetch-requests-total")[0]
     if marks:
         return UNDER_WAY if marks[-1] in BEGUN else None
     lookups, dumps = [e.ts_ms for e in events(window, LOOKUPS)], [d.ts_ms for d in window.dumps]
@@ -340,7 +341,7 @@ def _blindness(window: ClientWindow, limits: Thresholds) -> str | None:
         max(lookups, default=0) > max(dumps, default=0) or any(has_frame(t, LOOKUP_FRAME) for t in newest)
     ):
         return LOOKING
-    return None if dumps or events(window, OUTAGE) else GATE.reason(Windows.single(window), limits)
+    return None if dumps or events(window, OUTAGE) else GATE.reason(window.table, limits)
 
 
 UNDER_WAY = "its shutdown had begun, and what was read ends before it completed"
@@ -379,7 +380,7 @@ GATE = Gate(blind, suspects)
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """The shutdown completed after the last look-up, or the consumer fetches or polls and looks nothing up."""
-    w = Windows.single(window)
+    w = window.table
     if window.client.kind == "consumer":
         ended = events(window, CLOSED)
         polls = polls_ago(w)[0] < thresholds.silent_poll_seconds and w.rose("records-consumed-total")[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clienthealth.logs.wordings import Meaning
-from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
+from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
@@ -38,6 +38,7 @@ from clienthealth.modes._polls import (
 )
 from clienthealth.modes.consumer_stalled.lines import COMMIT_REFUSED, ID, POLL_EXPIRED, THREAD_DIED
 from clienthealth.settings.fields import Checked
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
 
@@ -97,7 +98,7 @@ class Thresholds(Checked):
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules."""
-    w = Windows.single(window)
+    w = window.table
     facts = _measured(window, w, thresholds) + _logged(window, w, thresholds)
     stuck, threads = _dumped(window, w, thresholds)
     facts += threads
@@ -383,7 +384,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     if not told_in_poll(window):
         return None
     sign = lived(window)
-    w = Windows.single(window)
+    w = window.table
     expired = _logged(window, w, thresholds)
     if sign is None:
         return conclude(ID, expired, {"cause": "handler-hangs"}, ENDED)
@@ -469,7 +470,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
     Of a client that does not tell when it polls, what it consumes has to rise in every part of the window.
     """
-    w = Windows.single(window)
+    w = window.table
     away_now = w.max("last-poll-seconds-ago")[0]
     allowed = number_or_none(interval(w)[0]) or thresholds.assumed_poll_interval_seconds
     most = min((window.end_ms - window.start_ms) / 2000, thresholds.suspect_share * allowed)

@@ -11,7 +11,7 @@ import numpy as np
 from clienthealth.indicators.queue import CHUNKS, Queues, queues
 from clienthealth.logs.thread_names import FETCHER_THREAD
 from clienthealth.model.metrics import QUEUE_DEFAULTS
-from clienthealth.model.readings import ClientWindow, Reading, Thread, ThreadDump, TopicReading
+from clienthealth.model.readings import Reading, Thread, ThreadDump, TopicReading
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, listing
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
@@ -21,6 +21,7 @@ from clienthealth.modes.consumer_stalled.lines import POLL_EXPIRED
 from clienthealth.modes.cross_topic_blocking.culprit import handled_alone, moved, positions, slow_topic
 from clienthealth.modes.cross_topic_blocking.lines import ID
 from clienthealth.settings.fields import Checked
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools
 from clienthealth.windows.view import Runs, Windows
 
@@ -79,7 +80,7 @@ class Thresholds(Checked):
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the module's docstring for the rules."""
-    w = Windows.single(window)
+    w = window.table
     if window.client.kind == "legacy-consumer":
         return _legacy(window, w, thresholds)
     return _modern(window, w, thresholds)
@@ -381,5 +382,5 @@ def _lag(reading: Reading) -> float | None:
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """Something is fetched or consumed again."""
     counters = ("fetch-requests-total", "records-consumed-total", "fetch-total")
-    w = Windows.single(window)
+    w = window.table
     return any(w.rose(name)[0] for name in counters)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clienthealth.logs.also_seen import AUTHENTICATION, TLS
-from clienthealth.model.readings import ClientWindow, LogEvent
+from clienthealth.model.readings import LogEvent
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
@@ -26,6 +26,7 @@ from clienthealth.modes.send_blocked_on_metadata.lines import (
     CONNECTION_FAILED_SOMEWHERE,
 )
 from clienthealth.settings.fields import Checked
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Windows
 
@@ -74,7 +75,7 @@ class Thresholds(Checked):
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the mode's docstring for the rules."""
-    w = Windows.single(window)
+    w = window.table
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)
     stands_still = reason == BLIND_FROZEN
@@ -406,5 +407,5 @@ def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """Something is delivered again and again, and nothing waits that was there before."""
-    w = Windows.single(window)
+    w = window.table
     return bool(w.rises(delivered(w))[0] > 1) and _delivers(w, thresholds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clienthealth.model.readings import ClientWindow, Thread, ThreadDump
+from clienthealth.model.readings import Thread, ThreadDump
 from clienthealth.model.wording import elapsed
 from clienthealth.modes import MIN_READINGS
 from clienthealth.modes._evidence import Fact, has_frame, innermost, values
@@ -14,6 +14,7 @@ from clienthealth.modes._io_thread import (
     sleeps,
     waits,
 )
+from clienthealth.windows.client_window import ClientWindow
 
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
 #: Dumps nearer to each other are one look: of a hand that was quick, or of two exporters while one takes over.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clienthealth.indicators.buffer import used_ratios
-from clienthealth.model.readings import ClientWindow, Thread, ThreadDump
+from clienthealth.model.readings import Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, listing, percent, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
@@ -36,6 +36,7 @@ from clienthealth.modes.producer_callback_deadlock.callback_dumps import APART_M
 from clienthealth.modes.producer_callback_deadlock.lines import EXHAUSTED, FLUSH_REFUSED, ID, THREAD_DIED
 from clienthealth.modes.send_blocked_on_metadata.lines import METADATA_WAITED
 from clienthealth.settings.fields import Checked
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Runs, Windows
 
@@ -105,7 +106,7 @@ class Thresholds(Checked):
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the mode's docstring for the rules."""
-    w = Windows.single(window)
+    w = window.table
     dumped, doubts = _dumped(window, thresholds)
     refused = _refused(window, thresholds)
     measured = _measured(window, w, thresholds)

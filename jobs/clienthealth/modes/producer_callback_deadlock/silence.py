@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from clienthealth.model.readings import ClientWindow
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import elapsed, quoted, size
 from clienthealth.modes._evidence import Fact, conclude, events, number_or_none, used_bytes
@@ -11,7 +10,7 @@ from clienthealth.modes.producer_callback_deadlock.lines import EXHAUSTED, ID
 from clienthealth.modes.producer_callback_deadlock.rules import Thresholds, sentence
 from clienthealth.modes.producer_not_closed.lines import CLOSED as CLOSED_PRODUCER
 from clienthealth.modes.producer_not_closed.lines import CLOSING, DIED
-from clienthealth.windows.view import Windows
+from clienthealth.windows.client_window import ClientWindow
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
@@ -25,7 +24,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     sign = lived(window)
     if sign is None:
         return Verdict(ID, "unknown", reason=ENDED)
-    w = Windows.single(window)
+    w = window.table
     queued, limit = (number_or_none(w.last(name)[0]) for name in ("queue-records", "queue-records-limit"))
     away = elapsed((sign.ts_ms - window.departed_ms) / 1000)
     text = f"its statistics, which come in poll(), ended {away} before {sign.text}"

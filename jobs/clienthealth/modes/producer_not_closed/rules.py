@@ -10,7 +10,7 @@ import numpy as np
 
 from clienthealth.indicators.buffer import used_ratios
 from clienthealth.logs.self_descriptions import PRODUCER_CONFIG
-from clienthealth.model.readings import ClientWindow, LogEvent, Reading
+from clienthealth.model.readings import LogEvent, Reading
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted, size
 from clienthealth.modes import threshold
@@ -28,7 +28,7 @@ from clienthealth.modes.producer_not_closed.lines import (
     UNCLOSED,
 )
 from clienthealth.settings.fields import Checked
-from clienthealth.windows.view import Windows
+from clienthealth.windows.client_window import ClientWindow
 
 #: It closes producers at exit, with a logger that says nothing.
 CLOSES_UNTOLD = ("kafka-python",)
@@ -109,7 +109,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         blind = f"the process ended ({quoted(died[0].text)}), and {BLIND}" if died else BLIND
         return conclude(ID, unclosed, {"cause": "exit-without-close"}, otherwise=blind)
     if pending.nothing and not unclosed:
-        if events(window, DIED) and Windows.single(window).rose("record-send-total")[0]:
+        if events(window, DIED) and window.table.rose("record-send-total")[0]:
             return Verdict(ID, "unknown", reason=DIED_SENDING)
         return Verdict(ID, "ok", detail={"note": "it had nothing left to deliver when last heard of"})
     if told_in_poll(window) and not events(window, DIED):
@@ -201,7 +201,7 @@ def _may_live_on(window: ClientWindow) -> bool:
 
 def _pending(window: ClientWindow, readings: Sequence[Reading]) -> _Pending | None:
     """What the last of these readings shows; they are the first ones of the window's."""
-    reading, ratio = readings[-1], used_ratios(Windows.single(window)).values[len(readings) - 1]
+    reading, ratio = readings[-1], used_ratios(window.table).values[len(readings) - 1]
     used = used_bytes(reading)
     sent, acknowledged = reading.get("record-send-total"), reading.get("record-ack-total")
     records = reading.get("queue-records")

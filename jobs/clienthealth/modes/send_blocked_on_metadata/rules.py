@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from clienthealth.logs.also_seen import AUTHENTICATION, TLS
 from clienthealth.logs.self_descriptions import PRODUCER_CONFIG
-from clienthealth.model.readings import ClientWindow, LogEvent, Thread, ThreadDump
+from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, listing, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
@@ -38,6 +38,7 @@ from clienthealth.modes.send_blocked_on_metadata.lines import (
     UNREACHABLE,
 )
 from clienthealth.settings.fields import Checked
+from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
 
@@ -83,7 +84,7 @@ class Thresholds(Checked):
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See the mode's docstring for the rules."""
-    w = Windows.single(window)
+    w = window.table
     failures = _failures(window)
     waits = _waits(window, w, thresholds)
     topics = _missing_topics(window, thresholds)
@@ -470,5 +471,5 @@ def _blindness(window: ClientWindow, w: Windows, limits: Thresholds) -> str | No
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """Sends succeed, and no line of the window speaks of one that waited or of a topic that is not known."""
-    sends = Windows.single(window).rose("record-send-total")[0]
+    sends = window.table.rose("record-send-total")[0]
     return bool(sends) and not events(window, METADATA_WAITED, TOPIC_ERRORS)

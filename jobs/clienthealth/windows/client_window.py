@@ -1,0 +1,94 @@
+"""All that is known of one client in one window of time: what a judge is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
+from clienthealth.windows.columns import Floats
+from clienthealth.windows.view import POSITION, TOPIC_POSITION, Parts, Windows
+
+
+@dataclass(frozen=True)
+class ClientWindow:
+    """All that is known of one client in one window of event time [start_ms, end_ms).
+
+    Readings, events and dumps are in order of time. Events and dumps of the client's process that name no client
+    are in the window of each of its clients. `earlier_dumps`: the newest of those before the window, to tell which
+    thread still stands where it stood, however long ago that was. `told`: was a log line or a dump of the process ever
+    read, in the window or before. `departed_ms` is set for a client that stopped
+    reporting: the time of its last reading; such a window covers the last readings of its session and the log lines
+    after them. `spoke_ms`: when its process was heard of after that by its log, as one that goes on; None where it was
+    not. `alive`: of each kind the newest sign of its process's life, later than the client may be silent.
+    `rows`: gives the readings as the table that they were made of, where they were.
+    """
+
+    client: Client
+    start_ms: int
+    end_ms: int
+    readings: tuple[Reading, ...] = ()
+    logs: tuple[LogEvent, ...] = ()
+    dumps: tuple[ThreadDump, ...] = ()
+    config: Mapping[str, str] = field(default_factory=dict)
+    departed_ms: int | None = None
+    earlier_dumps: tuple[ThreadDump, ...] = ()
+    spoke_ms: int | None = None
+    alive: tuple[Sign, ...] = ()
+    told: bool = False
+    rows: InitVar[Callable[[], Windows] | None] = None
+
+    def __post_init__(self, rows: Callable[[], Windows] | None) -> None:
+        # Not a field: another window, made of this one by `dataclasses.replace`, may have other readings.
+        object.__setattr__(self, "_rows", rows)
+
+    @cached_property
+    def table(self) -> Windows:
+        """The window as an array of one window: row r is `readings[r]`."""
+        rows: Callable[[], Windows] | None = self.__dict__["_rows"]
+        return _tabulated(self) if rows is None else rows()
+
+
+def _tabulated(window: ClientWindow) -> Windows:
+    readings, kind = window.readings, window.client.kind
+    return Windows(
+        kind,
+        np.array([reading.ts_ms for reading in readings], np.int64),
+        _matrix([reading.metrics for reading in readings], POSITION.get(kind or "", {})),
+        np.zeros(1, np.int64),
+        np.full(1, len(readings), np.int64),
+        _parts(readings),
+        [window.config],
+        [window.client.group or window.client.client_id],
+        [window.told or bool(window.logs or window.dumps or window.earlier_dumps)],
+    )
+
+
+def _matrix(rows: Sequence[Mapping[str, float]], positions: Mapping[str, int]) -> Floats:
+    matrix = np.full((len(rows), len(positions)), np.nan)
+    for number, row in enumerate(rows):
+        for name, value in row.items():
+            at = positions.get(name)
+            if at is not None:
+                matrix[number, at] = value
+    return matrix
+
+
+def _parts(readings: Sequence[Reading]) -> Parts:
+    entries = [topic for reading in readings for topic in reading.topics]
+    if not entries:
+        return Parts.none(len(readings))
+    named: Iterable[str | None] = (name for entry in entries for name in (entry.topic, entry.thread))
+    index = {name: at for at, name in enumerate(dict.fromkeys(name for name in named if name is not None))}
+    return Parts(
+        np.cumsum([0, *(len(reading.topics) for reading in readings)]),
+        np.array([index[entry.topic] for entry in entries], np.int64),
+        np.array([np.nan if entry.partition is None else entry.partition for entry in entries], np.float64),
+        np.array([-1 if entry.thread is None else index[entry.thread] for entry in entries], np.int64),
+        _matrix([entry.metrics for entry in entries], TOPIC_POSITION),
+        list(index),
+    )
