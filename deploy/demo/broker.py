@@ -35,7 +35,7 @@ class Broker:
     `properties` are added to its configuration and win; `options` are what a client then needs (security), named as
     in the settings. `controller_port` and `cluster_id` are given to the nodes of a cluster, which share and know them.
     `telemetry_to`: brokers that get, by our plugin, what clients push ('' for itself, None without the plugin);
-    `jar_set`: which jars it is run from.
+    `jar_set`: which jars it is run from, from its next start on.
     Use it as a context manager, or call `start` and `stop`. All that it logs is in `log`.
     """
 
@@ -58,7 +58,7 @@ class Broker:
         self._controller_port = controller_port or free_port()
         self._cluster_id = cluster_id or new_cluster_id()
         self._properties = dict(properties or {})
-        self._jar_set = jar_set
+        self.jar_set = jar_set
         self._with_plugin = telemetry_to is not None
         if telemetry_to is not None:
             self._properties = plugin_properties(telemetry_to or self.bootstrap_servers) | self._properties
@@ -87,7 +87,7 @@ class Broker:
             cluster = f"--cluster-id={self._cluster_id}"
             self._run("kafka.tools.StorageTool", "format", cluster, "--config", str(configuration))
         also = [plugin.jar()] if self._with_plugin else []
-        command = java_command(self._jar_set, self._heap_mb, "kafka.Kafka", str(configuration), also=also)
+        command = java_command(self.jar_set, self._heap_mb, "kafka.Kafka", str(configuration), also=also)
         self._process = Process(f"broker {self.bootstrap_servers}", command, self.log)
         try:
             self._process.wait_until(self._answers, START_SECONDS)
@@ -177,7 +177,7 @@ class Broker:
             client.close()
 
     def _run(self, program: str, *arguments: str) -> None:
-        command = java_command(self._jar_set, 64, program, *arguments)
+        command = java_command(self.jar_set, 64, program, *arguments)
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise ServiceError(f"{program} failed: {(done.stderr or done.stdout).strip()}")

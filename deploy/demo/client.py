@@ -25,7 +25,7 @@ PROGRAMS = Path(__file__).parent / "java"
 #: The one program for all Python libraries, which stand where a Java client has its set of jars.
 PYTHON = Path(__file__).parent / "python" / "produce_and_consume.py"
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
-#: How long each client of the cluster waits before it lets the next broker be rolled, which takes some 10 s.
+#: How long each client of the cluster waits before it lets the next broker be rolled, which takes up to a minute.
 ROLL_SECONDS = 60.0
 #: However many clients it has, a cluster is left alone for so long before the next roll.
 REST_SECONDS = 90.0
@@ -106,7 +106,7 @@ class DemoClient:
     `default`: part of the choice that fits a laptop.
     `classpath`: the set of jars, or the Python library. `broker`: the demo's own, one that may be held and killed, none
     at all (nobody answers at its address), 0.8.2.1, one that advertises the address of a gateway, or a cluster of three
-    that are stopped in order and started one by one, again and again.
+    that are upgraded, restarted, lost and frozen one by one, again and again.
     `not_by_pushes`: why its metrics are read through Jolokia, although its version would push them.
     `options` are the program's system properties. `topics` exist before it starts; on 0.8.2.1 they get `load_rate`
     records per second each.

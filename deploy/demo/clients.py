@@ -218,7 +218,9 @@ _SLOW_LOOP = replace(
         "c.max.poll.records": "50",
     },
 )
-_ROLLED_CLUSTER = "the three brokers of its cluster are restarted one by one, again and again"
+_ROLLED_CLUSTER = (
+    "the three brokers of its cluster are upgraded from 3.9 to 4.1, then restarted, lost and frozen in turn"
+)
 _ROLLED = replace(
     _control(
         _HEALTHY,

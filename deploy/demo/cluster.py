@@ -1,18 +1,20 @@
 """A cluster of three real Kafka brokers, each a controller too, which survives the loss of one of them.
 
-Topics have three replicas, two of which must be in sync; a replica that is not never leads. So the nodes can be stopped
-and started one by one, as for an upgrade, while clients go on.
+Topics have three replicas, two of which must be in sync; a replica that is not never leads. So the nodes can be
+upgraded, restarted, lost and frozen one by one while clients go on.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
+from kafka import TopicPartition
+from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError
 
 from clienthealth.errors import ServiceError
@@ -24,6 +26,14 @@ from deploy.demo.processes import free_port
 NODES = 3
 #: A node that comes back has little to fetch; on two busy cores that takes seconds.
 SYNC_SECONDS = 120.0
+#: How long a node is lost or frozen: longer than a replica may lag and than a client waits for an answer (30 s each by
+#: default), shorter than a producer tries to deliver (120 s).
+AWAY_SECONDS = 40.0
+#: What befalls a node, in turn.
+FATES = ("restarted", "lost", "frozen")
+#: The set of jars that nodes are brought to.
+_NEWEST = "broker"
+_METADATA = "metadata.version"
 _HEAP_MB = 192
 _DURABLE: Mapping[str, str] = {
     "num.partitions": "3",
@@ -43,10 +53,11 @@ _DURABLE: Mapping[str, str] = {
 class Cluster:
     """Three nodes with their data and logs in folders of their own below `folder`; use it as a context manager.
 
-    Partitions are three to a topic unless it is created with another number. `telemetry_to`: as a broker's.
+    Partitions are three to a topic unless it is created with another number. `telemetry_to`: as a broker's; `jar_set`:
+    the jars that its nodes are first run from.
     """
 
-    def __init__(self, folder: Path, telemetry_to: str | None = None) -> None:
+    def __init__(self, folder: Path, telemetry_to: str | None = None, jar_set: str = _NEWEST) -> None:
         controllers = [free_port() for _ in range(NODES)]
         voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in enumerate(controllers, 1))
         cluster_id = new_cluster_id()
@@ -58,12 +69,13 @@ class Cluster:
                 controller_port=port,
                 cluster_id=cluster_id,
                 telemetry_to=telemetry_to,
+                jar_set=jar_set,
             )
             for node, port in enumerate(controllers, 1)
         ]
         self.kafka = KafkaSettings(self.bootstrap_servers)
         self.rolls, self._rolled = 0, 0.0
-        self._rolling = threading.Lock()
+        self._rolling, self._over = threading.Lock(), threading.Event()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -83,28 +95,88 @@ class Cluster:
 
     def kill(self) -> None:
         """End all nodes at once: the last of them could not shut down in order, without a controller to tell."""
+        self._over.set()
         for node in self.nodes:
             node.kill()
 
     def roll(self, note: Callable[[str], None] = lambda _: None, rest_seconds: float = 0.0) -> None:
-        """Stop the next node in order and start it again; returns when every partition is in sync.
+        """Let one node be away and come back; returns when every partition is in sync.
+
+        The nodes are upgraded first, if they are old, and the version of their metadata with the last of them. Then one
+        at a time is restarted in order, lost (kill -9) or frozen: by turns the next of them and the active controller.
 
         Does nothing while another thread is at it, nor within `rest_seconds` after the roll before. `note` is told of
-        begin and end. Raises ServiceError where the node does not come back, or partitions stay out of sync.
+        begin and end. Raises KafkaError, ServiceError where the node does not come back or partitions stay out of sync.
         """
         if not self._rolling.acquire(blocking=False):
             return
         try:
             if self.rolls and time.monotonic() < self._rolled + rest_seconds:
                 return
-            node = self.nodes[self.rolls % NODES]
-            note(f"ROLL BEGIN ({node.bootstrap_servers})")
-            node.restart()
+            old = [node for node in self.nodes if node.jar_set != _NEWEST]
+            leads = self.controller()
+            node = old[0] if old else leads if self.rolls % 2 else self.nodes[self.rolls // 2 % NODES]
+            fate = "upgraded" if old else FATES[self.rolls % len(FATES)]
+            who = f"{node.bootstrap_servers}{', the active controller' if node is leads else ''}"
+            note(f"ROLL BEGIN ({who}: {fate})")
+            self._befall(node, fate)
+            if self._over.is_set():
+                return
             self.wait_for_sync()
+            if len(old) == 1:
+                note(f"ROLL UPGRADED (metadata.version {self._finalise()})")
             self.rolls, self._rolled = self.rolls + 1, time.monotonic()
             note(f"ROLL END ({node.bootstrap_servers}, all in sync)")
         finally:
             self._rolling.release()
+
+    def _befall(self, node: Broker, fate: str) -> None:
+        if fate == "frozen":
+            node.pause()
+            self._over.wait(AWAY_SECONDS)
+            node.resume()
+            return
+        if fate == "lost":
+            node.kill()
+            if self._over.wait(AWAY_SECONDS):
+                return
+        node.jar_set = _NEWEST
+        node.restart()
+
+    def controller(self) -> Broker:
+        """The node that leads the quorum of controllers. Raises ServiceError, KafkaError."""
+        client = admin(Settings(kafka=self.kafka))
+        try:
+            quorum = client.describe_metadata_quorum()
+        finally:
+            client.close()
+        node: int = quorum["topics"][0]["partitions"][0]["leader_id"]
+        return self.nodes[node - 1]
+
+    def stored(self, topics: Iterable[str]) -> int:
+        """How many records were ever written to some topics. Raises ServiceError, KafkaError."""
+        client = admin(Settings(kafka=self.kafka))
+        try:
+            ends = {
+                TopicPartition(topic["name"], partition["partition_index"]): OffsetSpec.LATEST
+                for topic in client.describe_topics(list(topics))
+                for partition in topic["partitions"]
+            }
+            return sum(end.offset for end in client.list_partition_offsets(ends).values())
+        finally:
+            client.close()
+
+    def _finalise(self) -> int:
+        """Let metadata have the newest form that all nodes know, and say which that is."""
+        client = admin(Settings(kafka=self.kafka))
+        try:
+            newest: int = client.describe_features()[_METADATA]["supported"][1]
+            outcome = client.update_features({_METADATA: newest})
+        finally:
+            client.close()
+        if outcome[_METADATA] != "OK":
+            raise ServiceError(f"{_METADATA} {newest} was refused: {outcome[_METADATA]}")
+        return newest
 
     def leader(self, topic: str) -> Broker:
         """The node that leads the topic's first partition. Raises ServiceError, KafkaError."""

@@ -22,11 +22,14 @@ from deploy.demo.board import Board, account
 from deploy.demo.client import DemoClient
 from deploy.demo.clients import CLIENTS
 from deploy.demo.progress import Course, unexplained
+from deploy.demo.running import Running
 from deploy.demo.stack import Stack
 from deploy.demo.webhook import Page
 
 LOOK_SECONDS = 1.0
 KEPT_RUNS = 3
+#: How long a record may be under way to its consumer at the end.
+CATCH_UP_SECONDS = 60.0
 #: What nobody reads once a run is over.
 BULKY = ("broker*/data", "cluster/*/data", "legacy/data", "legacy/zookeeper", "checkpoints", "alerting/prometheus")
 
@@ -118,6 +121,8 @@ def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, boar
         lacking = lasting.shortcomings(courses, pages, options.seconds, now_ms, pager)
         if not lacking:
             board.say("every failure that goes on is still shown, each with one page; nobody else was accused")
+    if not interrupted:
+        lacking = [*lacking, *_lost(courses, stack, board)]
     for sentence in lacking:
         board.say(sentence)
     if interrupted:
@@ -140,6 +145,7 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
                 what = "the failure" if course.client.mode else "what only looks like a failure"
                 board.say(f"{name}: {what} has begun")
             news = course.take_states(states)
+            news += course.take_timeline()
             news += [text for page in pages[seen_pages:] if (text := course.take_page(page))]
             for text in news:
                 board.say(f"{name}: {text}")
@@ -148,6 +154,32 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
         if options.expect and not shortcomings(options.expect, courses, pages):
             return
         time.sleep(LOOK_SECONDS)
+
+
+def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str]:
+    """What was acknowledged by the cluster that is rolled, and is not stored there or not consumed, in sentences."""
+    by_topics: dict[str, list[Running]] = {}
+    for course in courses:
+        if course.client.broker == "cluster" and course.client.outage is None:
+            by_topics.setdefault(",".join(course.client.topics), []).append(course.running)
+
+    def count(topics: str, what: str) -> int:
+        return sum(running.counters[what] for running in by_topics[topics])
+
+    for topics in by_topics:
+        acknowledged, stored = count(topics, "acknowledged"), stack.cluster().stored(topics.split(","))
+        deadline = time.monotonic() + CATCH_UP_SECONDS
+        while 0 < count(topics, "consumed") < acknowledged and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+        consumed = count(topics, "consumed")
+        board.say(
+            f"{topics}: {acknowledged} records acknowledged, {count(topics, 'failed')} refused; {stored} stored, "
+            f"{consumed} consumed"
+        )
+        if stored < acknowledged:
+            yield f"wrong: {topics}: {acknowledged - stored} of {acknowledged} acknowledged records are lost"
+        if 0 < consumed < acknowledged:
+            yield f"wrong: {topics}: {acknowledged - consumed} of {acknowledged} acknowledged records were not consumed"
 
 
 def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:

@@ -20,7 +20,8 @@ class Course:
     `now`: the newest status of each mode, the worst of all clients in the process; `first`: when a mode first had a
     status; `kinds`: the kinds of evidence of a mode; `paged`: when the critical alert of a mode was delivered;
     `alerts`: when an alert of any severity was first delivered. `first_shown_ms`, `last_shown_ms`: when its own failure
-    was seen first and last, `gaps`: the times in between at which it was not (begin, end).
+    was seen first and last, `gaps`: the times in between at which it was not (begin, end). `events`: how many of its
+    timeline were told.
     """
 
     client: DemoClient
@@ -34,6 +35,7 @@ class Course:
     first_shown_ms: int | None = None
     last_shown_ms: int = 0
     gaps: list[tuple[int, int]] = field(default_factory=list)
+    events: int = 0
 
     @property
     def is_shown(self) -> bool:
@@ -81,6 +83,12 @@ class Course:
             for mode, status in sorted(self.now.items())
             if status != before.get(mode) and max(_RANK[status], _RANK[before.get(mode, "unknown")]) > _RANK["ok"]
         ]
+
+    def take_timeline(self) -> list[str]:
+        """What befell its broker since this was asked last, in words."""
+        new = self.running.timeline[self.events :]
+        self.events += len(new)
+        return [what for _, what in new if what.startswith(("ROLL", "OUTAGE"))]
 
     def take_page(self, page: Page) -> str | None:
         """Take in a notification; returns its words if it is of this client."""
@@ -131,6 +139,7 @@ class Course:
             "counters": self.running.counters,
             "shown_ms": [self.first_shown_ms, self.last_shown_ms],
             "gaps_ms": self.gaps,
+            "timeline": self.running.timeline,
         }
 
     def _is_mine(self, labels: Mapping[str, Any]) -> bool:

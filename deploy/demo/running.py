@@ -10,6 +10,7 @@ import socket
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 
@@ -43,7 +44,7 @@ class Running:
         self.jolokia_urls = list(jolokia_urls)
         self.log_file = log_file
         self.onset_ms: int | None = None
-        self.counters: dict[str, int] = {}
+        self._counters: dict[int, dict[str, int]] = {}
         self.timeline: list[tuple[int, str]] = []
         self._failure: Exception | None = None
         self._push_ids: set[str] = set()
@@ -67,6 +68,14 @@ class Running:
     def pid(self) -> int:
         """The process id of the JVM."""
         return self._process.pid
+
+    @property
+    def counters(self) -> Counter[str]:
+        """The newest counts, of all processes of the program together."""
+        total = Counter[str]()
+        for counted in list(self._counters.values()):
+            total.update(counted)
+        return total
 
     def is_instance(self, name: str) -> bool:
         """Is it this process that is called so: by host and process id, or by what one of its clients pushes as."""
@@ -158,7 +167,8 @@ class Running:
     def _understand(self, line: str) -> None:
         word, _, rest = line.partition(" ")
         if word == "COUNTERS":
-            self.counters = json.loads(rest)
+            counted = json.loads(rest)
+            self._counters[counted.pop("pid", self.pid)] = counted
         elif word in ("ONSET", "RECOVERED"):
             at, _, what = rest.partition(" ")
             self.timeline.append((int(at), f"{word} {what}"))

@@ -136,9 +136,9 @@ class Stack:
         return self._legacy
 
     def cluster(self) -> Cluster:
-        """Three brokers, the same for all clients that ask."""
+        """Three brokers, the same for all clients that ask; they begin old, to be upgraded."""
         if self._cluster is None:
-            cluster = Cluster(self.run_folder / "cluster", self.bootstrap_servers)
+            cluster = Cluster(self.run_folder / "cluster", self.bootstrap_servers, "broker-3.9")
             self._cluster = self._open.enter_context(cluster)
             ask_for_pushes(cluster.kafka, INTERVAL_SECONDS)
         return self._cluster

@@ -32,7 +32,7 @@ from tests.support.waiting import WAIT_SECONDS, eventually
 _LOG4J_1 = jars.SETS["broker"].modules[1:]
 #: The oldest that still gets mends, ours, and the newest.
 BROKERS = {
-    "test-broker-3.9": jars.JarSet(("org.apache.kafka:kafka_2.13:3.9.1", *_LOG4J_1)),
+    "broker-3.9": jars.SETS["broker-3.9"],
     "broker": jars.SETS["broker"],
     "test-broker-4.4": jars.JarSet(("org.apache.kafka:kafka_2.13:4.4.0", *_LOG4J_1)),
 }

@@ -17,6 +17,7 @@ from clienthealth.errors import DependencyError, ServiceError
 from clienthealth.platform import jars
 from clienthealth.platform.kafka import admin, consumer, producer
 from clienthealth.settings import KafkaSettings, Settings
+from deploy.demo import cluster as clusters
 from deploy.demo.broker import Broker
 from deploy.demo.cluster import Cluster
 from deploy.demo.legacy import LegacyBroker
@@ -95,8 +96,11 @@ def test_a_broker_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path) 
         assert broker.pid
 
 
-def test_the_nodes_of_a_cluster_are_rolled_one_by_one_and_what_was_acknowledged_stays(tmp_path: Path) -> None:
-    with Cluster(tmp_path / "cluster") as cluster:
+def test_a_cluster_is_upgraded_node_by_node_survives_its_controller_and_what_was_acknowledged_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters, "AWAY_SECONDS", 10.0)
+    with Cluster(tmp_path / "cluster", jar_set="broker-3.9") as cluster:
         settings = Settings(kafka=cluster.kafka)
         create_topics(cluster.kafka, ["letters"])
         send(settings, "letters", b"a")
@@ -104,9 +108,27 @@ def test_the_nodes_of_a_cluster_are_rolled_one_by_one_and_what_was_acknowledged_
         cluster.roll()
         assert [node.pid == pid for node, pid in zip(cluster.nodes, pids, strict=True)] == [False, True, True]
         assert _in_sync(settings, "letters") == [{1, 2, 3}] * 3
+        cluster.roll()
+        cluster.roll()
+        assert _metadata_version(settings) == (27, 27)  # 4.1-IV1; 21 with one of 3.9 among them
+        leads = cluster.controller()
+        cluster.rolls = 5
+        cluster.roll()
+        assert cluster.controller() is not leads and leads.pid, "frozen, replaced, and back"
         cluster.nodes[1].stop()
         send(settings, "letters", b"b")
         assert sorted(values(settings, "letters")) == [b"a", b"b"]
+        assert cluster.stored(["letters"]) == 2
+
+
+def _metadata_version(settings: Settings) -> tuple[int, int]:
+    """What is in force, and the newest that a node knows."""
+    client = admin(settings)
+    try:
+        version = client.describe_features()["metadata.version"]
+        return version["finalized"][1], version["supported"][1]
+    finally:
+        client.close()
 
 
 def _in_sync(settings: Settings, topic: str) -> list[set[int]]:

@@ -185,7 +185,7 @@ class Application:
 
     def _tell(self) -> None:
         # In one write: processes and threads share the pipe, and print() may write the line's end by itself.
-        os.write(sys.stdout.fileno(), f"COUNTERS {json.dumps(self.counters)}\n".encode())
+        os.write(sys.stdout.fileno(), f"COUNTERS {json.dumps({**self.counters, 'pid': os.getpid()})}\n".encode())
 
 
 def supervise(seconds: float) -> int:

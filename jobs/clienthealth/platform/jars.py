@@ -98,6 +98,8 @@ SETS = {
         ),
     ),
     "broker": JarSet(("org.apache.kafka:kafka_2.13:4.1.2", *_LOG4J_1)),
+    # From which brokers are upgraded. Netty was for a ZooKeeper with TLS.
+    "broker-3.9": JarSet(("org.apache.kafka:kafka_2.13:3.9.2", *_LOG4J_1), without=("io.netty:*",)),
     "jolokia": JarSet(("org.jolokia:jolokia-agent-jvm:2.5.1:javaagent",), without=("*:*",)),
     "clients-3.9": JarSet(("org.apache.kafka:kafka-clients:3.9.1", *_LOG4J_1)),
     "clients-4.1": JarSet(("org.apache.kafka:kafka-clients:4.1.2", *_LOG4J_1)),
