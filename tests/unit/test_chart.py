@@ -55,6 +55,63 @@ FULL: Mapping[str, Any] = {
     "networkPolicy": {"kafkaPorts": [9093], "egress": [{"ports": [{"protocol": "TCP", "port": 8778}]}]},
 }
 DEFAULT: Mapping[str, Any] = {}
+#: What the files of 0.2.0, which had no chart, installed: its health.toml, its Secret, its claim.
+FILES_OF_02: Mapping[str, Any] = {
+    "config": {
+        "kafka": {"bootstrap_servers": "kafka-bootstrap:9092"},
+        "monitor": {
+            "checkpoint": "/var/lib/kafka-client-health/checkpoints",
+            "history": "/var/lib/kafka-client-health/history",
+            "metrics_host": "0.0.0.0",
+        },
+        "prometheus": {"host": "0.0.0.0"},
+    },
+    "existingSecret": "kafka-client-health",
+    "image": {"tag": "latest"},
+    "monitor": {"persistence": {"existingClaim": "kafka-client-health-state"}},
+}
+#: Installations as they differ.
+INSTALLATIONS: Mapping[str, Mapping[str, Any]] = {
+    "default": DEFAULT,
+    "full": FULL,
+    "from-0.2.0": FILES_OF_02,
+    "monitor-alone": {"groups": {"enabled": False}, "review": {"enabled": False}, "networkPolicy": {"enabled": False}},
+    "shards": {
+        "exporter": {"shards": 3, "replicas": 2, "service": {"type": "LoadBalancer", "annotations": {"lb": "x"}}}
+    },
+    "large": {
+        "config": {"monitor": {"heap_mb": 16384, "buckets": 256, "max_offsets_per_trigger": 20_000_000}},
+        "monitor": {
+            "resources": {"requests": {"cpu": 8, "memory": "24Gi"}, "limits": {"memory": "32Gi"}},
+            "tmpSize": "50Gi",
+            "persistence": {"storageClass": "fast", "size": "1Ti"},
+        },
+    },
+    "object-store": {
+        "config": {"monitor": {"checkpoint": "s3a://health/checkpoints", "history": "s3a://health/history"}},
+        "networkPolicy": {"egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [{"port": 443}]}]},
+    },
+    "jvms-by-name": {
+        "config": {"jvm": {"targets": ["orders=http://web-7:8778/jolokia/"], "interval_seconds": 30}},
+        "jvm": {"enabled": True},
+        "podAnnotations": {"sidecar.istio.io/inject": "false"},
+    },
+    "operator": {
+        "prometheusRule": {"enabled": True, "dryRun": True},
+        "serviceMonitor": {"enabled": True, "interval": "15s"},
+        "alertmanagerConfig": {"enabled": True, "receivers": [{"name": "pager"}, {"name": "tickets"}]},
+        "owners": '[[owner]]\nservices = ["payments*"]\nteam = "payments"\n',
+    },
+    "other-ports": {
+        "config": {
+            "monitor": {"metrics_port": 19308},
+            "prometheus": {"port": 19309, "labels": {"env": "true", "zone": "1"}},
+            "review": {"smtp_host": "mail.example.org", "mail_from": "a@example.org", "mail_to": ["b@example.org"]},
+        },
+        "review": {"mail": True, "schedule": "0 6 * * 1", "timeZone": "Europe/Berlin"},
+        "networkPolicy": {"reviewPorts": [25]},
+    },
+}
 Resource = dict[str, Any]
 
 pytestmark = pytest.mark.skipif(helm.installed() is None, reason=helm.MISSING)
@@ -107,16 +164,57 @@ def test_lint_finds_nothing(values: Mapping[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("version", ["1.29", "1.37"])
-@pytest.mark.parametrize("values", [DEFAULT, FULL], ids=["default", "full"])
+@pytest.mark.parametrize("values", INSTALLATIONS.values(), ids=INSTALLATIONS)
 def test_resources_fit_the_schemas_of_kubernetes(values: Mapping[str, Any], version: str) -> None:
     ours = [
         resource for resource in rendered(values) if not resource["apiVersion"].startswith("monitoring.coreos.com/")
     ]
-    assert {"ConfigMap", "StatefulSet", "Deployment", "CronJob", "Service", "NetworkPolicy"} <= {
-        resource["kind"] for resource in ours
-    }
+    kinds = {resource["kind"] for resource in ours}
+    assert {"ConfigMap", "StatefulSet", "Deployment", "Service"} <= kinds
+    assert ({"CronJob", "NetworkPolicy"} <= kinds) == (values is not INSTALLATIONS["monitor-alone"])
     for resource in ours:
         kubernetes_validate.validate(resource, version, strict=True)
+
+
+def test_an_upgrade_and_other_values_need_nothing_to_be_deleted(tmp_path: Path) -> None:
+    """What Kubernetes lets nobody change is the same in the next release, and with all values."""
+    done = run("package", "--version", "9.9.9", "--app-version", "9.9.9", "--destination", str(tmp_path), str(CHART))
+    assert done.returncode == 0, done.stderr
+    before = _fixed(rendered())
+    assert len(before) == 3 and _fixed(rendered(chart=tmp_path / "kafka-client-health-9.9.9.tgz")) == before
+    for name, values in INSTALLATIONS.items():
+        after = _fixed(rendered(values))
+        assert {part: after[part] for part in before.keys() & after.keys()} == {
+            part: before[part] for part in before.keys() & after.keys()
+        }, name
+
+
+def _fixed(resources: list[Resource]) -> dict[str, list[Any]]:
+    return {
+        resource["metadata"]["name"]: [
+            resource["spec"].get(field) for field in ("selector", "serviceName", "volumeClaimTemplates")
+        ]
+        for resource in resources
+        if resource["kind"] in ("StatefulSet", "Deployment")
+    }
+
+
+def test_what_release_02_installed_from_files_is_gone_on_with(tmp_path: Path) -> None:
+    resources = rendered(FILES_OF_02)
+    assert not [resource for resource in resources if resource["kind"] == "PersistentVolumeClaim"], "its own is used"
+    for name in ("monitor", "review", "maintain"):
+        spec = dict(pods(resources))[f"kafka-client-health-{name}"]["spec"]
+        assert {"claimName": "kafka-client-health-state"} in [
+            one.get("persistentVolumeClaim") for one in spec["volumes"]
+        ]
+        assert spec["containers"][0]["envFrom"] == [{"secretRef": {"name": "kafka-client-health"}}]
+        assert spec["securityContext"]["fsGroup"] == 10001, "whose files they are"
+    monitor = settings(resources, tmp_path).monitor
+    places = ("/var/lib/kafka-client-health/checkpoints", "/var/lib/kafka-client-health/history", 32)
+    assert (monitor.checkpoint, monitor.history, monitor.buckets) == places
+    removed = {"config": {"prometheus": {"tls_cert": "/etc/tls.pem"}}}
+    done = run("template", "kafka-client-health", str(CHART), values=removed)
+    assert done.returncode != 0 and "additional properties 'tls_cert' not allowed" in done.stderr
 
 
 def test_a_field_that_is_not_known_would_be_found() -> None:
