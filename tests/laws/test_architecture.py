@@ -179,8 +179,8 @@ def test_what_knows_of_kafka_clients_knows_nothing_of_spark() -> None:
 
 def test_only_what_needs_spark_imports_it_at_start() -> None:
     """Not by itself and not through any other module that it imports."""
+    seen: set[str] = set()
     for module in (m for m in EVERY if not within(m, WITH_SPARK)):
-        seen: set[str] = set()
         todo: list[tuple[str, tuple[str, ...]]] = [(module, (module,))]
         while todo:
             current, path = todo.pop()
