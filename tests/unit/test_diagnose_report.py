@@ -338,6 +338,7 @@ def test_lines_that_were_used_are_not_called_nothing() -> None:
         "2026-11-20 10:00:01,123 INFO [main] o.a.k.c.Metadata - [Producer clientId=a] Cluster ID: xyz",
         "%7|1763632801.123|RECV|ledger#producer-1| [thrd:k:9092/1]: k:9092/1: Received MetadataResponse",
         "\tat org.apache.kafka.clients.NetworkClient.poll(NetworkClient.java:560)",
+        "GROUP    TOPIC   PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG    CONSUMER-ID  HOST  CLIENT-ID",
     ],
 )
 def test_what_names_a_client_is_not_called_nothing_though_none_of_it_counts(line: str, tmp_path: Path) -> None:
@@ -345,6 +346,17 @@ def test_what_names_a_client_is_not_called_nothing_though_none_of_it_counts(line
     found = examine([tmp_path], Settings())
     text = " ".join(report(found.clients, found.inputs).split())
     assert "nothing here speaks" not in text and (found.clients or "a Kafka client is named here" in text)
+
+
+def test_a_full_buffer_without_more_is_told_as_the_reason(tmp_path: Path) -> None:
+    file = tmp_path / "chat.txt"
+    file.write_text(
+        "we get this since the deployment\norg.apache.kafka.clients.producer.BufferExhaustedException: Failed to "
+        "allocate 1024 bytes within the configured max blocking time 60000 ms. Total memory: 33554432 bytes.\n"
+    )
+    ((_, verdicts),) = examine([file], Settings()).clients
+    reasons = {verdict.mode: verdict.reason for verdict in verdicts}
+    assert "found no room in the buffer" in (reasons["producer-callback-deadlock"] or "")
 
 
 def test_a_forced_close_is_not_called_none_and_the_advice_is_of_the_library() -> None:

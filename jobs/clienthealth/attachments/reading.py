@@ -35,7 +35,11 @@ from clienthealth.settings import Settings
 WHOLE = 1 << 24
 _SAMPLE = 1 << 16
 #: What names a client, or a class of its library.
-_SPEAKS = (b"clientId=", b"client_id=", b"#producer-", b"#consumer-", b"org.apache.kafka", b"kafka-producer-network")
+_SPEAKS = (
+    *(b"clientId=", b"client_id=", b"#producer-", b"#consumer-", b"org.apache.kafka", b"kafka-producer-network"),
+    # A table of `kafka-consumer-groups`.
+    b"LOG-END-OFFSET",
+)
 #: A point of a line protocol has tags, and then fields.
 _POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
 

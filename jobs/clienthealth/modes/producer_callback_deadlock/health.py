@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from clienthealth.modes._evidence import events
 from clienthealth.modes._once import Look, io_thread
 from clienthealth.modes._two_readings import TwoReadings
+from clienthealth.modes.producer_callback_deadlock.lines import EXHAUSTED
 from clienthealth.modes.producer_callback_deadlock.rules import Thresholds
 
 #: A buffer this full is worth a look; without select-total (before 1.0) half of it must do.
 FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
 
 
+#: What an on-call engineer attaches most: the exception of a send().
+FULL = "send() found no room in the buffer; whether its thread is stuck or brokers are slow, no metrics or dumps tell"
+
+
 def doubt(look: Look) -> str:
     """Metrics, or two dumps that find the I/O thread at work."""
-    return "" if look.measured else look.twice(*io_thread(look.window))
+    if look.measured:
+        return ""
+    dumps, what = io_thread(look.window)
+    return look.twice(dumps, FULL if not dumps and events(look.window, EXHAUSTED) else what)
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
