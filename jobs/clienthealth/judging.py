@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceKind, Status, Verdict
+from clienthealth.model.verdicts import STATUS_ORDER, UNKNOWN_CAUSE, Count, Evidence, EvidenceKind, Status, Verdict
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools
@@ -82,12 +82,15 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     latest = [v for v in unhealthy if v.status == worst.status][-1]
     onsets = [v.since_ms for v in unhealthy if v.since_ms is not None]
     counts = united(count for v in unhealthy for count in v.counts)
-    cause = latest.detail.get("cause") or next((c for v in reversed(unhealthy) if (c := v.detail.get("cause"))), None)
-    same = [v.detail for v in unhealthy if v.detail.get("cause") in (None, cause)]
+    # The lines that tell why are as old as the wait that has just ended: the newest window may not hold them any more.
+    causes = [cause for v in (*unhealthy, latest) if (cause := v.detail.get("cause"))]
+    cause = next((cause for cause in reversed(causes) if cause != UNKNOWN_CAUSE), next(iter(causes), None))
+    same = [v.detail for v in unhealthy if v.detail.get("cause") in (None, UNKNOWN_CAUSE, cause)]
+    why = {"cause": cause} if cause else {}
     return dataclasses.replace(
         latest,
         since_ms=min(onsets) if onsets else None,
-        detail=detail_of(latest.mode, [*same, latest.detail], counts),
+        detail=detail_of(latest.mode, [*same, {**latest.detail, **why}], counts),
         evidence=evidence_of(e for v in unhealthy for e in v.evidence),
         counts=counts,
     )

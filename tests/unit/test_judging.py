@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from clienthealth.judging import evidence_of, merged
 from clienthealth.model.health_record import verdict_from_json, verdict_json
 from clienthealth.model.readings import Source
@@ -35,3 +37,13 @@ def test_a_verdict_survives_its_wire_form() -> None:
     fact = Evidence("thread-dump", 5, "stuck", Source("client-logs", 1, 42))
     verdict = Verdict(MODE, "confirmed", 5, {"cause": "get-in-callback"}, (fact,))
     assert verdict_from_json(verdict_json(verdict)) == verdict
+
+
+def test_a_cause_that_the_newest_window_cannot_tell_any_more_stays_known() -> None:
+    """The wait for a topic ends a minute after the lines that say that it is not there."""
+    told = Verdict(MODE, "suspected", 10_000, {"cause": "topic-missing", "topic": "orders"})
+    failed = Verdict(MODE, "confirmed", 0, {"cause": "unknown", "longest_block_seconds": 60.0})
+    assert merged([told, failed]).detail == {"cause": "topic-missing", "topic": "orders", "longest_block_seconds": 60.0}
+    assert merged([failed, failed]).detail == {"cause": "unknown", "longest_block_seconds": 60.0}
+    denied = dataclasses.replace(failed, detail={"cause": "topic-denied"})
+    assert merged([told, denied]).detail == {"cause": "topic-denied"}
