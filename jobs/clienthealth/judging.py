@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from clienthealth.model.verdicts import STATUS_ORDER, UNKNOWN_CAUSE, Count, Evidence, EvidenceKind, Status, Verdict
+from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceKind, Status, Verdict
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools
@@ -84,8 +84,10 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     counts = united(count for v in unhealthy for count in v.counts)
     # The lines that tell why are as old as the wait that has just ended: the newest window may not hold them any more.
     causes = [cause for v in (*unhealthy, latest) if (cause := v.detail.get("cause"))]
-    cause = next((cause for cause in reversed(causes) if cause != UNKNOWN_CAUSE), next(iter(causes), None))
-    same = [v.detail for v in unhealthy if v.detail.get("cause") in (None, UNKNOWN_CAUSE, cause)]
+    mode = modes().get(latest.mode)
+    assumed = {cause.id for cause in mode.causes if cause.assumed} if mode else set()
+    cause = next((cause for cause in reversed(causes) if cause not in assumed), causes[-1] if causes else None)
+    same = [v.detail for v in unhealthy if v.detail.get("cause") in (None, cause, *assumed)]
     why = {"cause": cause} if cause else {}
     return dataclasses.replace(
         latest,

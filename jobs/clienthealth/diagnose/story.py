@@ -17,7 +17,7 @@ from clienthealth.logs.also_seen import BY_ID
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread
-from clienthealth.model.verdicts import STATUS_ORDER, UNKNOWN_CAUSE, Evidence, Seen, Verdict
+from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Verdict
 from clienthealth.model.wording import UNTIMED, duration, moment_of
 from clienthealth.modes import Mode, Told, modes
 
@@ -231,7 +231,7 @@ def _weight(fact: Evidence) -> tuple[float, float]:
 
 def _unsaid(name: str, verdict: Verdict, told: Told) -> bool:
     """A cause without a sentence is shown as it is."""
-    return name != "note" and not told.cause and verdict.detail[name] != UNKNOWN_CAUSE
+    return name != "note" and not told.cause and verdict.detail[name] != "unknown"
 
 
 def _all_untimed(verdict: Verdict, untimed: frozenset[str]) -> bool:

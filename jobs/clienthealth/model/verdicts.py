@@ -15,8 +15,6 @@ Standing = Literal["ok", "partial", "unknown", "suspected", "confirmed"]
 
 #: From harmless to certain; of two judgements of one moment the later in this order holds.
 STATUS_ORDER: tuple[Status, ...] = ("unknown", "ok", "suspected", "confirmed")
-#: `detail.cause` where a judge that tells causes apart cannot tell.
-UNKNOWN_CAUSE = "unknown"
 #: Those that say that something is wrong.
 UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
 

@@ -17,6 +17,7 @@ class Cause:
     title     instead of the mode's, where that would not be true of this cause
     summary   likewise
     advice    instead of the mode's action, by a part of the library's name ('' for all others)
+    assumed   it is named where nothing tells why: what another window of the same failure tells holds before it
     """
 
     id: str
@@ -25,6 +26,7 @@ class Cause:
     title: str = ""
     summary: str = ""
     advice: Mapping[str, str] = field(default_factory=dict)
+    assumed: bool = False
 
     def why(self, detail: Mapping[str, Any]) -> str:
         """Why it happened, '' where not enough is known to say it."""

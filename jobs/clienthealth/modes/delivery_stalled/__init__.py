@@ -84,6 +84,7 @@ MODE = LiveMode(
             "The brokers answer, and refuse what is sent: the client's log would say why.",
             title="Brokers refuse what the producer sends",
             advice={"": "Read the error in the client's log (at WARN) and mend what it names; waiting does not help."},
+            assumed=True,
         ),
         Cause(
             "timeouts",
@@ -92,6 +93,7 @@ MODE = LiveMode(
                 "": "Look at the brokers that lead the partitions (request queues, disks) and at the network between; "
                 "records that have not expired are delivered by themselves once they answer."
             },
+            assumed=True,
         ),
     ),
     judge=judge,

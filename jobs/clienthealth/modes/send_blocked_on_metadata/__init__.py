@@ -112,6 +112,7 @@ MODE = LiveMode(
         Cause(
             "unknown",
             "Metadata does not come, and nothing tells whether the topic or the cluster is missing.",
+            assumed=True,
         ),
     ),
     judge=judge,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from clienthealth.logs.also_seen import AUTHENTICATION, TLS
 from clienthealth.logs.self_descriptions import PRODUCER_CONFIG
 from clienthealth.model.readings import LogEvent, Thread, ThreadDump
-from clienthealth.model.verdicts import UNKNOWN_CAUSE, Verdict
+from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, listing, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
 from clienthealth.modes._evidence import (
@@ -453,7 +453,7 @@ def _cause(
         return "topic-missing", named_topic
     if window.readings and (not ages or ages[-1] >= NEVER_SECONDS):
         return "cluster-unreachable", named_topic
-    return UNKNOWN_CAUSE, named_topic
+    return "unknown", named_topic
 
 
 def _longest_block(failures: list[LogEvent], waits: list[tuple[ThreadDump, Thread]]) -> float | None:
