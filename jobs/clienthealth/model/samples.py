@@ -127,6 +127,11 @@ class Samples:
         """
         return [self._snapshot(*who, client, rolled_up, whole) for who, client in self._clients.items()]
 
+    @property
+    def _of_others(self) -> str | None:
+        """Of clients of one process that say their version the newest: it stands for those that do not."""
+        return max(self._versions.values(), default=None)
+
     def _snapshot(self, client_id: str | None, kind: str, client: _Client, rolled_up: bool, whole: bool) -> Snapshot:
         places = _without_doubles(client.parts)
         derived = _derived(places.values()) if rolled_up and places else {}
@@ -139,7 +144,7 @@ class Samples:
                 client_id=client_id,
                 kind=kind,
                 library="scala" if kind == "legacy-consumer" else self.library,
-                version=self._versions.get((client_id, kind)) or self.version,
+                version=self._versions.get((client_id, kind)) or self.version or self._of_others,
                 group=self._groups.get((client_id, kind)) or self.group,
             ),
             metrics={**derived, **_of_nodes(client.nodes, whole), **_of_clients(client.own)},
