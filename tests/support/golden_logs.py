@@ -158,6 +158,7 @@ GOLDEN: dict[str, list[dict[str, Any]]] = {
             "client": {
                 "host": "pricing-0",
                 "client_id": "ledger",
+                "kind": "consumer",
                 "library": "librdkafka",
             },
         },
@@ -173,6 +174,7 @@ GOLDEN: dict[str, list[dict[str, Any]]] = {
             "client": {
                 "host": "pricing-0",
                 "client_id": "pricing-py",
+                "kind": "producer",
                 "library": "librdkafka",
             },
         },
@@ -189,6 +191,7 @@ GOLDEN: dict[str, list[dict[str, Any]]] = {
             "client": {
                 "host": "pricing-0",
                 "client_id": "pricing-py",
+                "kind": "producer",
                 "library": "librdkafka",
             },
         },

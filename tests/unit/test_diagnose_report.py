@@ -359,6 +359,19 @@ def test_a_full_buffer_without_more_is_told_as_the_reason(tmp_path: Path) -> Non
     assert "found no room in the buffer" in (reasons["producer-callback-deadlock"] or "")
 
 
+def test_a_line_that_names_nobody_is_of_the_only_producer_that_a_handle_names(tmp_path: Path) -> None:
+    at = 1_795_200_000
+    (tmp_path / "app.log").write_text(
+        f"%3|{at}.123|FAIL|ledger#producer-1| [thrd:sasl_ssl://k1:9093/bootstrap]: sasl_ssl://k1:9093/bootstrap: SASL "
+        "authentication error: Authentication failed (after 312ms in state AUTH_REQ)\n"
+        '2026-11-20 18:40:20,000 ERROR ledger delivery failed: KafkaError{str="Local: Message timed out"}\n'
+    )
+    ((client, verdicts),) = examine([tmp_path], Settings()).clients
+    (stalled,) = [verdict for verdict in verdicts if verdict.unhealthy]
+    assert (client.client_id, client.kind) == ("ledger", "producer")
+    assert (stalled.mode, stalled.detail["cause"]) == ("delivery-stalled", "authentication")
+
+
 def test_a_forced_close_is_not_called_none_and_the_advice_is_of_the_library() -> None:
     def told(library: str | None, cause: str) -> str:
         client = Client("orders", "h", "h:1", "a", "producer", library)

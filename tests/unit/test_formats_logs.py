@@ -169,7 +169,7 @@ LINES: dict[str, tuple[str, dict[str, Any]]] = {
             "logger": "GETPID",
             "thread": "main",
             "message": "Acquired idempotent producer id",
-            "client": {"service": "s", "client_id": "etl", "library": "librdkafka"},
+            "client": {"service": "s", "client_id": "etl", "kind": "producer", "library": "librdkafka"},
         },
     ),
     "librdkafka through a logger": (

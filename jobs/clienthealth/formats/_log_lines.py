@@ -96,6 +96,7 @@ def _client_over(client: Identity, below: Identity) -> Identity:
         host=below.host if client.host is None else client.host,
         instance=below.instance if client.instance is None else client.instance,
         client_id=below.client_id if client.client_id is None else client.client_id,
+        kind=below.kind if client.kind is None else client.kind,
         library=below.library if client.library is None else client.library,
     )
 
@@ -114,6 +115,7 @@ def _finished(line: LogLine) -> LogLine:
             host=_filled(client.host),
             instance=_filled(client.instance),
             client_id=_filled(client.client_id) or _filled(named_client(message, thread)),
+            kind=client.kind,
             library=_filled(client.library),
         ),
         level=level_name(line.level) if line.level else None,

@@ -13,10 +13,13 @@ from clienthealth.logs.dump_formats import DEADLOCK, HOLDER, SHIPPED
 from clienthealth.logs.dumps import DUMP_LINE, dumps_of, is_line
 from clienthealth.logs.fields import body_of
 from clienthealth.logs.wordings import Catalogue
+from clienthealth.model.clients import Kind
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import LogLine
 
 MAX_TEXT = 500
+#: The kinds of clients that log.
+OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
 #: Bytes that a line of a dump takes at least: what an offset of a record is worth where lines have no file.
 BYTES_PER_LINE = 64
 
@@ -71,6 +74,7 @@ def _event(line: LogLine, text: str, source: Source, signature: str, captures: M
         thread=line.thread,
         captures=filled,
         source=source,
+        kind=next((kind for kind in OF_LINES if kind == line.client.kind), None),
     )
 
 

@@ -58,7 +58,7 @@ _COLUMNS = re.compile(r"[ ]*\t[ ]*")
 _ONLY_LEVEL = re.compile(_LEVELS)
 #: What may stand between a time and the fields behind it.
 _AFTER_TIME = "])>}\"' \t|:,;-"
-_HANDLE_NUMBER = re.compile(r"#(?:producer|consumer)-\d{1,9}\Z", re.ASCII)
+_HANDLE = re.compile(r"(.*)#(producer|consumer)-\d{1,9}", re.ASCII | re.DOTALL)
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
 
 
@@ -143,7 +143,8 @@ def _loose(rest: str) -> LogLine | None:
 
 def _of_librdkafka(match: re.Match[str], stack: str | None) -> Entry:
     level, time, logger, handle, thread, message = match.groups()
-    client = Identity(client_id=_HANDLE_NUMBER.sub("", handle), library="librdkafka") if handle else Identity()
+    name, kind = own.groups() if (own := _HANDLE.fullmatch(handle)) else (handle, None)
+    client = Identity(client_id=name, kind=kind, library="librdkafka") if handle else Identity()
     line = LogLine(
         client=client,
         level=level,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from clienthealth.model.clients import Kind
+
 #: Frames of a thread that asks a consumer for records.
 POLL_FRAMES = ("KafkaConsumer.poll", "kafka.consumer.group.poll")
 
@@ -49,7 +51,8 @@ class LogEvent:
 
     `client_id` is None where the line does not say which client of the process it speaks of.
     `text` is the line's message, and the exception where that carries the signature, cut at 500 characters.
-    `repeats`: of a storm one line is kept for each tenth of a second; so many it stands for.
+    `repeats`: of a storm one line is kept for each tenth of a second; so many it stands for. `kind`: of the client,
+    where the record tells it and not the text.
     """
 
     ts_ms: int
@@ -62,6 +65,7 @@ class LogEvent:
     captures: Mapping[str, str] = field(default_factory=dict)
     source: Source | None = None
     repeats: int = 1
+    kind: Kind | None = None
 
 
 @dataclass(frozen=True, slots=True)

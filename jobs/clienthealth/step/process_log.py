@@ -333,7 +333,7 @@ class ProcessLog:
 
 def kind_named(event: LogEvent) -> Kind | None:
     """The kind of client that a line names which either kind can log."""
-    return kind_of(event.text, event.thread) or None
+    return event.kind or kind_of(event.text, event.thread) or None
 
 
 def kind_of(message: str | None, thread: str | None) -> Kind | Literal[""]:
