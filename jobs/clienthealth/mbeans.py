@@ -23,7 +23,7 @@ MBeans = Mapping[str, Mapping[str, Any]]
 
 GROUP_OPTION = "group.id"
 RUNTIME = "java.lang:type=Runtime"
-_PROPERTY = re.compile(r'\s*([^=,]+)=("(?:[^"\\]|\\.)*"|[^,]*)')
+_PROPERTY = re.compile(r'(?:^|,)\s*+([^=,]++)=("(?:[^"\\]|\\.)*"|[^,]*)')
 _ESCAPED = re.compile(r"\\(.)")
 #: Consumers up to 1.0 put the partition into the attribute's name instead of the MBean's.
 _LAG = ".records-lag"

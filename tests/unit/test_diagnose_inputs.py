@@ -165,6 +165,19 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert worst(statuses(folder)[0], CALLBACK) == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"request": {"mbean": "kafka.producer:type=producer-metrics,client-id=p"}, "value": {"a', "truncated-json"),
+        ('{\n "scope": "org.apache.kafka.producer",\n "metrics": [1,, 2]\n}\n', "malformed-json"),
+    ],
+)
+def test_json_with_an_error_in_it_is_named(text: str, why: str, tmp_path: Path) -> None:
+    file = tmp_path / "jolokia.json"
+    file.write_text(text)
+    assert list(statuses(file)[1]["jolokia.json"].unread) == [why]
+
+
 def test_what_has_no_time_claims_none(tmp_path: Path) -> None:
     text = LAYOUTS["no time"](log(BLOCKED)).encode()
     diagnosis = examine([Path("-")], Settings(), io.BytesIO(text))

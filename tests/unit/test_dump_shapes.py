@@ -310,6 +310,16 @@ def test_a_dump_without_kafka_judges_nothing() -> None:
     assert exit_code(diagnose(records, load(None)).clients) == 3
 
 
+@pytest.mark.parametrize(
+    "file", sorted(file for file in FOLDER.iterdir() if file.suffix != ".md"), ids=lambda f: f.name
+)
+def test_the_stream_skips_no_dump_of_a_real_process(file: Path) -> None:
+    """The main thread of Java 25 is `#3`."""
+    text = file.read_text("utf-8")
+    for value in (text, json.dumps({"message": text})):
+        assert any(literal in value for literal in literals(catalogue()))
+
+
 @pytest.mark.parametrize("shape", [shape for shape in DEADLOCKS if shape not in ("frames", "frames without at")])
 def test_the_stream_reads_a_dump_of_any_shape_as_one_record_whatever_ships_it(shape: str) -> None:
     text = DEADLOCKS[shape]

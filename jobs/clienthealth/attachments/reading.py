@@ -40,6 +40,8 @@ _SPEAKS = (
     # A table of `kafka-consumer-groups`.
     b"LOG-END-OFFSET",
 )
+#: How JSON begins that is no line of a log: an object, or a list of them.
+_OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
 #: A point of a line protocol has tags, and then fields.
 _POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
 
@@ -162,6 +164,7 @@ class Reader:
             if documents is not None:
                 yield from documents
                 return
+        broken = self._decoded(content).errors if _OBJECT.match(content) and _parsed(first) is None else []
         if _POINT.match(first) and self._decoded(first).format == "influx":
             self._what("line protocol")
             yield from self._record_lines(lines)
@@ -183,6 +186,8 @@ class Reader:
             yield from self._log([b"\n".join(rest) + b"\n"], layout)
         else:
             self.input.read = len(lines)
+        if broken and not self.input.unread and not self.input.used:
+            cannot_read(self.input, broken[0])
 
     def _readings_of(self, lines: Iterable[bytes]) -> Iterator[Recorded]:
         self._cut = False  # A reading that was cut is no JSON.

@@ -49,6 +49,7 @@ SHIPPED = (
     ": (state = ",
     '#1 "main"',
     '#1 \\"main\\"',
+    " java.base",
     "threadContainers",
     "stackTrace",
     "short_filename",
