@@ -62,11 +62,17 @@ class World:
 
     def suppressed(self, **labels: str) -> bool:
         """Does Alertmanager know an alert with these labels, and hold it back?"""
-        with urllib.request.urlopen(f"{self.alertmanager}/api/v2/alerts", timeout=5) as answer:
-            alerts = json.load(answer)
         return any(
-            alert["status"]["state"] == "suppressed" for alert in alerts if labels.items() <= alert["labels"].items()
+            alert["status"]["state"] == "suppressed"
+            for alert in self.known()
+            if labels.items() <= alert["labels"].items()
         )
+
+    def known(self) -> list[dict[str, Any]]:
+        """All alerts as Alertmanager knows them."""
+        with urllib.request.urlopen(f"{self.alertmanager}/api/v2/alerts", timeout=5) as answer:
+            alerts: list[dict[str, Any]] = json.load(answer)
+        return alerts
 
 
 @pytest.fixture
@@ -168,7 +174,11 @@ def test_a_page_comes_in_the_time_that_the_page_says(tmp_path: Path) -> None:
         begun = time.monotonic()
         show(running)
         page = ("KafkaClientProducerCallbackDeadlock", "critical")
-        eventually(lambda: page in running.firing(), "the page")
+        try:
+            eventually(lambda: page in running.firing(), "the page")
+        except TimeoutError as error:
+            error.add_note(f"what Alertmanager knows: {json.dumps(running.known(), indent=1)}")
+            raise
     assert time.monotonic() - begun <= sum(seconds.values()) + SLACK_SECONDS
 
 

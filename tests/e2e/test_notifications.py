@@ -265,10 +265,14 @@ def _at_least(world: World, way: str, least: int) -> bool:
 
 
 def _kinds(bodies: Sequence[bytes]) -> set[str]:
-    """The pages, or the tickets, that messages are about: news of one is no further one."""
+    """The pages, or the tickets, that messages are about: news of one is no further one.
+
+    Where a machine is busy, the first message of a group may hold one alert alone, and is called after it.
+    """
     texts = [json.loads(body) for body in bodies]
     titles = [text["payload"]["summary"] if "payload" in text else text["attachments"][0]["title"] for text in texts]
-    return {re.sub(r"^\[[A-Z]+( \d+)?\] ", "", title) for title in titles}
+    kinds = {re.sub(r"^\[[A-Z]+( \d+)?\] ", "", title) for title in titles}
+    return {kind for kind in kinds if not any(kind.startswith(f"{other} · ") for other in kinds)}
 
 
 def _texts(sent: Any) -> Iterator[str]:
