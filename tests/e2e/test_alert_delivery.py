@@ -96,8 +96,10 @@ def world(tmp_path: Path) -> Iterator[World]:
 @contextmanager
 def prometheus(
     folder: Path, pages: str, alertmanager: str, every: str = "1s", again: str = "1s", paging: str = ""
-) -> Iterator[None]:
+) -> Iterator[str]:
     """Prometheus with the rules in a folder, waits cut to a second; it scrapes `pages` as exporter and as monitor.
+
+    Gives its address.
 
     `every`: how often it scrapes and evaluates; `again`: how often it repeats an alert, which holds four times as long;
     `paging`: how often it evaluates what pages, where not so often.
@@ -123,7 +125,14 @@ scrape_configs:
     scraping = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/tsdb"]
     scraping += [f"--web.listen-address={address}", f"--rules.alert.resend-delay={again}"]
     with started([PROMETHEUS, *scraping], folder / "prometheus.log", address):
-        yield
+        yield address
+
+
+def scraped(address: str) -> bool:
+    """Has Prometheus seen both of its targets?"""
+    with urllib.request.urlopen(f"http://{address}/api/v1/query?query=sum(up)", timeout=5) as answer:
+        found = json.load(answer)["data"]["result"]
+    return bool(found) and found[0]["value"][1] == "2"
 
 
 def test_every_alert_arrives_with_its_runbook_and_no_other(world: World) -> None:
@@ -170,7 +179,10 @@ def test_a_page_comes_in_the_time_that_the_page_says(tmp_path: Path) -> None:
         routing += [f"--web.listen-address={alertmanager}", "--cluster.listen-address="]
         stack.enter_context(started([ALERTMANAGER, *routing], tmp_path / "alertmanager.log", alertmanager))
         every, rules = scraping["scrape_interval"], evaluating["interval"]
-        stack.enter_context(prometheus(tmp_path, pages, alertmanager, every, again="1m", paging=rules))
+        address = stack.enter_context(prometheus(tmp_path, pages, alertmanager, every, again="1m", paging=rules))
+        # What is held back as its group is told of first is told five minutes later.
+        eventually(lambda: scraped(address), "both are scraped")
+        eventually(lambda: not running.known(), "nobody is thought to be down")
         begun = time.monotonic()
         show(running)
         page = ("KafkaClientProducerCallbackDeadlock", "critical")
