@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -121,9 +122,17 @@ def test_clocks_are_those_that_readings_tell_and_not_those_of_their_senders(brok
     findings = list(kafka_works(settings))
     (rejected,) = texts(iter(findings), "clock", "failed")
     early, late = texts(iter(findings), "clock", "warning")
-    assert "gone/h:1/c by 3000 s" in rejected and "fast" not in rejected
-    assert "fast/h:1/c by 240 s" in early and "good" not in early
-    assert "slow/h:1/c by 240 s" in late and "good" not in late
+    # The time that passes until the doctor looks is a busy machine's own.
+    assert 2900 < seconds_off(rejected, "gone") <= 3000 and "fast" not in rejected
+    assert 140 < seconds_off(early, "fast") <= 240 and "good" not in early
+    assert 240 <= seconds_off(late, "slow") < 340 and "good" not in late
+
+
+def seconds_off(text: str, service: str) -> int:
+    """By how many seconds the clock of a service's client is said to be off."""
+    said = re.search(rf"{service}/h:1/c by (\d+) s", text)
+    assert said is not None, text
+    return int(said[1])
 
 
 def test_what_the_newest_records_are_and_why_some_are_rejected(
