@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 #: A name before a folder; a URL has a colon before its first equals sign.
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
 
+_FROM = "an ISO week, a month (2026-09), a quarter (2026-Q3), a date or a time (UTC); alone: all that it names"
+
 HELP = "write the reliability review of a week (or of any stretch of time) from the history"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options; what is not given comes from the settings, section [review]."""
     parser.add_argument("--week", metavar="WEEK", help="an ISO week, as 2026-W46 (default: the last full one, UTC)")
-    parser.add_argument("--from", dest="begin", metavar="WHEN", help="an ISO week, a date or a time (UTC)")
-    parser.add_argument("--to", dest="end", metavar="WHEN", help="the same; the week or day that it names counts")
+    parser.add_argument("--from", dest="begin", metavar="WHEN", help=_FROM)
+    parser.add_argument("--to", dest="end", metavar="WHEN", help="the same; the day, week or quarter it names counts")
     parser.add_argument(
         "--out", metavar="DIR", help="folder or URL of the files (default: [review] out / name of the week)"
     )

@@ -41,10 +41,15 @@ class Period:
 
     @property
     def label(self) -> str:
-        """Its name, fit for a folder: 2026-W46 for an ISO week, else its bounds."""
+        """Its name, fit for a folder: 2026-W46 for an ISO week, 2026-11 for a month, 2026-Q4, else its bounds."""
         if self.is_week and self.start.isoweekday() == 1 and self.start.time() == datetime.min.time():
             year, week, _ = self.start.isocalendar()
             return f"{year}-W{week:02d}"
+        first = self.start == _midnight(self.start.date().replace(day=1))
+        for months, name in ((1, f"{self.start:%Y-%m}"), (3, f"{self.start:%Y}-Q{self.start.month // 3 + 1}")):
+            named = first and self.start.month % months == 1 % months
+            if named and self.end == _midnight(_months_later(self.start, months)):
+                return name
         if self.start.time() == self.end.time() == datetime.min.time():
             return f"{self.start:%Y-%m-%d}_{self.end - DAY:%Y-%m-%d}"
         return f"{self.start:%Y-%m-%dT%H%MZ}_{self.end:%Y-%m-%dT%H%MZ}"
@@ -62,9 +67,10 @@ class Period:
 def period(begin: str | None, end: str | None, week: str | None, now: datetime) -> Period:
     """The period that the options ask for. Raises InputError.
 
-    `week`: an ISO week (2026-W46). `begin`, `end`: an ISO week, a date (as `end` the last day that counts) or a time
-    (2026-11-16T08:30, UTC unless it says otherwise). `begin` alone means one week from there, `end` alone the week
-    up to there; nothing at all the last full ISO week before `now`.
+    `week`: an ISO week (2026-W46). `begin`, `end`: an ISO week, a month (2026-11), a quarter (2026-Q4), a date (as
+    `end` the last day that counts) or a time (2026-11-16T08:30, UTC unless it says otherwise). `begin` alone means all
+    that it names, one week at least, `end` alone the week up to there; nothing at all the last full ISO week before
+    `now`.
     """
     if week is not None:
         if begin is not None or end is not None:
@@ -95,17 +101,28 @@ def _bounds(text: str, option: str) -> tuple[datetime, datetime]:
         if match := re.fullmatch(r"(\d{4})-?W(\d{2})", text):
             monday = _midnight(date.fromisocalendar(int(match[1]), int(match[2]), 1))
             return monday, monday + WEEK
+        if match := re.fullmatch(r"(\d{4})-(?:Q([1-4])|(\d{2}))", text):
+            year, quarter, month = (int(part or 0) for part in match.groups())
+            first = _midnight(date(year, month or 3 * quarter - 2, 1))
+            return first, _midnight(_months_later(first, 1 if month else 3))
         if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
             day = _midnight(date.fromisoformat(text))
             return day, day + DAY
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise InputError(
-            f"{option} {text!r}: expected an ISO week (2026-W46), a date (2026-11-09) or a time (2026-11-09T08:30)"
+            f"{option} {text!r}: expected an ISO week (2026-W46), a month (2026-11), a quarter (2026-Q4), a date "
+            "(2026-11-09) or a time (2026-11-09T08:30)"
         ) from error
     moment = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     floor = moment.replace(second=0, microsecond=0)
     return floor, floor if floor == moment else floor + MINUTE
+
+
+def _months_later(day: date, months: int) -> date:
+    """The first of the month so many months later."""
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    return date(year, month + 1, 1)
 
 
 def _midnight(day: date) -> datetime:
