@@ -130,3 +130,25 @@ def test_notes_are_written_whole_and_read_again(spark: SparkSession, tmp_path: P
     for text in ("first", "second, with an ä"):
         checkpoint.write("run.json", text)
         assert checkpoint.read("run.json") == text
+
+
+def test_a_checkpoint_with_more_sources_than_are_known_is_of_a_later_release(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    planned(tmp_path, (M, L, 7), (M, L, 8, {"more": {"0": 1}}), committed=1)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    says = (
+        r"^the checkpoint was written by a later release \(it has 4 sources, this program knows 3\); run that release"
+    )
+    with pytest.raises(StateError, match=says):
+        Checkpoint(spark, str(tmp_path)).claim(1)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_checkpoint_of_a_release_that_left_no_note_gets_one(spark: SparkSession, tmp_path: Path) -> None:
+    planned(tmp_path, (M, L), committed=0)
+    checkpoint = Checkpoint(spark, str(tmp_path))
+    checkpoint.claim(1)
+    checkpoint.claim(2)
+    with pytest.raises(StateError, match="it has form 2 of the state, this program knows 1"):
+        checkpoint.claim(1)

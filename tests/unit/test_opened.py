@@ -83,5 +83,6 @@ def test_a_bucket_without_a_state_takes_over_its_own_and_keeps_them_at_once() ->
     assert summary.bucket == bucket
     (kept,) = load(decompressed(state.get[0]), BUCKETS).incidents.all
     assert (kept.client in [i.client for i in INCIDENTS], kept.verdict) == (True, INCIDENTS[0].verdict)
-    # As long as any other until its client counts as gone.
-    assert kept.seen_ms >= now_ms
+    # As long as any other until its client counts as gone; a recovery counts since what is read begins.
+    assert kept.heard_ms >= now_ms
+    assert 0 <= kept.seen_ms - (now_ms - 900_000) < 60_000

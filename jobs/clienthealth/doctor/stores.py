@@ -7,22 +7,25 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from clienthealth.doctor import Finding
-from clienthealth.errors import DependencyError
+from clienthealth.errors import DependencyError, StateError
+from clienthealth.model.wording import listing
 from clienthealth.platform.locations import is_url
 from clienthealth.settings import Settings
 
 #: A monitor that cannot write its checkpoint stops.
 MIN_FREE_BYTES = 1_000_000_000
-HISTORY = "monitor.history"
+CHECKPOINT, HISTORY = "monitor.checkpoint", "monitor.history"
 
 
 def places_work(settings: Settings) -> Iterator[Finding]:
     """Can checkpoint, history and reviews be kept where the settings say: files written, tables opened."""
     places = {
-        "monitor.checkpoint": settings.monitor.checkpoint,
+        CHECKPOINT: settings.monitor.checkpoint,
         HISTORY: settings.monitor.history,
         "review.out": settings.review.out,
     }
@@ -64,7 +67,9 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
             with _left_as_it_was(place):
                 why = probe(spark, place) or (probe_tables(spark, place) if about == HISTORY else None)
             what = "tables are made and read there" if about == HISTORY else "files are written and read there"
-            if why is None:
+            if why is None and (apart := _apart(spark, settings, about)):
+                yield Finding(about, "warning", f"{apart}.")
+            elif why is None:
                 free = "" if is_url(place) else f", {shutil.disk_usage(_there(place)).free / 1e9:.0f} GB are free"
                 yield Finding(about, "ok", f"{place}: {what}{free}.")
             elif is_url(place):
@@ -78,6 +83,32 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
                 yield Finding(about, "failed", f"{place} cannot be used: {why}.")
     finally:
         spark.stop()
+
+
+def _apart(spark: Any, settings: Settings, about: str) -> str | None:
+    """Why checkpoint, history and topics do not fit together, as after a restore; None where they do."""
+    from clienthealth.self_monitoring.metrics import SelfMetrics
+    from clienthealth.streaming.checkpoint import Checkpoint
+    from clienthealth.streaming.losses import Losses
+    from clienthealth.streaming.query import checkpoint_of
+    from clienthealth.streaming.restored import compared, sentence
+
+    checkpoint = Checkpoint(spark, checkpoint_of(settings))
+    try:
+        if about == HISTORY and checkpoint.begun:
+            return sentence(compared(spark, settings.monitor.history, checkpoint), settings, datetime.now(UTC))
+        positions = checkpoint.positions() if about == CHECKPOINT else {}
+    except StateError as error:
+        return str(error)
+    if not positions:
+        return None
+    losses = Losses(spark, settings, SelfMetrics())
+    try:
+        deleted = losses.deleted(positions)
+    finally:
+        losses.close()
+    gone = listing(f"{count} records of {topic}" for topic, count in deleted.items())
+    return gone and f"{gone} were deleted by Kafka before the monitor read them: that time is a gap in reviews"
 
 
 def _there(place: str) -> Path:

@@ -21,6 +21,7 @@ from clienthealth.streaming.checkpoint import Pending
 from clienthealth.streaming.decoding import Count
 from clienthealth.streaming.opened import Opened
 from clienthealth.streaming.poison import REASON, Guard
+from clienthealth.streaming.restored import Restored
 from clienthealth.streaming.stepping import (
     CHANGE,
     COUNT,
@@ -50,10 +51,10 @@ _HEADERS = "array<struct<key:string,value:binary>>"
 class Batch:
     """What is done with each batch of the query.
 
-    `opened`: see `Opened`. `pending`: the batch that is repeated, if one was planned and not committed. `before` is
-    called before anything of it is read. `paced`: after a batch of few records is waited for the next until
-    `trigger_seconds` are over, or until `stop`; after one of none for IDLE_SECONDS, unless `waiting` says that there is
-    something to read.
+    `opened`: see `Opened`; `restored`: see `Restored`. `pending`: the batch that is repeated, if one was planned and
+    not committed. `before` is called before anything of it is read. `paced`: after a batch of few records is waited
+    for the next until `trigger_seconds` are over, or until `stop`; after one of none for IDLE_SECONDS, unless `waiting`
+    says that there is something to read.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Batch:
         guard: Guard,
         stop: threading.Event,
         opened: Opened,
+        restored: Restored,
         pending: Pending | None,
         before: Callable[[], None],
         waiting: Callable[[], bool],
@@ -70,7 +72,7 @@ class Batch:
     ) -> None:
         self._settings, self._metrics, self._guard, self._stop = settings, metrics, guard, stop
         self._opened, self._pending, self._before, self._paced = opened, pending, before, paced
-        self._waiting = waiting
+        self._waiting, self._restored = waiting, restored
         self._together = Together()
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -108,18 +110,21 @@ class Batch:
                 counts.append(self._skipped(spark, skipped))
                 quality.append(Quality(counts[-1].minute_ms, skipped.topic, records=1, rejected=1))
             now = time.time()
+            again, unread = self._restored.again, self._restored.not_counted(quality)
             origin = self._origin(spark, batch_id)
             writes: list[Callable[[], None]] = []
             if here[HEALTH] or here[REJECT]:
                 writes.append(lambda: write(self._published(rows), self._settings))
             if here[MINUTE]:
                 minutes = history.minutes(rows.filter(F.col("kind") == MINUTE))
-                writes.append(lambda: history.append(minutes, root, "minutes", origin))
+                writes.append(lambda: history.append(minutes, root, "minutes", origin, again))
             if here[CHANGE]:
                 changes = history.verdicts(rows.filter(F.col("kind") == CHANGE), int(now * 1000))
-                writes.append(lambda: history.append(changes, root, "verdicts", origin))
-            writes.append(lambda: history.append_quality(spark, root, quality, origin))
+                writes.append(lambda: history.append(changes, root, "verdicts", origin, again))
+            writes.append(lambda: history.append_quality(spark, root, unread, origin, again))
             self._together(spark, writes)
+            if unread:
+                self._restored.written(batch_id)
             self._metrics.counted(counts)
             self._metrics.stepped(summaries, now)
             self._opened.stepped(summary.bucket for summary in summaries)

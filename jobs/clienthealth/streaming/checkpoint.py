@@ -19,6 +19,9 @@ Offsets = Sequence[Mapping[str, Mapping[str, int]]]
 Part = tuple[int, str, int]
 #: What Spark keeps of its options with each batch, and holds against those that a new start is given.
 PARTITIONS = "spark.sql.shuffle.partitions"
+#: The note of the form in which the state is written, and how many sources a query of this release has: `split`,
+#: `with_ticks`. Earlier ones left no note, and have fewer.
+FORM, SOURCES = "form", 3
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,23 @@ class Pending:
 
 class Checkpoint(Files):
     """The folder (or URL) of a query's checkpoint. What reads it raises StateError where it cannot be read."""
+
+    def claim(self, form: int) -> None:
+        """Note in which form the state is written from now on.
+
+        Raises StateError, before anything is changed, where a later release wrote it.
+        """
+        noted, newest = self.read(FORM), self.newest
+        sources = 0 if newest is None else len(self._offsets(newest)[1])
+        for written, known, what in ((int(noted or 1), form, "form {} of the state"), (sources, SOURCES, "{} sources")):
+            if written > known:
+                raise StateError(
+                    f"the checkpoint was written by a later release (it has {what.format(written)}, this program knows "
+                    f"{known}); run that release, or begin anew with another folder in [monitor] checkpoint: open "
+                    "incidents are taken over from the history"
+                )
+        if noted != str(form):
+            self.write(FORM, str(form))
 
     def split(self, first: Collection[str]) -> None:
         """Make two sources of the one that a checkpoint of 0.2 has: these topics, and all others."""
@@ -92,7 +112,18 @@ class Checkpoint(Files):
     @property
     def begun(self) -> bool:
         """Has a batch been planned."""
-        return self._newest("offsets") is not None
+        return self.newest is not None
+
+    @property
+    def newest(self) -> int | None:
+        """The newest batch that was planned."""
+        return self._newest("offsets")
+
+    @property
+    def query(self) -> str | None:
+        """The id of the query whose checkpoint this is, None before its first start."""
+        about = self.read("metadata")
+        return None if about is None else str(json.loads(about)["id"])
 
     def partitions(self) -> int | None:
         """Over how many partitions the state is spread, None before the first batch."""

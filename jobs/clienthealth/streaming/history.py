@@ -5,16 +5,19 @@ monitor itself read: in a minute without such a row nobody watched.
 
 Each commit names the streaming query and its batch. Only the first batch after a start can be one that a table has
 taken in already: for it the newest commits are looked through, and what is there is not added again. (Delta can skip
-repetitions by itself, but reads all of a table's log for it at every append.) The version of the schema is a property
-of each table and a column of each row.
+repetitions by itself, but reads all of a table's log for it at every append.) Where a checkpoint is older than the
+history, other batches bring the same rows again: these are looked for row by row (`Again`). The version of the schema
+is a property of each table and a column of each row.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import and_
 from typing import Protocol
 from uuid import uuid4
 
@@ -46,6 +49,8 @@ from clienthealth.streaming.files import Files, first_line
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
+#: Of Delta, whose own default is 30 days: each commit lists the folder of the log, which grows by four files a commit.
+LOG_PROPERTY, LOG_KEPT = "delta.logRetentionDuration", "interval 1 days"
 
 
 def _table(*fields: tuple[str, DataType]) -> StructType:
@@ -116,6 +121,8 @@ TABLES: Mapping[str, StructType] = {"minutes": MINUTES, "verdicts": VERDICTS, "q
 
 #: Columns that identify a client in all tables.
 CLIENT_KEY = ("service", "instance", "client_id")
+#: The column with the event time of a row.
+TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "minute"}
 
 
 class Counted(Protocol):
@@ -147,6 +154,18 @@ class Origin:
         return f"{self.query_id} {self.batch_id}"
 
 
+@dataclass(frozen=True)
+class Again:
+    """Rows that a table may hold already come again, from a checkpoint that is older than the history.
+
+    They have event times up to `until_ms`. Commits up to `written_ms` are not of this checkpoint's batches, whatever
+    numbers they name.
+    """
+
+    until_ms: int
+    written_ms: int
+
+
 #: So much may the clocks of two machines that wrote a table one after the other differ.
 CLOCKS_MS = 600_000
 #: Commits that are looked through at first.
@@ -161,15 +180,37 @@ def path(root: str, table: str) -> str:
 def create(spark: SparkSession, root: str) -> None:
     """Make the tables where they are missing, and columns that a release added to one that is there.
 
-    Raises InputError where a table has another schema version.
+    Raises InputError where a table has another schema version; then nothing was changed.
     """
+    made = {table: _checked(spark, path(root, table)) for table in TABLES if _is_there(spark, root, table)}
     for table, schema in TABLES.items():
-        _make(spark, path(root, table), schema)
-        there = DeltaTable.forPath(spark, path(root, table)).toDF().columns
-        new = [field for field in read(spark, root, table).schema if field.name not in there]
+        where = path(root, table)
+        if table not in made:
+            _make(spark, where, schema)
+            continue
+        if made[table].get(LOG_PROPERTY) != LOG_KEPT:
+            spark.sql(f"ALTER TABLE delta.`{where}` SET TBLPROPERTIES ('{LOG_PROPERTY}' = '{LOG_KEPT}')")
+        columns = DeltaTable.forPath(spark, where).toDF().columns
+        new = [f"`{field.name}` {field.dataType.simpleString()}" for field in schema if field.name not in columns]
         if new:
-            columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in new)
-            spark.sql(f"ALTER TABLE delta.`{path(root, table)}` ADD COLUMNS ({columns})")
+            spark.sql(f"ALTER TABLE delta.`{where}` ADD COLUMNS ({', '.join(new)})")
+
+
+def _is_there(spark: SparkSession, root: str, table: str) -> bool:
+    return bool(DeltaTable.isDeltaTable(spark, path(root, table)))
+
+
+def _checked(spark: SparkSession, where: str) -> dict[str, str]:
+    """The properties of a table of ours. Raises InputError where it has another schema version."""
+    # DESCRIBE DETAIL has them too, but counts all files of the table for it: seconds of each start.
+    properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{where}`").collect()}
+    version = properties.get(VERSION_PROPERTY, "none")
+    if version != str(SCHEMA_VERSION):
+        raise InputError(
+            f"{where}: the history has schema version {version}, this program reads version {SCHEMA_VERSION}; "
+            "use the release that wrote it, or another folder in [monitor] history"
+        )
+    return properties
 
 
 def _make(spark: SparkSession, where: str, schema: StructType) -> None:
@@ -179,8 +220,14 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
         .addColumns(schema)
         .partitionedBy("day")
         .property(VERSION_PROPERTY, str(SCHEMA_VERSION))
+        .property(LOG_PROPERTY, LOG_KEPT)
         .execute()
     )
+
+
+def there(spark: SparkSession, root: str) -> bool:
+    """Are there all its tables."""
+    return all(_is_there(spark, root, table) for table in TABLES)
 
 
 def probe(spark: SparkSession, root: str) -> str | None:
@@ -192,7 +239,7 @@ def probe(spark: SparkSession, root: str) -> str | None:
         finally:
             Files(spark, root).delete(name)
         for table in TABLES:
-            if DeltaTable.isDeltaTable(spark, path(root, table)):
+            if _is_there(spark, root, table):
                 read(spark, root, table)
     except InputError as error:
         return str(error)
@@ -207,16 +254,9 @@ def read(spark: SparkSession, root: str, table: str) -> DataFrame:
     Raises InputError where there is none, or one of another schema version.
     """
     where = path(root, table)
-    if not DeltaTable.isDeltaTable(spark, where):
+    if not _is_there(spark, root, table):
         raise InputError(f"{where}: there is no history here; the monitor makes it when it first starts")
-    # DESCRIBE DETAIL has them too, but counts all files of the table for it: seconds of each start.
-    properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{where}`").collect()}
-    version = properties.get(VERSION_PROPERTY, "none")
-    if version != str(SCHEMA_VERSION):
-        raise InputError(
-            f"{where}: the history has schema version {version}, this program reads version {SCHEMA_VERSION}; "
-            "use the release that wrote it, or another folder in [monitor] history"
-        )
+    _checked(spark, where)
     rows = DeltaTable.forPath(spark, where).toDF()
     missing = [field for field in TABLES[table] if field.name not in rows.columns]
     return rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in missing}) if missing else rows
@@ -224,33 +264,84 @@ def read(spark: SparkSession, root: str, table: str) -> DataFrame:
 
 def begins(spark: SparkSession, root: str) -> datetime | None:
     """The first minute in which the monitor read anything, None before it did. Raises InputError."""
-    quality = read(spark, root, "quality")
-    day = quality.agg(F.min("day")).collect()[0][0]
-    first = quality.where(F.col("day") == F.lit(day)).agg(F.unix_millis(F.min("minute"))).collect()[0][0]
+    first = _outermost(spark, root, "quality", F.min)
     return None if first is None else _utc(first)
 
 
-def append(rows: DataFrame, root: str, table: str, origin: Origin) -> None:
-    """Append rows to a table, once per batch. Columns are taken by name and cast to the table's types."""
+def ends(spark: SparkSession, root: str) -> datetime | None:
+    """The newest event time of any row, None where there are none. Raises InputError."""
+    newest = [_outermost(spark, root, table, F.max) for table in TABLES]
+    return max((_utc(at) for at in newest if at is not None), default=None)
+
+
+def _outermost(spark: SparkSession, root: str, table: str, which: Callable[[Column | str], Column]) -> int | None:
+    rows, time = read(spark, root, table), F.unix_millis(TIMES[table])
+    day = rows.agg(which("day")).collect()[0][0]
+    at: int | None = rows.where(F.col("day") == F.lit(day)).agg(which(time)).collect()[0][0]
+    return at
+
+
+def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origin]]:
+    """The newest commits of batches, the newest first, with their time (epoch ms). Releases up to 0.2 named none."""
+    rows = DeltaTable.forPath(spark, path(root, table)).history(COMMITS).filter(r"userMetadata rlike '^\\S+ \\d+$'")
+    named = rows.select(F.unix_millis("timestamp").alias("ms"), "userMetadata").collect()
+    split = ((row["ms"], row["userMetadata"].split(" ")) for row in named)
+    return [(ms, Origin(query, int(batch))) for ms, (query, batch) in split]
+
+
+def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Again | None = None) -> None:
+    """Append rows to a table, once per batch. Columns are taken by name and cast to the table's types.
+
+    `again`: what the table holds of them already is left out.
+    """
     where, once = path(root, table), {"userMetadata": str(origin)}
     if origin.planned_ms is not None:
-        if _taken_in(rows.sparkSession, where, origin, origin.planned_ms):
+        after_ms = max(origin.planned_ms - CLOCKS_MS, again.written_ms + 1 if again else 0)
+        if _taken_in(rows.sparkSession, where, origin, after_ms):
             return
-        # Releases up to 0.2 said so to Delta alone.
-        once |= {"txnAppId": origin.query_id, "txnVersion": str(origin.batch_id)}
+        if again is None:
+            # Releases up to 0.2 said so to Delta alone.
+            once |= {"txnAppId": origin.query_id, "txnVersion": str(origin.batch_id)}
+    if again is not None and table in _SAME:
+        rows = _without_those_there(rows, root, table, again.until_ms)
     columns = (F.col(f"`{field.name}`").cast(field.dataType) for field in TABLES[table])
     rows.select(*columns).write.format("delta").mode("append").options(**once).save(where)
 
 
-def _taken_in(spark: SparkSession, where: str, origin: Origin, planned_ms: int) -> bool:
-    """Is there a commit of this batch. None is older than its plan."""
+#: What a row has in common with one that says the same, and by how much their event times may differ: when a change
+#: of an incident shows depends a little on how its readings are cut into batches.
+_SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
+    "minutes": ((*CLIENT_KEY, "kind"), 0),
+    "verdicts": ((*CLIENT_KEY, "mode", "change", "status"), 120),
+}
+
+
+def _without_those_there(rows: DataFrame, root: str, table: str, until_ms: int) -> DataFrame:
+    key, seconds = _SAME[table]
+    time = TIMES[table]
+    old = rows.filter(F.unix_millis(time) <= until_ms)
+    first, last = old.agg(F.min(time), F.max(time)).collect()[0]
+    if first is None:
+        return rows
+    margin = timedelta(seconds=seconds)
+    bounds = [F.lit(first - margin), F.lit(last + margin)]
+    near = F.col("day").between(*map(F.to_date, bounds)) & F.col(time).between(*bounds)
+    there = read(rows.sparkSession, root, table).filter(near)
+    there = there.select(*(F.col(name).alias(f"there_{name}") for name in (*key, time)))
+    same = reduce(and_, (F.col(name).eqNullSafe(F.col(f"there_{name}")) for name in key))
+    apart = F.abs(F.unix_millis(time) - F.unix_millis(f"there_{time}"))
+    return rows.join(there, same & (apart <= 1000 * seconds) & (F.unix_millis(time) <= until_ms), "left_anti")
+
+
+def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) -> bool:
+    """Is there a commit of this batch, made since."""
     limit = COMMITS
     while True:
         newest = DeltaTable.forPath(spark, where).history(limit)
-        commits = newest.select("userMetadata", F.unix_millis("timestamp").alias("ms")).collect()
-        if any(commit["userMetadata"] == str(origin) for commit in commits):
+        seen = newest.select("userMetadata", F.unix_millis("timestamp").alias("ms")).collect()
+        if any(commit["userMetadata"] == str(origin) and commit["ms"] >= after_ms for commit in seen):
             return True
-        if len(commits) < limit or min(commit["ms"] for commit in commits) < planned_ms - CLOCKS_MS:
+        if len(seen) < limit or min(commit["ms"] for commit in seen) < after_ms:
             return False
         limit *= 8
 
@@ -286,7 +377,9 @@ _WRITTEN = {**{name: LongType() for name in ("ts", "since", "minute")}, "lag_rec
 _ADDED = ("schema_version", "day")
 
 
-def append_quality(spark: SparkSession, root: str, minutes: Sequence[Counted], origin: Origin) -> None:
+def append_quality(
+    spark: SparkSession, root: str, minutes: Sequence[Counted], origin: Origin, again: Again | None = None
+) -> None:
     """Append what was read of each topic in each minute."""
     if not minutes:
         return
@@ -295,7 +388,7 @@ def append_quality(spark: SparkSession, root: str, minutes: Sequence[Counted], o
         for row in minutes
     ]
     frame = spark.createDataFrame(rows, StructType([field for field in QUALITY if field.name != "day"]))
-    append(frame.withColumn("day", F.to_date("minute")), root, "quality", origin)
+    append(frame.withColumn("day", F.to_date("minute")), root, "quality", origin, again)
 
 
 def open_incidents(spark: SparkSession, root: str) -> list[OpenIncident]:

@@ -59,6 +59,18 @@ class Losses:
                 self._look(positions)
                 self._looked = time.monotonic()
 
+    def deleted(self, positions: Positions) -> dict[str, int]:
+        """How many records from there on are gone, by topic. Of brokers that do not answer nothing is known."""
+        gone: dict[str, int] = {}
+        try:
+            earliest = self._offsets(positions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest())
+        except Py4JJavaError:
+            return gone
+        for where, at in earliest.items():
+            if at > positions[where]:
+                gone[where[0]] = gone.get(where[0], 0) + at - positions[where]
+        return gone
+
     def waiting(self, positions: Positions) -> bool:
         """Is there anything that has not been read? Brokers that do not answer have nothing."""
         try:

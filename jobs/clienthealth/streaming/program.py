@@ -23,6 +23,7 @@ from clienthealth.configuration.installation import fixed_labels
 from clienthealth.errors import HeapError, ServiceError
 from clienthealth.self_monitoring.metrics import SelfMetrics
 from clienthealth.settings import Settings
+from clienthealth.step.state import VERSION
 from clienthealth.streaming import history, query
 from clienthealth.streaming.batch import Batch
 from clienthealth.streaming.checkpoint import Checkpoint
@@ -31,6 +32,7 @@ from clienthealth.streaming.listener import Listener
 from clienthealth.streaming.losses import Losses
 from clienthealth.streaming.opened import Opened
 from clienthealth.streaming.poison import Guard
+from clienthealth.streaming.restored import Restored
 from clienthealth.streaming.session import missing_driver_options, submitted
 from clienthealth.streaming.spread import numbers_of
 
@@ -63,6 +65,9 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
         try:
             spark.streams.addListener(listener)
             checkpoint = Checkpoint(spark, query.checkpoint_of(settings))
+            # What is of a later release is refused before anything is changed.
+            checkpoint.claim(VERSION)
+            history.create(spark, settings.monitor.history)
             checkpoint.split(settings.topics.metrics)
             checkpoint.with_ticks(int(time.time() * 1000))
             spread, wanted = checkpoint.partitions(), settings.monitor.shuffle_partitions
@@ -78,8 +83,8 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
             def look(after: float) -> None:
                 losses.look(listener.positions, after)
 
-            history.create(spark, settings.monitor.history)
             opened = Opened(spark, settings, checkpoint)
+            restored = Restored(spark, settings, checkpoint)
 
             def start() -> StreamingQuery:
                 # Of a query that was stopped in the midst of a batch, too.
@@ -90,6 +95,7 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
                     guard,
                     stop,
                     opened,
+                    restored,
                     pending,
                     lambda: look(0),
                     lambda: losses.waiting(listener.positions),

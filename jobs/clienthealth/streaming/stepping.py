@@ -142,10 +142,8 @@ def _judged(
         before = load(decompressed(_bytes(state.get[0])), buckets)
     else:
         before = BucketState()
-        # Nothing was heard of them yet: they have as long as any other until their client counts as gone.
-        now_ms = int(time.time() * 1000)
         incidents = _unpack_opened(decompressed(opened[bucket])) if bucket in opened else ()
-        before.incidents.reopen(dataclasses.replace(i, seen_ms=max(i.seen_ms, now_ms)) for i in incidents)
+        before.incidents.reopen(_taken_over(incident, settings) for incident in incidents)
     chunks = [decode(decompressed(item)) for item in data]
     nothing_to_do = before.empty and not any(chunk.whos or chunk.log_entries or chunk.groups for chunk in chunks)
     if nothing_to_do:
@@ -162,6 +160,21 @@ def _judged(
     if new or _changed(published, chunks) or before.time_ms - time_before > 1000 * SAVE_SECONDS:
         state.update((compressed(save(before, buckets)),))
     return _rows(published, bucket, len(before.whos) + len(before.groups))
+
+
+def _taken_over(incident: OpenIncident, settings: Settings) -> OpenIncident:
+    """Nothing was heard of it yet: it has as long as any other until its client counts as gone.
+
+    What was before a new checkpoint begins to read is not known, but a recovery since then shows when it was.
+    """
+    from clienthealth.modes import modes
+
+    now_ms = int(time.time() * 1000)
+    absent = modes()[incident.verdict.mode].absence
+    since_ms = now_ms if absent else now_ms - 1000 * settings.monitor.start_seconds_back
+    return dataclasses.replace(
+        incident, seen_ms=max(incident.seen_ms, since_ms), heard_ms=max(incident.heard_ms, now_ms)
+    )
 
 
 #: A state in which only time has passed is saved this often.
