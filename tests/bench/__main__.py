@@ -1,6 +1,6 @@
 """`make bench`: what the complete monitor costs, against its budgets and a peer. Two hours on two quiet cores.
 
-    python -m tests.bench [NAME…] [--quick] [--records N]
+    python -m tests.bench [NAME…] [--quick] [--records N] [--clients N] [--days N] [--of DIR]
 
 Without names: all of them, then the older benchmarks (bench_*.py). Each measurement is a program of its own with its
 own broker; its result goes to .cache/bench/NAME.json and to the page tests/bench/RESULTS.md. A quick run is there to
@@ -46,6 +46,7 @@ NAMES = (
     "diagnose",
     "pushes",
     "watched",
+    "year",
 )
 OTHERS = tuple(sorted(path.stem for path in Path(__file__).parent.glob("bench_*.py")))
 STOP_SECONDS = 150.0
@@ -58,13 +59,20 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *OTHERS))}")
     parser.add_argument("--quick", action="store_true", help="a tenth of the records, short times")
     parser.add_argument("--records", type=int, metavar="N", help="records of a backlog")
+    parser.add_argument("--clients", type=int, metavar="N", help="clients of a history")
+    parser.add_argument("--days", type=int, metavar="N", help="days of a history")
+    parser.add_argument(
+        "--of", type=Path, metavar="DIR", help="what a monitor has written: its checkpoints and history"
+    )
     asked = parser.parse_args(arguments)
     unknown = [name for name in asked.names if name not in (*NAMES, *OTHERS)]
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}; known are {', '.join((*NAMES, *OTHERS))}")
     if len(asked.names) == 1 and asked.names[0] in NAMES:
-        return _measure(asked.names[0], Scope(asked.quick, asked.records))
-    options = [*(["--quick"] if asked.quick else []), *(["--records", str(asked.records)] if asked.records else [])]
+        return _measure(asked.names[0], Scope(asked.quick, asked.records, asked.clients, asked.days, asked.of))
+    given = {name: getattr(asked, name) for name in ("records", "clients", "days", "of")}
+    options = ["--quick"] if asked.quick else []
+    options += [text for name, value in given.items() if value for text in (f"--{name}", str(value))]
     failed = [name for name in asked.names or (*NAMES, *OTHERS) if _program(name, options) != 0]
     print(f"failed: {', '.join(failed)}" if failed else "all done", flush=True)
     return min(1, len(failed))

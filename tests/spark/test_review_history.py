@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from clienthealth.errors import InputError
 from clienthealth.incidents import Transition, change_row
@@ -88,10 +89,12 @@ def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, m
     assert count(spark, root, "verdicts") == 5
 
 
+@pytest.mark.parametrize("commits", [1, 20])
 def test_a_batch_is_not_looked_for_before_it_was_planned(
-    spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch, commits: int
 ) -> None:
-    monkeypatch.setattr(history, "COMMITS", 1)
+    """Nor taken for one of that number which an older checkpoint makes anew."""
+    monkeypatch.setattr(history, "COMMITS", commits)
     append(spark, root, OPENED, "query-a", 0, 61_000)
     append(spark, root, OPENED, "query-b", 0, 61_000)
     long_after = int(time.time() * 1000) + 2 * history.CLOCKS_MS
@@ -154,6 +157,25 @@ def test_no_history_and_another_schema_are_told(spark: SparkSession, root: str, 
         history.read(spark, root, "minutes")
     with pytest.raises(InputError, match="schema version 99"):
         history.create(spark, root)
+
+
+def test_a_history_of_0_1_is_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
+    """Its tables by the source of that release: some columns less, and Delta's own 30 days of log."""
+    since = {"minutes": ("clock_skew_seconds", "also_seen")}
+    with pytest.MonkeyPatch.context() as then:
+        then.setattr(history, "LOG_KEPT", "interval 30 days")
+        for table, schema in history.TABLES.items():
+            fields = [field for field in schema if field.name not in since.get(table, ())]
+            history._make(spark, history.path(str(tmp_path), table), StructType(fields))
+    append(spark, str(tmp_path), OPENED, "query-of-0.1", 0, 61_000)
+    assert history.read(spark, str(tmp_path), "minutes").columns == history.MINUTES.names
+    history.create(spark, str(tmp_path))
+    for table, schema in history.TABLES.items():
+        delta = DeltaTable.forPath(spark, history.path(str(tmp_path), table))
+        assert delta.toDF().columns == schema.names
+        assert delta.detail().select("properties").collect()[0][0]["delta.logRetentionDuration"] == "interval 1 days"
+    (incident,) = history.open_incidents(spark, str(tmp_path))
+    assert (incident.client, incident.verdict) == (ORDERS, CONFIRMED)
 
 
 def test_maintenance_deletes_old_days_joins_small_files_and_then_has_nothing_to_do(

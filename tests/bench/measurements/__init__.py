@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
 class Scope:
-    """How much is measured. `records`: of a backlog, None for what the measurement uses by itself."""
+    """How much is measured: `records` of a backlog, `clients` and `days` of a history, `of` which monitor.
+
+    None for what the measurement uses by itself.
+    """
 
     quick: bool = False
     records: int | None = None
+    clients: int | None = None
+    days: int | None = None
+    of: Path | None = None
 
     def backlog(self, usual: int) -> int:
         """Records of a backlog: as many as were asked for, a tenth in a quick run."""
