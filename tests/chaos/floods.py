@@ -31,6 +31,10 @@ from tests.chaos.onlookers import NEXT_SECONDS, Onlookers, clients_of
 RECORDS, CLIENTS, CORRUPT = 10_000_000, 10_000, 0.1
 LINES, LINES_SECONDS = 100_000, 600
 IDS, IDS_SECONDS = 1_000_000, 60
+#: Clients that start at once, and how often each reports while it is waited until all are known.
+FLEET, FLEET_READINGS = 100_000, 6
+#: The median verdict on others comes so soon after the onset, whatever comes beside.
+ONSET_SECONDS = 60.0
 #: The monitor is this much behind at most before more is published: so much room is enough on any disk.
 AHEAD = 2_000_000
 #: Honest clients are watched for so long before a flood, and after it until all is told.
@@ -140,6 +144,8 @@ def _ids(lab: Lab, share: float, measured: Flood) -> None:
             f"{count:,} client ids in {took:.0f} s; all read {time.time() - began - took:.0f} s after the last; "
             f"{rows:,} clients kept as state, {left_out:,} counted as left out"
         )
+        # They end as well, all within a minute.
+        monitor.watch(AFTER_SECONDS)
         measured.check(
             rows <= monitor.settings.monitor.max_clients + 32, f"limit: {monitor.settings.monitor.max_clients:,}"
         )
@@ -147,8 +153,32 @@ def _ids(lab: Lab, share: float, measured: Flood) -> None:
     _beside(lab, measured, flood)
 
 
+def _fleet(lab: Lab, share: float, measured: Flood) -> None:
+    """A hundred thousand clients start at once"""
+    count = round(FLEET * share)
+
+    def flood(monitor: Monitor) -> None:
+        began = time.time()
+        with _publisher(lab, "fleet", count * FLEET_READINGS):
+            monitor.wait_until(lambda: _state_rows(monitor) >= count, LIMIT_SECONDS)
+            took = time.time() - began
+        monitor.work_off(METRICS, ends(lab.servers, METRICS), LIMIT_SECONDS)
+        measured.lines.append(
+            f"{count:,} clients that report every {INTERVAL_MS // 1000} s from one moment on: all known {took:.0f} s "
+            f"after it; {_total(monitor, 'left_out_total'):,} first readings counted as left out"
+        )
+        monitor.watch(AFTER_SECONDS)
+
+    _beside(lab, measured, flood)
+
+
 #: By their names; what they say of themselves are the headings of the page.
-FLOODS: Mapping[str, Callable[[Lab, float, Flood], None]] = {"records": _records, "lines": _lines, "ids": _ids}
+FLOODS: Mapping[str, Callable[[Lab, float, Flood], None]] = {
+    "records": _records,
+    "lines": _lines,
+    "ids": _ids,
+    "fleet": _fleet,
+}
 
 
 def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: float = math.inf) -> None:
@@ -173,7 +203,7 @@ def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: fl
         untold = [name for name in during if name not in failing]
         later = max(during.values()) - max(before.values())
         outcome.check(
-            not untold and later <= most,
+            not untold and later <= most and median(during.values()) <= ONSET_SECONDS,
             f"others that were stuck meanwhile: {len(during)}, all told: {'no' if untold else 'yes'}; from onset to "
             f"verdict {median(during.values()):.1f} s (median), {max(during.values()):.1f} s (longest); without the "
             f"flood {median(before.values()):.1f} s and {max(before.values()):.1f} s ({len(before)} of them)",
@@ -188,6 +218,10 @@ def _memory(monitor: Monitor, flood: Flood, since: float) -> None:
     flood.lines.append(
         f"memory at most: JVM {jvm:,.0f} MB, Python {python:,.0f} MB (what its processes share counted each time)"
     )
+
+
+def _state_rows(monitor: Monitor) -> float:
+    return sum(monitor.metrics().get("state_rows", {}).values())
 
 
 def _total(monitor: Monitor, name: str) -> int:
@@ -252,6 +286,13 @@ def records(count: int) -> Iterator[tuple[bytes, bytes]]:
                 at = chosen.randrange(len(value))
                 value = value[:at] + bytes([chosen.randrange(256)]) + value[at + 1 :]
         yield key, value
+
+
+def fleet(count: int) -> Iterator[tuple[bytes, bytes]]:
+    """Readings of all clients in turn."""
+    template, clients = canonical.producer(), count // FLEET_READINGS
+    for number in range(count):
+        yield template.record(values(number % clients, number // clients, round(time.time() * 1000)))
 
 
 def ids(count: int) -> Iterator[tuple[bytes, bytes]]:

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 
 from tests.bench import log_lines
 from tests.bench.checkpoints import Checkpoints
+from tests.bench.templates import INTERVAL_MS
 from tests.chaos import floods
 
 #: So many lines are made anew each second and sent again and again.
@@ -26,8 +27,13 @@ def main(servers: str, what: str, count: int, checkpoints: Path) -> None:
         }
     )  # fmt: skip
     topic = floods.LOGS if what == "lines" else floods.METRICS
-    pace = {"lines": floods.LINES, "ids": floods.IDS / floods.IDS_SECONDS}.get(what)
-    made = {"records": floods.records, "ids": floods.ids, "lines": _lines}[what](count)
+    paces = {
+        "lines": floods.LINES,
+        "ids": floods.IDS / floods.IDS_SECONDS,
+        "fleet": count / floods.FLEET_READINGS / INTERVAL_MS * 1000,
+    }
+    pace = paces.get(what)
+    made = {"records": floods.records, "ids": floods.ids, "lines": _lines, "fleet": floods.fleet}[what](count)
     read, began = Checkpoints(checkpoints), time.time()
     for number, (key, value) in enumerate(made):
         if not number % 10_000:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import resource
+from collections.abc import Iterator
 
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.settings import MonitorSettings, Settings
-from clienthealth.windows.packed import LogEntry
+from clienthealth.windows.packed import LogEntry, Who
 from tests.support.stepped import START, Stepped, logged, snapshot
 
 
@@ -42,6 +44,70 @@ def test_a_flood_of_new_ids_leaves_known_clients_judged_and_is_counted() -> None
     shop = {key: record for key, record in monitor.records.items() if key.startswith("shop|")}
     assert len(shop) == 20
     assert {record["samples"] for record in shop.values()} == {4}  # of the window that began last
+
+
+def test_of_clients_that_reported_once_a_batch_takes_in_few_and_the_others_when_they_report_again() -> None:
+    monitor = Stepped(limited(max_new_clients=10), saved=True)
+    assert len(monitor.batch(fleet(0, "shop", 0, 10), 1).records) == 10
+    flooded = monitor.batch([*fleet(9, "flood", 0, 500), *fleet(9, "shop", 0, 40)], 10)
+    assert flooded.left_out == {"new-clients": 520}
+    again = monitor.batch([*fleet(19, "flood", 1000, 500), *fleet(19, "shop", 0, 40)], 20)
+    known = [who.service for who in monitor.state.whos]
+    assert (known.count("shop"), known.count("flood")) == (40, 20), (
+        "the other thirty came back, nobody of the flood did"
+    )
+    assert again.left_out == {"new-clients": 490}
+    assert {record["samples"] for key, record in monitor.records.items() if key.startswith("shop|")} == {1, 3}
+
+
+def test_a_client_that_is_not_taken_in_is_told_of_by_nobody_until_it_is() -> None:
+    monitor = Stepped(limited(max_new_clients=1))
+    published = monitor.batch(fleet(0, "shop", 0, 3), 1)
+    assert [key.partition("|")[0] for key, _ in published.records] == ["shop"]
+    monitor.batch(fleet(10, "shop", 0, 3), 11)
+    assert len(monitor.records) == 3
+
+
+def test_a_full_topic_makes_a_whole_fleet_known_with_the_first_batch() -> None:
+    monitor = Stepped(limited(max_new_clients=1))
+    published = monitor.batch([*fleet(0, "shop", 0, 50), *fleet(10, "shop", 0, 50)], 60)
+    assert (len(published.records), published.left_out) == (50, {})
+    told_twice = Stepped(limited(max_new_clients=1))
+    assert told_twice.batch([*fleet(0, "shop", 0, 50), *fleet(0.5, "shop", 0, 50)], 60).left_out == {"new-clients": 49}
+
+
+def test_a_flood_that_is_over_leaves_nothing_behind() -> None:
+    monitor = Stepped(limited(max_new_clients=5))
+    monitor.batch(fleet(0, "flood", 0, 100), 1)
+    assert len(monitor.state.reported_once) == 95
+    monitor.batch([], 2)
+    assert len(monitor.state.reported_once) == 95, "nothing was read: nobody could report again"
+    monitor.batch(fleet(10, "shop", 0, 1), 11)
+    assert not len(monitor.state.reported_once)
+
+
+def test_what_ends_at_once_is_looked_through_as_often_as_what_ends_alone() -> None:
+    def passes(ending: int) -> int:
+        monitor = Stepped(limited())
+        monitor.batch([*fleet(0, "stays", 0, 10), *fleet(0, "ends", 0, ending)], 1)
+        for second in range(10, 70, 10):
+            monitor.batch(fleet(second, "stays", 0, 10), second + 1)
+        monitor.state.whos = looked_through = LookedThrough(monitor.state.whos)
+        published = monitor.batch(fleet(70, "stays", 0, 10), 71)
+        assert sum(json.loads(value).get("departed", False) for _, value in published.records if value) == ending
+        return looked_through.times
+
+    assert passes(40) == passes(2)
+
+
+class LookedThrough(list[Who]):
+    """Clients that count how often they are gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Who]:
+        self.times += 1
+        return super().__iter__()
 
 
 def test_a_service_takes_no_more_than_its_share() -> None:

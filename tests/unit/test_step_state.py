@@ -52,13 +52,14 @@ def monitor(saved: bool = False) -> Stepped:
 
 def contents(state: BucketState) -> dict[str, Any]:
     fields = {name: getattr(state, name) for name in BucketState.__dataclass_fields__ if name != "incidents"}
-    for name in ("clients", "rows", "parts"):
+    for name in ("clients", "rows", "parts", "reported_once"):
         fields[name] = np.nan_to_num(fields[name], nan=-1.5).tolist()
     return fields | {"incidents": sorted(map(repr, state.incidents.all))}
 
 
 def test_what_is_loaded_is_what_was_saved() -> None:
     state = monitor().state
+    state.reported_once = np.array([7, 1 << 31], np.uint32)
     assert state.incidents.of_client("shop|h:1|p") and state.groups and state.log_entries and len(state.parts)
     assert contents(load(save(state, 32), 32)) == contents(state)
 

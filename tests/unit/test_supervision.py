@@ -97,7 +97,10 @@ def test_doctor_shows_limits_and_what_they_left_out() -> None:
         thread.join()
     (state, text), *warnings = findings
     assert state == "ok"
-    assert "clients 200,000, clients per service 50,000, events per process 20,000, events 1,000,000" in text
+    assert (
+        "clients 200,000, clients per service 50,000, new clients 10,000, events per process 20,000, events 1,000,000"
+        in text
+    )
     assert "The monitor keeps 36 clients now." in text
     assert [(state, text[:66]) for state, text in warnings] == [
         ("warning", "The limit on clients (200,000) has left out 970 since the monitor ")

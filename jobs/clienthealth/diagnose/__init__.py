@@ -212,12 +212,11 @@ def add_ends(
     `ended`: the instances of the processes that have ended; None: all, for nothing was heard of them any more.
     """
     state = bucket.state
-    gaps = departures.gaps(state, bucket.settings)
     for number, who in enumerate(state.whos):
         if ended is not None and who.instance not in ended:
             continue
         times = state.rows[state.rows[:, WHO] == number, TS]
-        breaks = np.flatnonzero(np.diff(times) > gaps[number])
+        breaks = np.flatnonzero(np.diff(times) > bucket.gaps[number])
         if len(breaks):
             state.clients[number, FIRST] = times[breaks[-1] + 1]
         window = departures.departure(bucket, number)
@@ -231,7 +230,7 @@ def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
     """What it says that a client was silent before all that there is ends. `window`: of its end."""
     state = bucket.state
     end_ms = max([*state.clients[:, LAST].tolist(), *(entry.ts_ms for entry in state.log_entries)])
-    if end_ms - state.clients[number, LAST] <= departures.quiet(state, bucket.settings)[number]:
+    if end_ms - state.clients[number, LAST] <= bucket.quiet[number]:
         return []
     return silenced(departures.silence(bucket, number, window), bucket.settings.modes)
 

@@ -20,7 +20,7 @@ PREFIX = "kafka_client_health"
 #: The name of the streaming query.
 QUERY = "monitor"
 #: What bounds the work and the memory of the monitor, as in the metric `left_out`.
-LIMITS = ("clients", "clients-per-service", "events-per-process", "events", "readings-per-second")
+LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process", "events", "readings-per-second")
 #: Why a client of which the records are fine went to the rejects (step/faults.py).
 FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)

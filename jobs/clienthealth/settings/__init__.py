@@ -103,6 +103,12 @@ class MonitorSettings(Checked):
         200_000, "clients that are judged at most; known ones stay, new ones are left out", at_least=1
     )
     max_clients_per_service: int = setting(50_000, "the same for the clients of one service", at_least=1)
+    max_new_clients: int = setting(
+        10_000,
+        "new clients that a batch takes in of those that have reported once; others when they report again, so that "
+        "a flood of ids keeps nobody waiting",
+        at_least=1,
+    )
     max_events_per_process: int = setting(
         20_000, "log events kept of a process; of the commonest the newest are kept", at_least=1
     )

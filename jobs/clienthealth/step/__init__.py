@@ -77,11 +77,11 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
         records, changes = judgement.judge(bucket, new, closed, now_ms)
         published.records += records
         published.changes += changes
-    gone = departures.departed(state, settings)
+    gone = departures.departed(bucket)
     records, changes = departures.judge(bucket, gone, now_ms)
     published.records += records
     published.changes += changes
-    departures.keep(state)
+    departures.keep(bucket)
     expired = state.incidents.expired(recovery.gone(state, settings), recovery.ended_ms(state))
     published.records += [(change.client.key, None) for change in expired]
     published.changes += expired

@@ -17,10 +17,10 @@ from clienthealth.model.verdicts import Seen
 from clienthealth.settings import Settings
 from clienthealth.step.also_seen import seen
 from clienthealth.step.faults import Faults
-from clienthealth.step.ownership import Life, Start, lives, starts
+from clienthealth.step.ownership import Life, ProcessKey, Start, lives, starts
 from clienthealth.step.process_log import logged_options
-from clienthealth.step.readings import SHIFT, Grid, Ints, keys, totals_added_up
-from clienthealth.step.state import OPTIONS, BucketState
+from clienthealth.step.readings import SHIFT, Grid, Ints, intervals, keys, totals_added_up
+from clienthealth.step.state import EVERY, OPTIONS, BucketState
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.packed import (
     HEAD,
@@ -38,7 +38,10 @@ from clienthealth.windows.packed import (
     Matrix,
     Who,
 )
-from clienthealth.windows.view import Parts, Windows
+from clienthealth.windows.view import Floats, Parts, Windows
+
+#: A client has departed when it was silent for so many of its intervals, `[absence] min_gap_seconds` at least.
+INTERVALS = 3
 
 #: The log events that concern a client in a window, the thread dumps of its process, and those before the window.
 WindowLog = tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...]]
@@ -131,20 +134,40 @@ class Bucket:
         return config
 
     @cached_property
-    def lives(self) -> Mapping[tuple[str, str], Sequence[Life]]:
+    def numbers(self) -> Mapping[ProcessKey, Sequence[int]]:
+        """The numbers of the clients of each process that report."""
+        numbers: dict[ProcessKey, list[int]] = defaultdict(list)
+        for number, who in enumerate(self.state.whos):
+            numbers[who.process].append(number)
+        return numbers
+
+    @cached_property
+    def gaps(self) -> Floats:
+        """How long each client may be silent, in ms."""
+        every: Floats = np.ceil(INTERVALS * self.state.clients[:, EVERY] / 1000) * 1000
+        return np.maximum(every, 1000.0 * self.settings.absence.min_gap_seconds)
+
+    @cached_property
+    def quiet(self) -> Floats:
+        """After which silence, in ms, it is asked whether a client's process lives: by how often it did report."""
+        often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
+        return np.minimum(self.gaps, often)
+
+    @cached_property
+    def lives(self) -> Mapping[ProcessKey, Sequence[Life]]:
         """When the clients of each process were there."""
         return lives(self.state)
 
     @cached_property
-    def log_entries(self) -> Mapping[tuple[str, str], Sequence[LogEntry]]:
+    def log_entries(self) -> Mapping[ProcessKey, Sequence[LogEntry]]:
         """The log entries of each process."""
-        entries: dict[tuple[str, str], list[LogEntry]] = defaultdict(list)
+        entries: dict[ProcessKey, list[LogEntry]] = defaultdict(list)
         for entry in self.state.log_entries:
             entries[entry.process].append(entry)
         return entries
 
     @cached_property
-    def starts(self) -> Mapping[tuple[str, str], Sequence[Start]]:
+    def starts(self) -> Mapping[ProcessKey, Sequence[Start]]:
         """When clients of each process were started."""
         return starts(self.state)
 
@@ -155,7 +178,7 @@ class Bucket:
         """
         if who.process not in self.state.also_seen:
             return []
-        reporting = Counter(other.kind for other in self.state.whos if other.process == who.process)
+        reporting = Counter(self.state.whos[number].kind for number in self.numbers.get(who.process, ()))
         return seen(self.state, who, reporting if kinds is None else kinds)
 
     def alone(self, who: Who) -> bool:

@@ -25,31 +25,17 @@ from clienthealth.settings import Settings
 from clienthealth.step import ownership, process_log
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.judgement import Record, with_incidents
-from clienthealth.step.readings import Ints, intervals
+from clienthealth.step.readings import Ints
 from clienthealth.step.state import EVERY, FIRST, HEARD, LAST, LEFT, UNDELIVERED, BucketState
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, TS, WHO, LogEntry, Who
 
-INTERVALS = 3
 #: After every time (ms).
 FAR_MS = 1 << 62
 #: What a client that has gone may have lost, in the detail of its verdict; what kept it from delivering says it then.
 LOST = ("lost_records", "lost_bytes")
 #: No batch is that long in coming while anything arrives.
 SHARED_MS = 60_000
-
-
-def gaps(state: BucketState, settings: Settings) -> NDArray[np.float64]:
-    """How long each client may be silent, in ms."""
-    every: NDArray[np.float64] = np.ceil(INTERVALS * state.clients[:, EVERY] / 1000) * 1000
-    return np.maximum(every, 1000.0 * settings.absence.min_gap_seconds)
-
-
-def quiet(state: BucketState, settings: Settings) -> NDArray[np.float64]:
-    """After which silence, in ms, it is asked what shows that a client's process lives: by how often it did report."""
-    return np.minimum(
-        gaps(state, settings), np.maximum(INTERVALS * intervals(state), 1000.0 * settings.absence.min_gap_seconds)
-    )
 
 
 #: Nothing arrives from anybody: a client is said to be gone after so many of its intervals and so long (ms).
@@ -136,8 +122,9 @@ def forgive(state: BucketState, before_ms: int) -> None:
     state.incidents.forgive(jump)
 
 
-def departed(state: BucketState, settings: Settings) -> Ints:
+def departed(bucket: Bucket) -> Ints:
     """The numbers of the clients that have departed."""
+    state = bucket.state
     if not len(state.clients):
         return np.empty(0, np.int64)
     last_heard = state.clients[:, HEARD]
@@ -146,7 +133,7 @@ def departed(state: BucketState, settings: Settings) -> Ints:
     state.shared = [(begin, end) for begin, end in state.shared if end > last_heard.min()]
     for begin, end in state.shared:
         silent -= np.where(end - begin > usual, np.maximum(0.0, end - np.maximum(begin, last_heard)), 0.0)
-    return np.flatnonzero(silent >= gaps(state, settings) + 1000 * settings.absence.watermark_seconds)
+    return np.flatnonzero(silent >= bucket.gaps + 1000 * bucket.settings.absence.watermark_seconds)
 
 
 def judge(bucket: Bucket, gone: Ints, now_ms: int) -> tuple[list[Record], list[Transition]]:
@@ -253,7 +240,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
     readings = tuple(map(bucket.reading, range(lo + int(np.sum(state.rows[lo:hi, TS] < since)), hi)))
     if who.kind == "producer":
         readings = _completed(readings, row[LEFT:].tolist())
-    gap = gaps(state, bucket.settings)[number]
+    gap = bucket.gaps[number]
     logs, spoke = ownership.last_words(
         process_log.lifecycle_lines(state, who, bucket.alone(who)),
         bucket.log_entries.get(who.process, ()),
@@ -278,7 +265,7 @@ def _alive(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tuple[Sign
     """What shows that the process of a client goes on that should have reported long since. `spoke`: its log."""
     state = bucket.state
     who, signs = state.whos[number], dict[str, Sign]()
-    after_ms = float(state.clients[number, LAST] + quiet(state, bucket.settings)[number])
+    after_ms = float(state.clients[number, LAST] + bucket.quiet[number])
     for entry in spoke:
         if entry.ts_ms <= after_ms:
             continue
@@ -286,8 +273,9 @@ def _alive(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tuple[Sign
             signs["log"] = Sign("log", entry.ts_ms, "a line of its process's log", entry.event.source)
         elif entry.dump is not None:
             signs["thread-dump"] = Sign("thread-dump", entry.ts_ms, "a thread dump of its process", entry.dump.source)
-    for other, beside in enumerate(state.whos):
-        if other == number or (beside.process, beside.instance) != (who.process, who.instance):
+    for other in bucket.numbers[who.process]:
+        beside = state.whos[other]
+        if other == number or beside.instance != who.instance:
             continue
         last = int(state.clients[other, LAST])
         if last > max(after_ms, signs["metric"].ts_ms if "metric" in signs else 0):
@@ -307,7 +295,7 @@ def _beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[S
     if not readings or readings[-1].get(TERMINATING) is None:
         return ()
     until_ms = last + ownership.OVERDUE * float(state.clients[number, EVERY])
-    others = [at for at, other in enumerate(state.whos) if other.process == who.process and at != number]
+    others = [at for at in bucket.numbers[who.process] if at != number]
     gone = any(gone.who.process == who.process and gone.until_ms > last for gone in state.gone)
     if (
         gone
@@ -325,15 +313,16 @@ def _beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[S
     return (Sign("metric", int(state.clients[newest, LAST]), text, _newest(bucket, newest)),)
 
 
-def keep(state: BucketState) -> None:
+def keep(bucket: Bucket) -> None:
     """Whatever a process says keeps the incidents open of its clients that do not report.
 
     Its other clients do so for one whose silence is the fault: any other can have ended while its process goes on.
     """
+    state = bucket.state
     lives = ownership.lives(state, {who.process for who in state.former})
     for who in state.former:
         key = client_of(who).key
-        for number in _that_were_beside(state, who, key):
+        for number in _that_were_beside(bucket, who, key):
             last, heard = (int(state.clients[number, column]) for column in (LAST, HEARD))
             state.incidents.heard(key, last, heard - last)
         for entry in state.log_entries:
@@ -344,9 +333,9 @@ def keep(state: BucketState) -> None:
                 state.incidents.heard(key, entry.ts_ms, max(0, state.time_ms - entry.ts_ms))
 
 
-def _that_were_beside(state: BucketState, who: Who, key: str) -> Sequence[int]:
+def _that_were_beside(bucket: Bucket, who: Who, key: str) -> Sequence[int]:
     """The clients that go on of the process of one whose silence is the fault, as far as that can be told."""
-    others = [at for at, other in enumerate(state.whos) if other.process == who.process]
+    state, others = bucket.state, bucket.numbers.get(who.process, ())
     if reports_in_poll(who.library):
         return [
             at for at in others if state.whos[at].instance == who.instance and state.whos[at].identity != who.identity

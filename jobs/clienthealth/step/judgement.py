@@ -128,16 +128,12 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew.seconds(self.state, now_ms).tolist()
-        self._numbers: dict[ProcessKey, list[int]] = defaultdict(list)
 
     def judge(self, new: Sequence[LogEntry], horizon: Floats) -> tuple[list[Record], list[Transition]]:
         logs = process_log.process_logs(self.state)
         fresh: dict[ProcessKey, list[LogEntry]] = defaultdict(list)
         for entry in new:
             fresh[entry.process].append(entry)
-        if logs:
-            for number, who in enumerate(self.state.whos):
-                self._numbers[who.process].append(number)
         client, start = self._touched(fresh, horizon)
         end = start + self.bucket.grid.length[client] if len(client) else start
         lo, hi = self.bucket.span(client, start, end)
@@ -172,7 +168,7 @@ class _Judgement:
         touched = [(client << SHIFT) | np.maximum(ts // slide * slide - n * slide, 0) for n in range(back)]
         for process, entries in fresh.items():
             times = [entry.ts_ms for entry in entries]
-            for number in self._numbers.get(process, ()):
+            for number in self.bucket.numbers.get(process, ()):
                 begins = process_log.starts(times, int(grid.slide[number]), int(grid.length[number]))
                 touched.append(np.array([(number << SHIFT) | max(begin, 0) for begin in begins], np.int64))
         keys = np.unique(np.concatenate(touched))
@@ -190,7 +186,7 @@ class _Judgement:
             return {}
         window_logs: dict[int, WindowLog] = {}
         inside: dict[tuple[ProcessKey, int, int], process_log.ProcessLog] = {}
-        speaking = {number for process in logs for number in self._numbers.get(process, ())}
+        speaking = {number for process in logs for number in self.bucket.numbers.get(process, ())}
         faulty: set[ProcessKey] = set()
         windows = zip(client.tolist(), start.tolist(), end.tolist(), strict=True)
         for position, (number, begin, until) in enumerate(windows):

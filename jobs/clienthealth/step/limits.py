@@ -2,12 +2,17 @@
 
 Limits on clients and events of all are shared evenly by the buckets. Beyond a limit new clients are left out and known
 ones stay; of readings and events the newest are kept, as they tell the present. All that is left out is counted.
+
+A new client costs more than a reading of a known one: a place in the state, a record, a minute, its end. So that known
+ones need not wait for a flood of ids, a batch takes in only so many that have reported once; the others when they
+report again, which those of a flood do not.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TypeVar
 
 import numpy as np
@@ -18,6 +23,12 @@ from clienthealth.step.state import BucketState
 from clienthealth.windows.packed import TS, WHO, Chunk, LogEntry, Who
 
 T = TypeVar("T")
+Identity = tuple[str, str, str, str]
+
+#: Of so many clients that were left out it is known that they reported once; of more, of the newest.
+REPORTED_ONCE = 2_000_000
+#: Two readings of a client lie so far apart (ms); some formats tell one in several records.
+APART_MS = 1000
 
 
 def share(limit: int, settings: MonitorSettings) -> int:
@@ -26,9 +37,11 @@ def share(limit: int, settings: MonitorSettings) -> int:
 
 
 def clients(
-    state: BucketState, chunks: Iterable[Chunk], settings: MonitorSettings, left_out: Counter[str]
-) -> frozenset[tuple[str, str, str, str]]:
+    state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, left_out: Counter[str]
+) -> frozenset[Identity]:
     """The identities of new clients, of groups too, for which there is no room."""
+    if not any(chunk.whos or chunk.groups for chunk in chunks):
+        return frozenset()
     identities = {who.identity for who in state.whos} | {group.who.identity for group in state.groups}
     services = Counter(identity[0] for identity in identities)
     new = dict.fromkeys(
@@ -39,26 +52,66 @@ def clients(
     )
     room = share(settings.max_clients, settings) - len(identities)
     of_service = share(settings.max_clients_per_service, settings)
+    of_new = share(settings.max_new_clients, settings)
+    again = _again(state, chunks, new) if len(new) > of_new else new.keys()
+    once: list[Identity] = []
     refused = set()
-    for identity in new:
-        if room <= 0:
+    for identity in sorted(new, key=lambda one: one not in again):
+        if identity not in again and of_new <= 0:
+            left_out["new-clients"] += 1
+            once.append(identity)
+        elif room <= 0:
             left_out["clients"] += 1
         elif services[identity[0]] >= of_service:
             left_out["clients-per-service"] += 1
         else:
             room -= 1
+            of_new -= identity not in again
             services[identity[0]] += 1
             continue
         refused.add(identity)
+    # Where there was room for all that reported once, nobody has to be known for it.
+    reported = np.concatenate([state.reported_once, np.fromiter(map(_mark, once), np.uint32)]) if once else _NOBODY
+    state.reported_once = reported[-share(REPORTED_ONCE, settings) :]
     return frozenset(refused)
 
 
-def without(chunk: Chunk, refused: frozenset[tuple[str, str, str, str]]) -> Chunk:
+_NOBODY = np.empty(0, np.uint32)
+
+
+def _mark(identity: Identity) -> int:
+    """By what it is known that a client reported. One in 60,000, at most, bears another's: it is taken in at once."""
+    return zlib.crc32("\0".join(identity).encode("utf-8", "surrogatepass"))
+
+
+def _again(state: BucketState, chunks: Iterable[Chunk], new: Iterable[Identity]) -> Set[Identity]:
+    """Those of the new clients that reported before, or at two moments of this batch."""
+    reported = set(state.reported_once.tolist())
+    first: dict[Identity, float] = {}
+    last: dict[Identity, float] = {}
+    for identity, begin_ms, end_ms in _heard(chunks):
+        first[identity] = min(begin_ms, first.get(identity, begin_ms))
+        last[identity] = max(end_ms, last.get(identity, end_ms))
+    return {one for one in new if last[one] - first[one] >= APART_MS or (reported and _mark(one) in reported)}
+
+
+def _heard(chunks: Iterable[Chunk]) -> Iterator[tuple[Identity, float, float]]:
+    """The clients of each chunk, with the first and the last time (epoch ms) that it has of them."""
+    for chunk in chunks:
+        who, ts = chunk.readings[:, WHO].astype(np.int64), chunk.readings[:, TS]
+        first, last = np.full(len(chunk.whos), np.inf), np.full(len(chunk.whos), -np.inf)
+        np.minimum.at(first, who, ts)
+        np.maximum.at(last, who, ts)
+        yield from zip((who.identity for who in chunk.whos), first.tolist(), last.tolist(), strict=True)
+        yield from ((group.who.identity, group.ts_ms, group.ts_ms) for group in chunk.groups)
+
+
+def without(chunk: Chunk, refused: frozenset[Identity]) -> Chunk:
     """A chunk without these clients."""
     return _only(chunk, lambda who: who.identity not in refused) if refused else chunk
 
 
-def within(chunk: Chunk, identities: frozenset[tuple[str, str, str, str]]) -> Chunk:
+def within(chunk: Chunk, identities: frozenset[Identity]) -> Chunk:
     """A chunk with these clients alone."""
     return _only(chunk, lambda who: who.identity in identities)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from clienthealth.errors import StateError
 from clienthealth.incidents import Incidents, OpenIncident, Transition
@@ -122,6 +123,7 @@ class BucketState:
     gone      clients that have gone lately, so that what their processes logged is not taken for their successors'
     told      processes of which a log line or a thread dump was read
     former    clients that report no more but have an open incident: their processes still log
+    reported_once  marks of clients that found no room yet, in the order in which they reported (`step/limits.py`)
     incidents the open ones; `over`: those that were closed lately, for the minutes that are not written yet
     """
 
@@ -146,6 +148,7 @@ class BucketState:
     over: list[Transition] = field(default_factory=list)
     former: list[Who] = field(default_factory=list)
     groups: list[GroupState] = field(default_factory=list)
+    reported_once: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
 
     @property
     def empty(self) -> bool:
@@ -181,6 +184,7 @@ class _Saved(msgspec.Struct):
     waiting: list[LogEntry] = []
     waited_ms: int = 0
     also_seen: list[tuple[str, str, list[Run]]] = []
+    reported_once: bytes = b""
 
 
 _VOCABULARY = {kind: tuple(names) for kind, names in CLIENT_METRICS.items()}
@@ -216,6 +220,7 @@ def save(state: BucketState, buckets: int) -> bytes:
         waiting=state.waiting,
         waited_ms=state.waited_ms,
         also_seen=[(*process, runs) for process, runs in state.also_seen.items()],
+        reported_once=state.reported_once.tobytes(),
     )
     return _MAGIC + bytes([VERSION]) + _encoder.encode(saved)
 
@@ -257,6 +262,7 @@ def load(data: bytes, buckets: int) -> BucketState:
         waiting=saved.waiting,
         waited_ms=saved.waited_ms,
         also_seen={(service, host): runs for service, host, runs in saved.also_seen},
+        reported_once=np.frombuffer(saved.reported_once, np.uint32),
     )
 
 

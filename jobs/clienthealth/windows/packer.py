@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -33,6 +34,13 @@ _COLUMNS = {kind: tuple(names) for kind, names in CLIENT_METRICS.items()}
 NAN = float("nan")
 
 
+@cache
+def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
+    """What packs a reading of a client of this kind, and what fills it up."""
+    metrics = len(CLIENT_METRICS[kind])
+    return struct.Struct(f"={HEAD + metrics}d").pack, np.full(METRICS_MAX - metrics, NAN).tobytes()
+
+
 class Slot:
     """A client in the chunk that is being filled: what `Packer.reading` would else look up for each reading."""
 
@@ -41,9 +49,7 @@ class Slot:
     def __init__(self, who: Who, buckets: int) -> None:
         self.who = who
         self.bucket = bucket_of(who, buckets)
-        metrics = len(CLIENT_METRICS[who.kind])
-        self.pack = struct.Struct(f"={HEAD + metrics}d").pack
-        self.pad = struct.pack(f"={METRICS_MAX - metrics}d", *[NAN] * (METRICS_MAX - metrics))
+        self.pack, self.pad = _packing(who.kind)
         self.round = -1
         self.chunk: _Open
         self.at = -1
