@@ -252,6 +252,18 @@ def test_faults_of_the_surroundings_are_not_taken_for_those_of_records(why: str,
     assert bool(guard.limit) == limited
 
 
+def test_a_process_that_hung_while_another_took_its_place_writes_no_result_and_no_note() -> None:
+    query = Query({(0, "t", 0): 10}, set())
+    hung, next_one = (Guard(query) for _ in range(2))  # type: ignore[arg-type]
+    hung.begin()
+    assert hung.owns()
+    next_one.begin()
+    noted = dict(query.files)
+    assert next_one.owns() and not hung.owns()
+    hung.ended("StateError: another monitor works on the checkpoint")
+    assert query.files == noted
+
+
 def test_narrowing_ends_with_one_record() -> None:
     sizes: dict[Part, int] = {(0, "t", n): 100_000 for n in range(12)}
     rounds = 0

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from clienthealth.errors import StateError
 from clienthealth.model.readings import Source
 from clienthealth.settings import Settings
 from clienthealth.streaming import history
 from clienthealth.streaming.checkpoint import Pending
 from clienthealth.streaming.decoding import Count
+from clienthealth.streaming.failures import ANOTHER
 from clienthealth.streaming.opened import Opened
 from clienthealth.streaming.poison import REASON, Guard
 from clienthealth.streaming.restored import Restored
@@ -105,6 +107,8 @@ class Batch:
             counts = [count for value in by_kind[COUNT] for count in counts_of(value)]
             quality = [row for value in by_kind[QUALITY] for row in quality_of(value)]
             # All is computed, and nothing is written.
+            if not self._guard.owns():
+                raise StateError(ANOTHER.format(self._settings.monitor.checkpoint))
             skipped = self._guard.writes(batch_id)
             if skipped is not None:
                 counts.append(self._skipped(spark, skipped))

@@ -36,12 +36,16 @@ _MEANINGS: tuple[tuple[str, Callable[[Settings], str]], ...] = (
 )
 #: A worker of Spark looked for a module in vain.
 _MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
+#: Of a checkpoint.
+ANOTHER = (
+    "another monitor works on the checkpoint in {0}, which has one writer: stop one of the two, or give each a "
+    "[monitor] checkpoint and history of its own"
+)
 #: What a new start does not change.
 _STATE: tuple[tuple[str, str], ...] = (
     (
         r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming (jobs|queries)|CONCURRENT_QUERY|Concurrent update to the log",
-        "another monitor works on the checkpoint in {0}, which has one writer: stop one of the two, or give "
-        "each a [monitor] checkpoint and history of its own",
+        ANOTHER,
     ),
     (
         r"sources? in the checkpoint offsets|UnsupportedLogVersion|maximum supported log version"

@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Mapping
+from uuid import uuid4
 
 import msgspec
 
@@ -53,6 +54,7 @@ class Run(msgspec.Struct):
     limit    so many records of each topic are read in a batch; 0: as many as the settings say
     skipped  the record that is left out, as (source, topic, partition, offset)
     until    where that ends which ended the monitor last, as (topic, partition, offset); `heap`: it exhausted the heap
+    owner    which process this is
     """
 
     running: bool = False
@@ -62,6 +64,7 @@ class Run(msgspec.Struct):
     skipped: tuple[int, str, int, int] | None = None
     until: list[tuple[str, int, int]] = []
     heap: bool = False
+    owner: str = ""
 
 
 class Guard:
@@ -94,8 +97,13 @@ class Guard:
             run.heap = run.heap or certain
             self._mend(pending)
         run.batch = -1 if pending is None else pending.batch
-        run.running = True
-        self._note()
+        run.running, run.owner = True, uuid4().hex
+        self._write()
+
+    def owns(self) -> bool:
+        """Has no other process begun to work on the checkpoint since, as where this one hung and was taken for dead."""
+        noted = self._checkpoint.read(RUN)
+        return noted is None or msgspec.json.decode(noted, type=Run).owner == self._run.owner
 
     def writes(self, batch: int) -> Source | None:
         """Note that the results of a batch are about to be written; the record that it must tell of as rejected."""
@@ -137,6 +145,10 @@ class Guard:
             self._note()
 
     def _note(self) -> None:
+        if self.owns():
+            self._write()
+
+    def _write(self) -> None:
         self._checkpoint.write(RUN, msgspec.json.encode(self._run).decode())
 
     def _mend(self, pending: Pending) -> None:
@@ -169,7 +181,7 @@ class Guard:
             self._checkpoint.end_at(pending, {(source, topic, partition): offset})
             run.skipped = None
         run.running, run.deaths = False, 0
-        self._note()
+        self._write()
         raise ServiceError(
             "the monitor ends even where it reads no record, so no record is to blame: look above for the reason, "
             "and at [monitor] heap_mb and the memory that this machine has left"
