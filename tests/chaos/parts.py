@@ -41,6 +41,15 @@ class Supervised:
         with self._lock:
             self._end()
 
+    def abandon(self) -> Process:
+        """Freeze it, as its machine might: after `release` another runs beside it. Whoever calls this ends it."""
+        self._wanted.clear()
+        with self._lock:
+            process, self._process = self._process, None
+        assert process is not None
+        process.pause()
+        return process
+
     def stop(self) -> int | None:
         """Ask it to end, and do not start it again; its exit code."""
         self._wanted.clear()

@@ -1,20 +1,23 @@
 """The monitor on a Spark cluster, submitted as deploy/README.md says, tells what the same code tells without Spark.
 
-The cluster loses an executor, a worker and the driver, grows from two workers to four and shrinks back to two, all with
-the checkpoint that it began with.
+The cluster loses an executor and a worker; its driver hangs, another takes over, and the first comes back; it grows
+from two workers to four and shrinks back to two, all with the checkpoint that it began with.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deploy.demo.processes import free_port
 from deploy.demo.stack import QUICK_START
 from deploy.supply import dist
 from tests.chaos import compare, load, parts
@@ -27,18 +30,25 @@ from tests.support.spark_cluster import SparkCluster, submission
 HEAP_MB, PARTITIONS = 512, 4
 WAIT_SECONDS, NUDGE_SECONDS = 400.0, 5.0
 DEADLOCK = "producer-callback-deadlock"
+#: A driver that hangs keeps its cores, and would take those of all workers that are new.
+AT_FIRST = {"spark__cores__max": "2"}
+#: What deploy/README.md has the cluster be asked for beside the heap: Python, RocksDB, threads.
+BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 
 
 @dataclass
 class Trial:
     """The run, what it should tell, and what was seen on the way.
 
-    executors, drivers: their command lines; errors: what executors wrote; most: workers that worked at once
+    executors, drivers: their command lines; errors: what executors wrote; most: workers that worked at once;
+    events: Spark's log of its events; came_back: the exit code of the driver that hung while another took over
     """
 
     slices: Sequence[Slice]
     run: Run
     expected: Calculated
+    events: Path
+    came_back: int | None = None
     executors: Sequence[str] = ()
     drivers: Sequence[str] = ()
     most: int = 0
@@ -63,8 +73,13 @@ def trial(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tri
     now_ms = int(time.time() * 1000)
     input = slices(7, (0, 1), (now_ms - 2000 * load.SECONDS) // 60_000 * 60_000 - 300_000)
 
+    events = folder / "events"
+    events.mkdir()
+
     def launch(run: Run) -> tuple[Sequence[str], Mapping[str, str]]:
-        return submission(cluster, run.settings, run.config, package, spark__ui__enabled="false")
+        log = {"spark__eventLog__enabled": "true", "spark__eventLog__dir": events.as_uri()}
+        log["spark__eventLog__compress"] = "false"
+        return submission(cluster, run.settings, run.config, package, spark__ui__enabled="false", **log, **AT_FIRST)
 
     with (
         SchemaRegistry() as registry,
@@ -82,7 +97,7 @@ def trial(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tri
     ):
         run.monitor.release()
         cluster.add(2)
-        trial = Trial(input, run, calculated(input, 0, run.settings, now_ms))
+        trial = Trial(input, run, calculated(input, 0, run.settings, now_ms), events)
         tried(cluster, trial)
         yield trial
 
@@ -99,11 +114,19 @@ def tried(cluster: SparkCluster, trial: Trial) -> None:
     run.publish(live.between(80, 120))
     run.wait("no batch", lambda: run.pending() or worked_off(run), WAIT_SECONDS)
     cluster.lose(cluster.workers[0])
-    run.monitor.hold()
-    run.config.write_text(run.config.read_text().replace(f"= {PARTITIONS}\n", f"= {PARTITIONS + 2}\n"))
+    hangs = run.monitor.abandon()
+    text = run.config.read_text().replace(f"= {PARTITIONS}\n", f"= {PARTITIONS + 2}\n")
+    run.config.write_text(text.replace(f"= {run.settings.monitor.metrics_port}\n", f"= {free_port()}\n"))
+    properties = run.config.parent / "monitor.conf"
+    properties.write_text("".join(line for line in properties.open() if "spark.cores.max" not in line))
     run.monitor.release()
     cluster.add(3)
-    at_leisure(run, [(), *live.portions(120, 200)])
+    at_leisure(run, [(), *live.portions(120, 160)])
+    hangs.resume()
+    run.wait("the first driver goes on", lambda: not hangs.alive, WAIT_SECONDS)
+    trial.came_back = hangs.exit_code
+    hangs.kill()
+    at_leisure(run, live.portions(160, 200))
     run.wait("four do not work", lambda: cluster.at_work() == 4, WAIT_SECONDS)
     trial.most = cluster.at_work()
     for worker in list(cluster.workers[:2]):
@@ -172,6 +195,26 @@ def test_the_newest_states_are_those_of_the_fleet(trial: Trial) -> None:
 def test_four_workers_share_the_work_and_two_go_on(trial: Trial) -> None:
     assert (trial.most, trial.left) == (4, 2)
     assert trial.run.monitor.starts == 2
+
+
+def test_a_driver_that_hung_ends_when_it_finds_that_another_took_over(trial: Trial) -> None:
+    assert trial.came_back == 2, "nothing starts it again"
+    assert trial.run.monitor.log.read_text().count("kafka-health: another monitor works on the checkpoint") == 1
+
+
+def test_the_log_of_events_has_both_drivers_and_what_they_asked_for(trial: Trial) -> None:
+    drivers = [
+        [json.loads(line) for file in sorted(folder.glob("events_*")) for line in file.open(encoding="utf-8")]
+        for folder in trial.events.glob("eventlog_v2_*")
+    ]
+    assert len(drivers) == 2
+    added = sorted(sum(event["Event"] == "SparkListenerExecutorAdded" for event in events) for events in drivers)
+    # The first driver had two and one for the one that was killed, the second four at once.
+    assert added[0] >= 3 and added[1] >= 4
+    for events in drivers:
+        (asked,) = (e["Spark Properties"] for e in events if e["Event"] == "SparkListenerEnvironmentUpdate")
+        asked_for = [asked[f"spark.{part}.{what}"] for part in BESIDE_HEAP for what in ("memory", "memoryOverhead")]
+        assert asked_for == [f"{HEAP_MB}m", BESIDE_HEAP["driver"], f"{HEAP_MB}m", BESIDE_HEAP["executor"]]
 
 
 def test_another_number_of_partitions_has_no_effect_and_is_told_so(trial: Trial) -> None:
