@@ -1,6 +1,6 @@
 # Targets set up what they need; a second run does so in seconds and downloads nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo soak chronic test pixels pictures bench chaos lint dist plugin sbom audit system
+.PHONY: help setup jars demo soak chronic test pixels pictures bench chaos lint dist image plugin sbom audit system
 SHELL := /bin/sh
 ARGS ?=
 STAGES ?=
@@ -57,6 +57,9 @@ lint: setup ## format and lint, repairing what can be repaired
 
 dist: setup plugin ## what a release consists of, in dist/: the brokers' plugin; wheel and source distribution, each tried alone
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.dist
+
+image: setup ## the image's steps run without a container engine, and its monitor on a read-only root; as root, 3 GB, needs mmdebstrap
+	@.venv/bin/python -m deploy.supply.image $(or $(ARGS),/tmp/kafka-health-image)
 
 plugin: setup ## the brokers' plugin as a jar, in dist/
 	@.venv/bin/python -m deploy.supply.plugin

@@ -1,0 +1,193 @@
+"""`make image`: the steps of the Dockerfile in a Debian root, where there is no container engine, and its result tried.
+
+python -m deploy.supply.image FOLDER      as root; FOLDER is made, takes 3 GB, and is removed at the end
+
+The root has Debian's Python instead of the pinned one; all else is the Dockerfile's: packages, jars, user, environment.
+The monitor then runs in it without privileges on a read-only root, and must judge a recording from a demo's broker.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clienthealth.errors import ServiceError
+from clienthealth.platform.checkout import root
+from clienthealth.platform.kafka import consumer
+from clienthealth.settings import Settings
+from deploy.demo.broker import Broker
+from deploy.demo.processes import Process
+from deploy.demo.topics import create_ours
+
+#: What images of Python have and Debian's smallest root has not.
+PACKAGES = "python3,python3-pip,python3-venv,ca-certificates"
+#: How this machine finds others and trusts them, so that the steps do.
+OURS = (
+    "/etc/hosts",
+    "/etc/resolv.conf",
+    "/etc/pip.conf",
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/ssl/certs/java/cacerts",
+)
+PASSED_ON = re.compile(r"(PIP|UV|SSL)_.*|.*_(proxy|PROXY)|KAFKA_HEALTH_MAVEN_URL")
+RECORDING = "tests/recordings/deadlock-3.9"
+VERDICT_SECONDS = 600.0
+#: In a mount namespace of its own: the root, on which nothing can be written but /tmp and the volume of the state.
+_CONFINED = """
+mount --bind {root} {root} && cd {root}
+mount -t tmpfs tmpfs tmp && chmod 1777 tmp
+mount -t tmpfs tmpfs var/lib/kafka-client-health && chown {user}:{user} var/lib/kafka-client-health
+mount -t proc proc proc && mount --rbind /dev dev
+mount -o remount,bind,ro {root}
+exec chroot . /usr/bin/setpriv --reuid {user} --regid {user} --clear-groups --no-new-privs --bounding-set=-all \
+  --inh-caps=-all /bin/sh -c 'cd {folder} && exec "$@"' sh {command}
+"""
+
+
+@dataclass
+class Stage:
+    """What the instructions since a FROM have come to."""
+
+    root: Path
+    folder: str = "/"
+    user: str = "0"
+    environment: dict[str, str] = field(default_factory=dict)
+    command: list[str] = field(default_factory=list)
+
+
+def main() -> int:
+    """Build it, start it, see a client judged. Raises ServiceError."""
+    folder = Path(sys.argv[1]).resolve()
+    folder.mkdir(parents=True)
+    try:
+        image = built(folder)
+        seconds = judged(image, folder)
+    finally:
+        shutil.rmtree(folder)
+    print(f"the image's monitor, as user {image.user} on a read-only root, has judged a client after {seconds:.0f} s")
+    return 0
+
+
+def built(folder: Path) -> Stage:
+    """The last stage of the Dockerfile, all of whose steps were run."""
+    base = folder / "base"
+    # In a namespace of its own: where it is killed, none of what it has mounted is left below a folder that is removed.
+    _run(["unshare", "--mount", "mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(base)])
+    (base / "usr/local/bin/python").symlink_to("/usr/bin/python3")
+    stages: dict[str, Stage] = {}
+    stage = Stage(base)
+    for word, rest in instructions((root() / "deploy/Dockerfile").read_text(encoding="utf-8")):
+        print(f"{word} {rest}"[:120], flush=True)
+        if word == "FROM":
+            name = rest.partition(" AS ")[2] or "image"
+            stage = stages[name] = Stage(folder / name)
+            _run(["cp", "-a", str(base), str(stage.root)])
+        elif word == "RUN":
+            _step(stage, rest)
+        elif word == "COPY":
+            _copy(stage, stages, rest.split())
+        elif word == "ENV":
+            for setting in shlex.split(rest):
+                key, _, value = setting.partition("=")
+                stage.environment[key] = value.replace("$PATH", "/usr/local/bin:/usr/bin:/bin")
+        elif word == "WORKDIR":
+            stage.folder = rest
+            (stage.root / rest[1:]).mkdir(parents=True, exist_ok=True)
+        elif word == "USER":
+            stage.user = rest
+        elif word in ("ENTRYPOINT", "CMD"):
+            stage.command += json.loads(rest)
+        else:
+            raise ServiceError(f"{word} is not known here")
+    return stage
+
+
+def instructions(text: str) -> Iterator[tuple[str, str]]:
+    """The instructions of a Dockerfile, continued lines joined."""
+    lines = "\n".join(line for line in text.splitlines() if not line.startswith("#")).replace("\\\n", " ")
+    for line in filter(None, lines.splitlines()):
+        word, _, rest = line.partition(" ")
+        yield word, rest.strip()
+
+
+def judged(image: Stage, folder: Path) -> float:
+    """Seconds from the start of the monitor in the image until its health topic has a client that is confirmed."""
+    with Broker(folder / "broker") as broker:
+        settings = Settings(kafka=broker.kafka)
+        create_ours(settings)
+        servers = {"KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers}
+        # The network is that of this machine, where another monitor may have the usual port.
+        environment = {**image.environment, **servers, "KAFKA_HEALTH_MONITOR_METRICS_PORT": "0", "HOME": "/tmp"}
+        settled = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), *image.command]
+        script = _CONFINED.format(
+            root=image.root, user=image.user, folder=image.folder, command=" ".join(map(shlex.quote, settled))
+        )
+        began = time.monotonic()
+        monitor = Process(
+            "monitor", ["unshare", "--mount", "--pid", "--fork", "sh", "-ec", script], folder / "monitor.log"
+        )
+        try:
+            replay = [sys.executable, "-m", "clienthealth.cli", "replay", "--speed", "20", str(root() / RECORDING)]
+            _run(replay, {**os.environ, **servers})
+            reader = consumer(settings, settings.topics.health, auto_offset_reset="earliest")
+            monitor.wait_until(lambda: _confirmed(reader.poll(500)), VERDICT_SECONDS)
+            reader.close()
+        finally:
+            monitor.kill()
+        return time.monotonic() - began
+
+
+def _confirmed(polled: dict[object, list[object]]) -> bool:
+    return any(
+        b'"confirmed"' in (getattr(record, "value", None) or b"") for batch in polled.values() for record in batch
+    )
+
+
+def _step(stage: Stage, command: str) -> None:
+    for name in OURS:
+        target = stage.root / name[1:]
+        if Path(name).exists() and target.parent.is_dir():
+            shutil.copy(name, target)
+    passed_on = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}
+    fixed = {"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "PIP_BREAK_SYSTEM_PACKAGES": "1"}
+    command = shlex.quote(f"cd {stage.folder} && {command}")
+    inside = f"mount -t proc proc {stage.root}/proc && exec chroot {stage.root} sh -ec {command}"
+    _run(["unshare", "--mount", "--pid", "--fork", "sh", "-ec", inside], {**passed_on, **fixed, **stage.environment})
+
+
+def _copy(stage: Stage, stages: dict[str, Stage], arguments: list[str]) -> None:
+    *sources, target = arguments
+    to = stage.root / os.path.normpath(f"{stage.folder}/{target}")[1:] if target[0] != "/" else stage.root / target[1:]
+    if sources[0].startswith("--from="):
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(stages[sources[0].partition("=")[2]].root / sources[1][1:], to)
+        return
+    for source in (root() / name for name in sources):
+        if source.is_dir():
+            shutil.copytree(source, to, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            shutil.copy(source, to)
+
+
+def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
+    done = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise ServiceError(f"{shlex.join(command)[:300]} failed:\n{(done.stderr or done.stdout)[-3000:]}")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except ServiceError as error:
+        sys.exit(f"kafka-health: {error}")
