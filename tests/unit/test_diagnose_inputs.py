@@ -170,12 +170,39 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     [
         ('{"request": {"mbean": "kafka.producer:type=producer-metrics,client-id=p"}, "value": {"a', "truncated-json"),
         ('{\n "scope": "org.apache.kafka.producer",\n "metrics": [1,, 2]\n}\n', "malformed-json"),
+        ('> {"client_id": "p", "metrics": {"producer-metrics/waiting-threads{client-id=p', "truncated-json"),
     ],
 )
 def test_json_with_an_error_in_it_is_named(text: str, why: str, tmp_path: Path) -> None:
     file = tmp_path / "jolokia.json"
     file.write_text(text)
     assert list(statuses(file)[1]["jolokia.json"].unread) == [why]
+
+
+STORED = b"ERROR [Producer clientId=p] TimeoutException: Topic orders not present in metadata after 60000 ms.\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Bytes of no encoding before the time, as a disk that is broken leaves them.
+        b'{"@ti\xcc\xccmestamp": "2026-11-20T18:40:31.204Z", "message": "' + STORED.strip() + b'"\n',
+        # Ends of lines of three systems in one table.
+        b"time\rstamp,message,timestamp\r\n2026-11-20T18:40:30Z," + STORED.strip() + b"\r,2026-11-20T18:40:30Z\n",
+        b"timestamp,message\r\n2026-11-20T18:40:30Z," + STORED.strip() + b"\r2026-11-20T18:40:31Z,b\n",
+        # A cell that holds a dump of thousands of threads.
+        b'timestamp,message\n2026-11-20T18:40:30Z,"' + STORED.strip() + b"x" * 140_000 + b'"\n',
+        # The end of a file, from the midst of a line on.
+        b"ffer_available_bytes=3 1795\nprometheus,client_id=p,host=h,url=http://p:9404/metrics "
+        b"kafka_producer_producer_metrics_waiting_threads=1 1795200030000000000\n",
+        b'Time,"kafka.producer:type=producer-metrics,client-id=p:waiting-threads"\n1795200030\r000,1.0\n',
+    ],
+)
+def test_text_that_was_damaged_is_read_as_far_as_it_goes(text: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "app.log"
+    file.write_bytes(text)
+    (given,) = statuses(file)[1].values()
+    assert given.used or given.left_out or given.unread
 
 
 def test_what_has_no_time_claims_none(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ _MESSAGES = ("_raw", "message", "@message", "textPayload", "line", "msg", "log",
 _TIMES = ("@timestamp", "timestamp", "_time", "time", "ts", "date", "datetime", "eventTime", "receiveTimestamp", "tsNs")
 _COLUMNS = {name.lower() for name in _MESSAGES} | {"jsonpayload.message", "event.original", "log.message", "logline"}
 _TIME_COLUMNS = {name.lower() for name in _TIMES} | {"date (utc)", "timestamp (utc)", "ingestiontime"}
+# A cell may hold a whole thread dump; Python's own limit is 128 KiB.
+csv.field_size_limit(1 << 30)
 
 
 class Row(NamedTuple):
@@ -33,7 +35,7 @@ class Row(NamedTuple):
 
 def of_table(text: str) -> list[Row] | None:
     """The rows of a table (CSV, or with tabs or semicolons) that has a column of messages; None where it is none."""
-    text = text.lstrip("\ufeff").replace("\r", "\n") if "\n" not in text else text.lstrip("\ufeff")
+    text = re.sub("\r\n?", "\n", text.lstrip("\ufeff"))
     head = text.partition("\n")[0]
     for delimiter in (",", "\t", ";"):
         names = [name.strip().lower() for name in next(csv.reader([head], delimiter=delimiter), [])]

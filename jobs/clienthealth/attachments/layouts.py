@@ -341,7 +341,7 @@ class Times:
         return None
 
     def _moment(self, name: str, match: re.Match[bytes]) -> datetime | None:
-        groups = {key: value.decode() for key, value in match.groupdict().items() if value is not None}
+        groups = {key: value.decode("utf-8", "replace") for key, value in match.groupdict().items() if value}
         if name == "epoch":
             digits, _, fraction = groups["epoch"].partition(".")
             return datetime.fromtimestamp(float(f"{digits[:10]}.{(digits[10:] + fraction) or 0}"), UTC)

@@ -97,7 +97,7 @@ def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator
     table: _Table | None = None
     pile = _Pile(jvm, file_ms)
     for count, raw in enumerate(lines):
-        line = raw.rstrip("\r\n")
+        line = raw.replace("\r", "").rstrip("\n")
         if _is_csv(line):
             table = _Table(line)
         elif table is not None:

@@ -164,13 +164,18 @@ class Reader:
             if documents is not None:
                 yield from documents
                 return
-        broken = self._decoded(content).errors if _OBJECT.match(content) and _parsed(first) is None else []
-        if _POINT.match(first) and self._decoded(first).format == "influx":
+        # The first line of what was cut out of a file is a part of one.
+        point = next((line for line in lines[:10] if _POINT.match(line)), None)
+        if point is not None and self._decoded(point).format == "influx":
             self._what("line protocol")
             yield from self._record_lines(lines)
             return
         rows = self._exported(content, lines)
-        lines = (exports.lines(rows) if rows else restored(content)).split(b"\n")
+        # What was quoted, as in a mail, is broken where it is so without the marks before it.
+        content = content if rows else restored(content)
+        first = next((line for line in content.split(b"\n") if line.strip()), b"")
+        broken = self._decoded(content).errors if _OBJECT.match(content) and _parsed(first) is None else []
+        lines = (exports.lines(rows) if rows else content).split(b"\n")
         if not lines[-1]:
             lines.pop()
         layout = self._learned(lines)
