@@ -12,13 +12,14 @@ import tomllib
 import typing
 from typing import Any
 
+import msgspec
 import yaml
 
 from clienthealth.configuration.owners import Owners
 from clienthealth.modes import modes
 from clienthealth.platform import checkout
 from clienthealth.settings import Settings
-from clienthealth.settings.fields import LARGEST, Key, keys
+from clienthealth.settings.fields import keys
 from clienthealth_exporters.alerts.build import FILES, routes_of
 
 CHART = "deploy/helm/kafka-client-health"
@@ -105,24 +106,7 @@ def _settings() -> dict[str, Schema]:
 
 
 def _section(section: type) -> Schema:
+    # A bound that another setting is, JSON schemas cannot tell: it is checked when the settings are read.
     return _closed(
-        {name: {**_of_type(key.kind, key), "description": key.reason} for name, key in keys(section).items()}
+        {name: {**msgspec.json.schema(key.checked), "description": key.reason} for name, key in keys(section).items()}
     )
-
-
-def _of_type(kind: Any, key: Key) -> Schema:
-    origin = typing.get_origin(kind)
-    if origin is tuple:
-        return {"type": "array", "items": _of_type(typing.get_args(kind)[0], key)}
-    if origin is dict:
-        return {"type": "object", "additionalProperties": _of_type(typing.get_args(kind)[1], key)}
-    bounds, schema = key.bounds, {"type": _TYPES[kind]}
-    if key.number:
-        ends = {"minimum": bounds.at_least, "maximum": LARGEST if bounds.at_most is None else bounds.at_most}
-        # A bound that another setting is, JSON schemas cannot tell: it is checked when the settings are read.
-        return {**schema, **{name: end for name, end in ends.items() if isinstance(end, int | float)}}
-    if bounds.one_of:
-        return {**schema, "enum": list(bounds.one_of)}
-    if bounds.form and bounds.form.pattern:
-        return {**schema, "pattern": f"^(?:{'|' * (key.default == '')}{bounds.form.pattern})$"}
-    return {**schema, "minLength": 1} if kind is str and key.default and key.kind is str else schema

@@ -13,7 +13,10 @@ import urllib.parse
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
 
 from clienthealth.errors import SettingsError
 
@@ -122,34 +125,31 @@ class Key:
         ]
         return ", ".join(parts)
 
+    @functools.cached_property
+    def checked(self) -> Any:
+        """The type with its bounds, as msgspec checks it and says it in a JSON schema."""
+        bounds, one = self.bounds, self._inner
+        if self.number:
+            low, high = (b if isinstance(b, int | float) else None for b in (bounds.at_least, bounds.at_most))
+            one = Annotated[one, Meta(ge=-LARGEST if low is None else low, le=LARGEST if high is None else high)]
+        elif bounds.one_of:
+            one = Literal[bounds.one_of]
+        elif one is str:
+            empty, form = self.default == "", bounds.form
+            pattern = {"pattern": f"^(?:{'|' * empty}{form.pattern})$"} if form and form.pattern else None
+            least = 1 if self.kind is str and not empty else None
+            one = Annotated[one, Meta(min_length=least, extra_json_schema=pattern)]
+        origin: Any = typing.get_origin(self.kind)
+        return one if origin is None else origin[(one, ...) if origin is tuple else (str, one)]
+
     def fitted(self, value: Any) -> Any:
         """The value as its type has it: a list as a tuple, a whole number as a number. Raises ValueError."""
-        origin = typing.get_origin(self.kind)
-        if origin is tuple and isinstance(value, list | tuple):
-            return tuple(self._one(item) for item in value)
-        if origin is dict and isinstance(value, dict):
-            return {str(key): self._one(item) for key, item in value.items()}
-        if origin is not None:
+        fitted = msgspec.convert(value, self.checked)
+        texts = fitted.values() if isinstance(fitted, dict) else fitted if isinstance(fitted, tuple) else [fitted]
+        form = self.bounds.form
+        if form and not all(form.fits(text) for text in texts if text or self.kind is not str):
             raise ValueError
-        return self._one(value)
-
-    def _one(self, value: Any) -> Any:
-        if type(value) is not self._inner and not (self._inner is float and type(value) is int):
-            raise ValueError
-        if not self._admits(value):
-            raise ValueError
-        return float(value) if self._inner is float else value
-
-    def _admits(self, value: Any) -> bool:
-        if self.number:
-            low, high = (b if isinstance(b, int | float) else None for b in (self.bounds.at_least, self.bounds.at_most))
-            # Neither NaN nor infinity is between any two numbers.
-            return bool((-LARGEST if low is None else low) <= value <= (LARGEST if high is None else high))
-        if self.kind is str and not value:
-            return not self.default
-        if self.bounds.one_of:
-            return value in self.bounds.one_of
-        return self.bounds.form.fits(value) if self.bounds.form else True
+        return fitted
 
 
 def keys(section: type) -> Mapping[str, Key]:
