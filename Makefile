@@ -1,6 +1,6 @@
 # Targets set up what they need; a second run does so in seconds and downloads nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo soak chronic test pixels pictures bench chaos lint dist image plugin sbom audit system
+.PHONY: help setup jars demo soak chronic test pixels pictures bench chaos fuzz lint dist image plugin sbom audit system
 SHELL := /bin/sh
 ARGS ?=
 STAGES ?=
@@ -51,6 +51,9 @@ bench: jars ## what the complete monitor costs, against budgets and a peer; two 
 
 chaos: jars ## kill, freeze, fill, cut: 50 faults against an undisturbed run; ARGS="--faults 10 --seed 7"
 	@exec .venv/bin/python -m tests.chaos $(ARGS)
+
+fuzz: setup ## an hour of coverage-guided fuzzing of all that reads what others write; ARGS="records --minutes 5"
+	@exec $(UV) run --quiet --frozen --no-sync --with 'atheris>=3' python -m tests.fuzz $(ARGS)
 
 lint: setup ## format and lint, repairing what can be repaired
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .

@@ -1,0 +1,473 @@
+"""What must hold of every input, whatever it holds: the targets of the fuzzer and of the test that replays its corpus.
+
+An input's first two bytes choose what stands around the rest: packing, headers, a file's name.
+"""
+
+from __future__ import annotations
+
+import bz2
+import dataclasses
+import gzip
+import io
+import json
+import lzma
+import math
+import os
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+import zstandard
+
+from clienthealth import decode, mbeans
+from clienthealth.decode import KINDS, Decoded, decode_any, decode_logs, decode_metrics, key_parts, latest_ms
+from clienthealth.diagnose import examine as examining
+from clienthealth.errors import DependencyError, InputError
+from clienthealth.formats import Format, formats
+from clienthealth.formats._json_layouts import any_layout
+from clienthealth.formats._log_lines import opened
+from clienthealth.logs.dump_formats import dumps_in
+from clienthealth.logs.dumps import DUMP_LINE, MAX_DUMPS, line_sample, rejoin
+from clienthealth.logs.events import MAX_TEXT, events_and_dumps, literals
+from clienthealth.model import canonical
+from clienthealth.model.clients import Client, ClientProcess
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.readings import LogEvent, Source, ThreadDump
+from clienthealth.model.telemetry import Dump, Identity, LogLine, RawRecord, Snapshot, Stream
+from clienthealth.modes import catalogue
+from clienthealth.settings import Settings
+from tests.support.fake_registry import AVRO, Registry, framed, serving
+from tests.support.golden_metrics import GOLDEN
+from tests.support.metrics_cases import CASES, record
+from tests.support.raw_records import ARRIVED_MS, SAMPLES, Raw, sample
+
+ROOT = Path(__file__).resolve().parents[1]
+#: What `decode.py` may say of a record that it cannot use.
+REASONS = {
+    "binary",
+    "empty",
+    "foreign-service",
+    "future-timestamp",
+    "malformed-json",
+    "missing-identity",
+    "missing-timestamp",
+    "no-metrics",
+    "oversized",
+    "truncated-json",
+    "unknown-format",
+    "unknown-schema",
+    "wrong-types",
+}
+EARLIEST_MS = 1_262_304_000_000
+WHO = ("service", "host", "instance", "client_id", "kind", "library", "version", "group")
+
+
+class MistakeError(BaseException):
+    """An exception of a format, which the decoder takes for a record of wrong types, so that it would go unseen."""
+
+
+# What is promised of what was decoded.
+
+
+def check(decoded: Decoded) -> None:
+    """Is everything as `Decoded` promises it?"""
+    assert decoded.snapshots or decoded.lines or decoded.errors, "a record was skipped without a reason"
+    assert all(error.split(":")[0] in REASONS for error in decoded.errors), decoded.errors
+    # A mistake of ours, which decode.py turns into a reject.
+    assert not any("Error: " in error for error in decoded.errors if not error.startswith("binary: not of schema")), (
+        decoded.errors
+    )
+    for snapshot in decoded.snapshots:
+        check_snapshot(snapshot)
+    for line in decoded.lines:
+        check_line(line)
+
+
+def check_snapshot(snapshot: Snapshot) -> None:
+    """Is it whole, of a known client and a believable time, with known names and values that are known?"""
+    client = snapshot.client
+    assert client.client_id and client.kind in KINDS and client.service is not None and client.instance is not None
+    check_identity(client)
+    assert snapshot.error is None
+    assert snapshot.ts_ms is not None and EARLIEST_MS <= snapshot.ts_ms <= latest_ms(Settings(), ARRIVED_MS)
+    assert snapshot.interval_ms is not None and 1_000 <= snapshot.interval_ms <= 3_600_000
+    assert snapshot.metrics.keys() <= {name for names in CLIENT_METRICS.values() for name in names}
+    assert all(type(topic.topic) is str and topic.metrics.keys() <= TOPIC_METRICS.keys() for topic in snapshot.topics)
+    values = [*snapshot.metrics.values(), *(v for topic in snapshot.topics for v in topic.metrics.values())]
+    assert all(type(value) is float and 0 <= value < math.inf for value in values)
+    named = [topic.member for topic in snapshot.topics if topic.member]
+    texts = [getattr(member, name) for member in named for name in member.__struct_fields__]
+    check_texts([*texts, *(text for option in snapshot.config.items() for text in option)])
+
+
+def check_line(line: LogLine) -> None:
+    """Has it a time, something to say, and texts that can be written again?"""
+    assert line.error is None
+    assert line.ts_ms is not None and EARLIEST_MS <= line.ts_ms <= latest_ms(Settings(), ARRIVED_MS)
+    assert line.message is not None or line.stack is not None or line.dumps
+    check_identity(line.client)
+    check_texts([line.level, line.logger, line.thread, line.message, line.stack, line.file])
+    for dump in line.dumps:
+        check_dump(dump)
+
+
+def check_identity(client: Identity) -> None:
+    """Does the key of a client say who it is?"""
+    who = client.service or "", client.instance or "", client.client_id or ""
+    assert key_parts(Client(who[0], client.host or "", who[1], who[2]).key) == who
+    check_texts([getattr(client, name) for name in client.__struct_fields__])
+
+
+def check_dump(dump: Dump) -> None:
+    """Are its numbers numbers, and its lines lines of the text?"""
+    assert dump.ts_ms is None or dump.ts_ms >= EARLIEST_MS, dump.ts_ms
+    for thread in dump.threads:
+        assert thread.cpu_ms is None or 0 <= thread.cpu_ms < math.inf
+        check_texts([thread.name, thread.state, *(part for frame in thread.frames for part in frame)])
+
+
+def check_texts(texts: Sequence[str | None]) -> None:
+    """Are they text, which can be written as UTF-8?"""
+    assert all(text is None or text.encode() is not None for text in texts)
+
+
+# Records.
+
+#: What stands around a payload; the registry knows schemas 7 (Avro) and 8 (protobuf).
+AROUND: tuple[Callable[[bytes], bytes], ...] = (
+    bytes,
+    gzip.compress,
+    zstandard.ZstdCompressor().compress,
+    lambda value: b"\0\0\0\0\x07" + value,
+    lambda value: b"\0\0\0\0\x08\0" + value,
+    lambda value: b"\0\0\0\0\x08\2\0" + value,
+    lambda value: b"\0\0\0\0\x09" + value,
+    lambda value: json.dumps({"schema": None, "payload": value.decode("latin-1")}).encode(),
+    lambda value: b'{"before":null,"op":"c","source":{},"after":' + value + b"}",
+)
+HEADERS: tuple[Mapping[str, str], ...] = (
+    {},
+    {"client_id": "c", "kind": "producer", "service": "s", "instance": "i|\\"},
+    {"format": "otlp_metrics"},
+    {"format": "plain_text"},
+    *({"format": fmt.name} for stream in ("metrics", "logs") for fmt in formats(stream) if fmt.binary),
+)
+KEYS = (b"s|i|c", None, b"a\\|b|i\\\\|c|d", b"\xff")
+
+
+def records(data: bytes) -> None:
+    """A record of a topic."""
+    around, how = AROUND[data[0] % len(AROUND)], data[1]
+    headers, key = HEADERS[how % len(HEADERS)], KEYS[how // len(HEADERS) % len(KEYS)]
+    raw = Raw("x", around(data[2:]), 0, key, headers).record
+    settings = registry().settings
+    of_metrics = decode_metrics(raw, settings, ARRIVED_MS)
+    decoded = decode_any(raw, settings, ARRIVED_MS)
+    of_logs = decode_logs(raw, settings, ARRIVED_MS)
+    for one in (of_metrics, decoded, of_logs):
+        check(one)
+    # Nothing is remembered of the first time that it was read.
+    assert decoded == (of_metrics if decoded.snapshots else of_logs if decoded.lines else decoded)
+    quick = decode.fast(raw.value, bool(headers), latest_ms(settings, ARRIVED_MS))
+    # Text that is not UTF-8 in what nobody reads goes unseen there.
+    assert quick is None or [quick.snapshot()] == of_metrics.snapshots or of_metrics.errors == ["binary"]
+
+
+_SERVED: list[AbstractContextManager[None]] = []
+
+
+@cache
+def registry() -> Registry:
+    """A schema registry that is there until the process ends."""
+    known = Registry()
+    served = serving(known)
+    known.schemas["/schemas/ids/7"] = {"schema": json.dumps(AVRO)}
+    known.schemas["/schemas/ids/8"] = {"schemaType": "PROTOBUF", "schema": ""}
+    served.__enter__()
+    _SERVED.append(served)
+    return known
+
+
+def _of_records() -> Iterator[bytes]:
+    metrics = [(raw.value or b"", 0) for name in GOLDEN for raw in sample(name)]
+    metrics += [(record(name, value).value or b"", 0) for name, (value, _) in CASES.items()]
+    files = [*SAMPLES.iterdir(), *(ROOT / "captures").rglob("*.proto"), *(ROOT / "captures").rglob("*.gzip")]
+    others = [(raw.value or b"", 0) for file in files if file.suffix != ".gzip" for raw in sample(str(file))]
+    packed = [(gzip.decompress(file.read_bytes()), 1) for file in files if file.suffix == ".gzip"]
+    avro = {"ts": ARRIVED_MS, "client": dict.fromkeys(WHO, "producer"), "metrics": {"select-total": 1.0}, "config": {}}
+    for value, around in [*metrics, *others, *packed, (framed(7, avro)[5:], 3), (b"{}", 7), (b'{"ts":1}', 8)]:
+        for headers in (0, 1):
+            yield bytes([around, headers]) + value
+
+
+# Texts: log lines, thread dumps, names of MBeans.
+
+
+def texts(data: bytes) -> None:
+    """A text, as a log record of its own, line by line, as a dump, and as a name."""
+    text = data[2:].decode("utf-8", "replace")
+    raw = Raw("x", text.encode(), 0, b"s|i|").record
+    decoded = decode_logs(raw, Settings(), ARRIVED_MS)
+    check(decoded)
+    assert decoded == decode_logs(raw, Settings(), ARRIVED_MS)
+    source = Source("x", 0, 0)
+    for line in decoded.lines:
+        events, dumps = events_and_dumps(line, source, catalogue())
+        check_events(events)
+        check_judged(dumps)
+        # A JSON writer may escape every letter: only of what stands there as it is can it be asked.
+        found = (
+            not (events or dumps) or decoded.format != "plain_text" or any(one in text for one in literals(catalogue()))
+        )
+        assert found, "the stream would skip this line unread"
+    for alone in (True, False):
+        found_dumps = dumps_in(text, alone)
+        _check_places(found_dumps, text.count("\n") + 1)
+        assert found_dumps == dumps_in(text, alone)
+    _line_by_line(text, source)
+    _names(text)
+
+
+def _check_places(dumps: Sequence[Dump], lines: int) -> None:
+    taken: set[int] = set()
+    for dump in dumps:
+        check_dump(dump)
+        assert dump.taken and dump.taken <= set(range(lines)) and taken.isdisjoint(dump.taken)
+        assert all(thread.line in dump.taken for thread in dump.threads)
+        taken |= dump.taken
+
+
+def check_events(events: Sequence[LogEvent]) -> None:
+    """Are they of known wordings, short, and of texts that are filled?"""
+    for event in events:
+        assert event.signature in catalogue().by_id or event.signature == DUMP_LINE
+        assert len(event.text) <= MAX_TEXT
+        assert all(value for value in event.captures.values())
+        check_texts([event.text, event.client_id, *event.captures.values()])
+
+
+def check_judged(dumps: Sequence[ThreadDump]) -> None:
+    """Are they few, of threads whose numbers are numbers?"""
+    assert len(dumps) <= MAX_DUMPS
+    assert all(thread.cpu_ms is None or 0 <= thread.cpu_ms < math.inf for dump in dumps for thread in dump.threads)
+
+
+def _line_by_line(text: str, source: Source) -> None:
+    """The same as a shipper sends it that knows files and offsets."""
+    parts, at = [], 0
+    for written in text.split("\n"):
+        line = LogLine(ts_ms=ARRIVED_MS, message=written, file="app.log", file_offset=at)
+        events, _ = events_and_dumps(line, source, catalogue())
+        check_events(events)
+        parts += [event for event in events if event.signature == DUMP_LINE]
+        at += len(written.encode()) + 1
+    if parts:
+        joined = rejoin(parts)
+        check_judged(joined)
+        assert joined == rejoin(parts[::-1]), "the order in which lines arrive changes what is read"
+        assert all(line_sample(part) == line_sample(part) for part in parts)
+
+
+def _names(text: str) -> None:
+    """As the name of an MBean, of a client in one (as JMX quotes it), and as a part of a client's key."""
+    bean = mbeans.parts(text)
+    assert bean.kind is None or bean.kind in KINDS
+    assert bean.names.keys() <= {name for names in mbeans.NAMES.values() for name in names}
+    quoted = "".join({"\n": "\\n", "\\": "\\\\", '"': '\\"', "*": "\\*", "?": "\\?"}.get(c, c) for c in text)
+    named = mbeans.parts(f'kafka.producer:type=producer-metrics,client-id="{quoted}"')
+    assert named.client_id == text and named.kind == "producer"
+    parts = (text[0::3], text[1::3], text[2::3])
+    assert key_parts(Client(parts[0], "", parts[1], parts[2]).key) == parts
+    try:
+        document = msgspec.json.decode(text)
+    except ValueError:
+        return
+    of_jvm = {
+        f"kafka.producer:type=producer-metrics,client-id={name}": values if isinstance(values, dict) else {name: values}
+        for name, values in (document if isinstance(document, dict) else {"c": document}).items()
+    }
+    for snapshot in mbeans.snapshots(of_jvm, ClientProcess("s", "h", "h:1"), ARRIVED_MS):
+        value = msgspec.json.encode(canonical.written(snapshot))
+        read = decode_metrics(RawRecord(value, Source("x", 0, 0), ARRIVED_MS), Settings(), ARRIVED_MS)
+        check(read)
+        blank = not (snapshot.client.client_id or "").strip()
+        assert blank or (len(read.snapshots) == 1 and not read.errors), "what the exporter writes is rejected"
+
+
+def _of_texts() -> Iterator[bytes]:
+    for file in sorted((ROOT / "dump_shapes").iterdir()):
+        yield b"\0\0" + file.read_bytes()
+    for name in ("filebeat_plain_multiline.json", "log4j2_JsonLayout.json", "jolokia_bulk_response.json"):
+        yield b"\0\0" + (SAMPLES / name).read_bytes()
+    for wording in catalogue().wordings:
+        yield b"\0\0" + f"2026-11-20 18:40:30,123 WARN [main] {wording.literal} clientId=c, x".encode()
+
+
+# What people attach.
+
+FILES = (
+    "app.log",
+    "dump.txt",
+    "metrics.jsonl",
+    "mail.eml",
+    "ticket.html",
+    "export.csv",
+    "jolokia.json",
+    "jstack-2026-11-20T18-40-30.txt",
+    "metrics.prom",
+)
+
+
+def _zipped(value: bytes, name: str) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(zipfile.ZipInfo(f"case/logs/{name}"), value)
+        archive.writestr(zipfile.ZipInfo("case/../../etc/metrics.jsonl"), b"{}\n")
+    return out.getvalue()
+
+
+def _tarred(value: bytes, name: str) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        about = tarfile.TarInfo(f"web-1/{name}")
+        about.size, about.mtime = len(value), ARRIVED_MS // 1000
+        archive.addfile(about, io.BytesIO(value))
+    return out.getvalue()
+
+
+PACKED: tuple[Callable[[bytes, str], bytes], ...] = (
+    lambda value, _: value,
+    lambda value, _: value,
+    _zipped,
+    _tarred,
+    lambda value, name: gzip.compress(_tarred(value, name), mtime=0),
+    lambda value, _: gzip.compress(value, mtime=0),
+    lambda value, _: bz2.compress(value),
+    lambda value, _: lzma.compress(value),
+    lambda value, _: zstandard.ZstdCompressor().compress(value),
+    lambda value, name: _zipped(_zipped(value, name), "inner.zip"),
+    lambda value, name: _zipped(value, name)[:-30],
+)
+
+
+class _Clock:
+    """A clock that stands still."""
+
+    @staticmethod
+    def time() -> float:
+        """Now."""
+        return ARRIVED_MS / 1000
+
+
+def attachments(data: bytes) -> None:
+    """A file that somebody attached."""
+    name = FILES[data[0] % len(FILES)]
+    content = PACKED[data[1] % len(PACKED)](data[2:], name)
+    with tempfile.TemporaryDirectory(prefix="fuzz-", dir=_memory()) as folder:
+        file = Path(folder) / name
+        file.write_bytes(content)
+        os.utime(file, (ARRIVED_MS / 1000, ARRIVED_MS / 1000))
+        with patch.object(examining, "time", _Clock):
+            found = examining.examine([file], Settings())
+            again = examining.examine([file], Settings())
+    assert found == again, "the same file is judged differently the second time"
+    assert "step-failed" not in found.rejected, found.rejected
+    assert found.rejected.keys() <= REASONS
+    for one in found.inputs:
+        assert one.what or one.unread, one
+        # What speaks of Kafka and counts for nothing has a reason.
+        assert one.used or one.left_out or one.unread or not one.read or not one.speaks, one
+        assert (one.start_ms is None) == (one.end_ms is None) and (one.start_ms or 0) <= (one.end_ms or 0), one
+    unread = any(one.unread for one in found.inputs)
+    for client, verdicts in found.clients:
+        check_texts([getattr(client, field.name) for field in dataclasses.fields(client)])
+        for verdict in verdicts:
+            assert not (unread and verdict.status == "ok"), verdict
+            assert verdict.evidence or not verdict.unhealthy, verdict
+            check_texts([verdict.reason, *(fact.text for fact in verdict.evidence)])
+
+
+@cache
+def _memory() -> str | None:
+    """A folder in memory, where there is one."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+def _of_attachments() -> Iterator[bytes]:
+    for file in sorted((ROOT / "dump_shapes").iterdir()):
+        yield b"\1\0" + file.read_bytes()
+        yield b"\7\2" + file.read_bytes()
+    for file in sorted([*SAMPLES.iterdir(), *(ROOT / "captures/telegraf").iterdir()]):
+        yield b"\6\0" + file.read_bytes()
+    for recording in ("send-blocked-topic-4.1", "deadlock-4.1", "shutdown-loop-a"):
+        for packed in sorted((ROOT / "recordings" / recording).glob("*.gz")):
+            value = gzip.decompress(packed.read_bytes())[:6_000]
+            yield b"\0\0" + value
+            yield b"\3\4" + b"> " + value.replace(b"\n", b"\n> ")
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What is fuzzed: `run` raises where one of the properties does not hold. `longest`: of its inputs, bytes."""
+
+    run: Callable[[bytes], None]
+    seeds: Callable[[], Iterator[bytes]]
+    longest: int
+
+
+TARGETS: Mapping[str, Target] = {
+    "records": Target(records, _of_records, 8_000),
+    "texts": Target(texts, _of_texts, 8_000),
+    "attachments": Target(attachments, _of_attachments, 8_000),
+}
+
+
+def holds(target: Target, data: bytes) -> None:
+    """Run a target on an input. Raises whatever does not hold."""
+    if len(data) > 2:
+        try:
+            target.run(data)
+        except InputError as refused:
+            assert "\n" not in str(refused), refused
+
+
+def warm() -> None:
+    """Load what is loaded at its first use."""
+    any_layout()
+    for stream in decode.STREAMS:
+        formats(stream)
+
+
+@contextmanager
+def nothing_hidden() -> Iterator[None]:
+    """Exceptions of formats are seen, which the decoder else turns into a reason."""
+    by_name = {stream: {fmt.name: _seen(fmt) for fmt in formats(stream)} for stream in decode.STREAMS}
+
+    def of_stream(stream: Stream) -> Mapping[str, Format]:
+        return by_name[stream]
+
+    with patch.object(decode, "_by_name", of_stream), patch.object(decode, "opened", _seeing(opened)):
+        yield
+
+
+def _seen(fmt: Format) -> Format:
+    return dataclasses.replace(fmt, recognise=_seeing(fmt.recognise), decode=_seeing(fmt.decode))
+
+
+def _seeing(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def seen(given: Any) -> Any:
+        try:
+            return function(given)
+        except DependencyError:
+            raise
+        except Exception as mistake:
+            raise MistakeError(f"{type(mistake).__name__}: {mistake}") from mistake
+
+    return seen
