@@ -81,12 +81,13 @@ class Failure:
                 offset = (snapshot.ts_ms or 0) - onset_ms + round_ * length
                 yield offset, partial(_after_rounds, snapshot, first, end, round_)
 
-    def log_entries(self, begin: float, seconds: float, lines_a_second: int | None = 20) -> Iterator[LogEntry]:
-        """Its log lines. `lines_a_second`: the first of each second alone, as a rate limit lets them through."""
+    def log_entries(self, begin: float, seconds: float, lines_a_second: int | None = 20, each: int = 1) -> Iterator[LogEntry]:
+        """Its log lines. `lines_a_second`: the first of each second alone, as a rate limit lets them through; `each`: of
+        so many seconds."""
         recording = _read(self.recording)
         lines = [s for s in recording.log_entries if s.event is not None and _fails(s.event)]
         yield from _repeated(
-            _rate_limited(lines, lines_a_second) if lines_a_second else lines,
+            _rate_limited(lines, lines_a_second, each) if lines_a_second else lines,
             recording.onset_ms,
             self.settled if self.log_settled is None else self.log_settled,
             begin,
@@ -177,12 +178,12 @@ def _fails(event: LogEvent) -> bool:
     return event.signature not in ("producer-closing", "producer-unregistered", "producer-closed")
 
 
-def _rate_limited(lines: Sequence[LogEntry], limit: int) -> list[LogEntry]:
+def _rate_limited(lines: Sequence[LogEntry], limit: int, each: int) -> list[LogEntry]:
     kept: list[LogEntry] = []
-    second, count = -1, 0
+    stretch, count = -1, 0
     for line in lines:
-        if line.ts_ms // 1000 != second:
-            second, count = line.ts_ms // 1000, 0
+        if line.ts_ms // (1000 * each) != stretch:
+            stretch, count = line.ts_ms // (1000 * each), 0
         count += 1
         if count <= limit:
             kept.append(line)

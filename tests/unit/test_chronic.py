@@ -63,9 +63,9 @@ def test_a_day_of_a_failure_is_one_incident(failure: Failure) -> None:
     out, back = 6 * 3600, 6 * 3600 + 600
     inputs: list[Snapshot | LogEntry] = [*failure.snapshots(BEGIN, DAY, every=60)]
     if failure.mode not in BY_METRICS:
-        inputs += failure.log_entries(BEGIN, DAY, lines_a_second=2)
+        inputs += failure.log_entries(BEGIN, DAY, lines_a_second=2, each=10)
     else:
-        inputs += failure.log_entries(BEGIN, 8 * 3600, lines_a_second=5)
+        inputs += failure.log_entries(BEGIN, 8 * 3600, lines_a_second=5, each=10)
     inputs += failure.dumps(BEGIN, 3600)
     inputs += others(end + 900, every=60)
     monitor = Stepped()
