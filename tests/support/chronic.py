@@ -81,9 +81,11 @@ class Failure:
                 offset = (snapshot.ts_ms or 0) - onset_ms + round_ * length
                 yield offset, partial(_after_rounds, snapshot, first, end, round_)
 
-    def log_entries(self, begin: float, seconds: float, lines_a_second: int | None = 20, each: int = 1) -> Iterator[LogEntry]:
-        """Its log lines. `lines_a_second`: the first of each second alone, as a rate limit lets them through; `each`: of
-        so many seconds."""
+    def log_entries(
+        self, begin: float, seconds: float, lines_a_second: int | None = 20, each: int = 1
+    ) -> Iterator[LogEntry]:
+        """Its log lines. `lines_a_second`: the first of each second, or of each `each` seconds, alone, as a rate limit
+        lets them through."""
         recording = _read(self.recording)
         lines = [s for s in recording.log_entries if s.event is not None and _fails(s.event)]
         yield from _repeated(

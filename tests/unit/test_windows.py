@@ -105,18 +105,54 @@ def test_a_client_known_from_its_log_or_thread_alone_is_there() -> None:
     assert {monitor.records[f"shop|h|{name}"]["client"]["kind"] for name in ("silent", "lonely")} == {"producer"}
 
 
+WAITS = ("java.lang.Object.wait", "org.apache.kafka.clients.producer.internals.ProducerMetadata.awaitUpdate")
+FRAMES = (*WAITS, "org.apache.kafka.clients.producer.KafkaProducer.waitOnMetadata")
+#: A producer that waits for its first metadata.
+WAITING = (
+    Thread("kafka-producer-network-thread | p", "RUNNABLE", ("sun.nio.ch.EPoll.wait",)),
+    Thread("api", "TIMED_WAITING", (*FRAMES, "org.apache.kafka.clients.producer.KafkaProducer.doSend")),
+)
+
+
+@pytest.mark.parametrize("ill", [False, True])
+def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_instance(ill: bool) -> None:
+    """A slow start: the dump comes before the first push, whose instance is the broker's; the log goes on all the time.
+
+    `ill`: the producer goes on to wait; its metrics show it, and it is one incident as long as it lasts.
+    """
+    monitor = Stepped(saved=True)
+    for second in range(0, 600, 10):
+        batch: list[Any] = [
+            snapshot(second, {"select-total": second}, "other", service="else", instance="o:1", host="o")
+        ]
+        batch.append(logged(second, "producer-config", "p", instance="h:1"))
+        if second == 10:
+            batch.append(logged(second, instance="h:1", dump=ThreadDump(START + 10_000, WAITING)))
+        if second >= 40:
+            moving = {"select-total": second * 10.0, "record-send-total": 0.0 if ill else second * 5.0}
+            waiting = {"metadata-age": float(second) if ill else 1.0, "metadata-wait-time-ns-total": second * 1e9 * ill}
+            batch.append(snapshot(second, moving | waiting, "p", instance="10.0.0.1:Wc"))
+        monitor.batch(batch, second)
+    changes = [
+        c for published in monitor.published for c in published.changes if c.verdict.mode == "send-blocked-on-metadata"
+    ]
+    assert [(c.client.instance, c.change) for c in changes[:3]] == [
+        ("h:1", "opened"),
+        ("h:1", "moved"),
+        ("10.0.0.1:Wc", "opened"),
+    ]
+    closed = [(c.ts_ms - START) / 1000 for c in changes if c.change == "closed"]
+    assert not closed if ill else closed and closed[0] <= 180
+    newest = dict(record for published in monitor.published for record in published.records)
+    assert newest["shop|h:1|p"] is None
+
+
 def test_a_dump_of_one_process_says_nothing_of_its_neighbour_of_the_same_name() -> None:
     """Two replicas on one host: neither has reported yet, and the one that starts waits for its first metadata."""
-    waits = ("java.lang.Object.wait", "org.apache.kafka.clients.producer.internals.ProducerMetadata.awaitUpdate")
-    frames = (*waits, "org.apache.kafka.clients.producer.KafkaProducer.waitOnMetadata")
-    threads = (
-        Thread("kafka-producer-network-thread | p", "RUNNABLE", ("sun.nio.ch.EPoll.wait",)),
-        Thread("api", "TIMED_WAITING", (*frames, "org.apache.kafka.clients.producer.KafkaProducer.doSend")),
-    )
     monitor = Stepped(saved=True)
     for second in (0, 40, 80):
         lines = [logged(second + n, "buffer-exhausted", "p", instance=f"h:{n}") for n in (1, 2)]
-        dumped = [logged(0, instance="h:1", dump=ThreadDump(START + 3000, threads))] if not second else []
+        dumped = [logged(0, instance="h:1", dump=ThreadDump(START + 3000, WAITING))] if not second else []
         monitor.batch([*lines, *dumped], second + 20)
     accused = {
         change.client.instance

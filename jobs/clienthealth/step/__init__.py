@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clienthealth.incidents import Transition
+from clienthealth.incidents import OpenIncident, Transition
+from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from clienthealth.step import (
     also_seen,
@@ -110,20 +111,45 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
 
 
 def _name(state: BucketState, published: Published) -> None:
-    """Move incidents of a nameless process to its client, once it is known: the same incident, not a second."""
+    """Move incidents to the client that turns out to have them: the same incident, not a second.
+
+    Those of a nameless process are its client's, once that is known; those of a client that its log alone speaks of are
+    of the one that reports under its name, with whatever instance its metrics name.
+    """
+    names = {(who.process, who.client_id, who.kind) for who in state.whos} if state.former else set()
+    spoken_of: dict[tuple[str, str | None], Who] = {
+        (client_of(who).key, who.kind): who for who in state.former if (who.process, who.client_id, who.kind) in names
+    }
     nameless = [incident for incident in state.incidents.all if not incident.client.client_id]
-    logs = process_log.process_logs(state) if nameless else {}
+    by_log = [
+        incident
+        for incident in state.incidents.all
+        if (incident.client.key, incident.client.kind) in spoken_of and _by_log(incident)
+    ]
+    if not nameless and not by_log:
+        return
+    logs = process_log.process_logs(state)
     reporting: dict[tuple[str, str], list[Who]] = defaultdict(list)
-    for who in state.whos if nameless else ():
-        reporting[who.process].append(who)
-    for incident in nameless:
+    for reports in state.whos:
+        reporting[reports.process].append(reports)
+    lives = ownership.lives(state, reporting)
+    for incident in [*nameless, *by_log]:
         client = incident.client
         process = client.service, client.host or client.instance
-        log = logs.get(process) or process_log.ProcessLog(process, (), reporting[process])
-        only = log.only(client.kind, client.instance) if client.kind else None
-        if only is not None:
-            published.changes += state.incidents.moved(incident, client_of(only))
+        log = logs.get(process) or process_log.ProcessLog(process, (), reporting[process], lives=lives.get(process, ()))
+        if who := spoken_of.get((client.key, client.kind)):
+            whose = log.reports_as(who)
+        else:
+            whose = log.only(client.kind, client.instance) if client.kind else None
+        if whose is not None:
+            published.changes += state.incidents.moved(incident, client_of(whose))
             published.records.append((client.key, None))
+
+
+def _by_log(incident: OpenIncident) -> bool:
+    """Was it seen in lines and dumps alone? Not what is about an end: who comes after has not ended."""
+    kinds = {evidence.kind for evidence in incident.verdict.evidence}
+    return kinds <= {"log", "thread-dump"} and not modes()[incident.verdict.mode].absence
 
 
 def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:

@@ -274,7 +274,12 @@ class ProcessLog:
                 clients[Who(service, host, instance or host, name, kind)] = None
         return list(clients)
 
-    def _named_by(self, instance: str | None, client_id: str | None, kind: Kind, clients: Iterable[Who]) -> list[Who]:
+    def reports_as(self, who: Who) -> Who | None:
+        """The client that reports under the name of one that only its log speaks of; None where none or several do."""
+        clients = self._named_by(who.instance, who.client_id, who.kind, self.reporting)
+        return clients[0] if len(clients) == 1 and clients[0].identity != who.identity else None
+
+    def _named_by(self, instance: str | None, client_id: str | None, kind: str, clients: Iterable[Who]) -> list[Who]:
         """The clients that such a name can mean in a line of a process."""
         known = any(life.who.instance == instance for life in self.lives)
         return [
