@@ -31,10 +31,12 @@ class Losses:
     """Compares positions with what there is, and counts each loss once."""
 
     def __init__(self, spark: SparkSession, settings: Settings, metrics: SelfMetrics) -> None:
-        self._jvm = cast(Any, spark._jvm)
+        jvm = cast(Any, spark._jvm)
+        # What a name stands for is looked for in each jar, for each part of it: once, not with each look.
+        self._map, kafka = jvm.java.util.HashMap, jvm.org.apache.kafka
+        self._partition, self._spec = kafka.common.TopicPartition, kafka.clients.admin.OffsetSpec
         self._metrics = metrics
         self._topics = tuple(dict.fromkeys((*settings.topics.metrics, *settings.topics.logs)))
-        jvm = self._jvm
         properties = jvm.java.util.Properties()
         for name, value in {
             **connection(settings),
@@ -42,7 +44,7 @@ class Losses:
             "kafka.request.timeout.ms": str(TIMEOUT_MS - 1000),
         }.items():
             properties.setProperty(name.removeprefix("kafka."), value)
-        self._admin: Any = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+        self._admin: Any = kafka.clients.admin.AdminClient.create(properties)
         self._seen: dict[tuple[str, int], int] = {}
         self._lock, self._looked = threading.Lock(), 0.0
         for topic in self._topics:
@@ -63,7 +65,7 @@ class Losses:
         """How many records from there on are gone, by topic. Of brokers that do not answer nothing is known."""
         gone: dict[str, int] = {}
         try:
-            earliest = self._offsets(positions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest())
+            earliest = self._offsets(positions, self._spec.earliest())
         except Py4JJavaError:
             return gone
         for where, at in earliest.items():
@@ -75,7 +77,7 @@ class Losses:
         """Is there anything that has not been read? Brokers that do not answer have nothing."""
         try:
             with self._lock:
-                ends = self._offsets(positions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
+                ends = self._offsets(positions, self._spec.latest())
         except Py4JJavaError:
             return False
         return any(end > positions[where] for where, end in ends.items())
@@ -94,8 +96,7 @@ class Losses:
             log.warning("what Kafka has deleted cannot be seen: %s", str(error.java_exception))
 
     def _compare(self, positions: Positions) -> None:
-        earliest_spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest()
-        for where, earliest in self._offsets(positions, earliest_spec).items():
+        for where, earliest in self._offsets(positions, self._spec.earliest()).items():
             begun_at = self._seen.get(where, 0)
             # One that begins before what it began with is another topic of the same name.
             begin = max(positions[where], begun_at if begun_at <= earliest else 0)
@@ -106,9 +107,9 @@ class Losses:
 
     def _offsets(self, partitions: Iterable[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
         """The first or the last offset of each partition that there still is."""
-        requests, of_java = self._jvm.java.util.HashMap(), self._jvm.org.apache.kafka
+        requests = self._map()
         for topic, partition in partitions:
-            requests[of_java.common.TopicPartition(topic, partition)] = which
+            requests[self._partition(topic, partition)] = which
         result = self._admin.listOffsets(requests)
         offsets = {}
         for where in list(requests):

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
@@ -50,7 +52,20 @@ def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
         options = {**options, **driver_options(settings), **_on_this_machine(settings, batch)}
     for key, value in options.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    _look_up_once(spark)
+    return spark
+
+
+def _look_up_once(spark: SparkSession) -> None:
+    """Keep the Java classes that PySpark names with each column, and twenty times with each exception.
+
+    Py4J asks the JVM for a name each time, which looks for it in all packages that PySpark imports, in every jar: an
+    eighth of all the JVM's work. Each iteration over anything of Java ends with an exception.
+    """
+    jvm = cast(Any, spark._jvm)
+    jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
+    jvm.functions, jvm.PythonUtils = jvm.functions, jvm.PythonUtils
 
 
 @contextmanager
