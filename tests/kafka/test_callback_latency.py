@@ -89,7 +89,7 @@ def measurements(broker: Broker, settings: Settings) -> dict[str, Any]:
         raw = RawRecord(record.value, source, record.timestamp, record.key, headers)
         pack(decode_metrics(raw, settings, now_ms), source, packer)
     bucket = bucket_of(packer, settings)
-    rows = len(bucket.rows)
+    rows = len(bucket.readings)
     assert len(bucket.state.whos) == 1
     assert rows >= 10
     window = bucket.windows("producer", np.array([0]), np.array([0]), np.array([rows]))

@@ -9,7 +9,6 @@ from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clienthealth.decode import decode_any, decode_logs, decode_metrics
 from clienthealth.diagnose import bucket_of, judged, pack, raw_record, silence
@@ -25,9 +24,9 @@ from clienthealth.step import departures, process_log, readings
 from clienthealth.step.bucket import NO_LOG, Bucket, client_of
 from clienthealth.step.faults import Faults
 from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.packed import TS, WHO, Chunk, decode, encode
+from clienthealth.windows.columns import Bools, Ints
+from clienthealth.windows.packed import Chunk, decode, encode
 from clienthealth.windows.packer import Packer
-from clienthealth.windows.view import Floats
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 SETTINGS = Settings()
@@ -49,7 +48,7 @@ class Recorded:
     @cached_property
     def readings(self) -> tuple[Reading, ...]:
         """Its readings."""
-        return tuple(map(self.bucket.reading, np.flatnonzero(self.bucket.state.rows[:, WHO] == self.number).tolist()))
+        return tuple(map(self.bucket.reading, np.flatnonzero(self.bucket.state.readings.who == self.number).tolist()))
 
     @cached_property
     def windows(self) -> tuple[ClientWindow, ...]:
@@ -110,14 +109,14 @@ def recorded_bucket(folder: Path, every_ms: int = 0) -> Bucket:
     bucket = bucket_of(_packed(folder), SETTINGS)
     state = bucket.state
     if every_ms:
-        readings.keep_rows(state, _thinned(state.rows[:, WHO], state.rows[:, TS], every_ms))
+        readings.keep_readings(state, _thinned(state.readings.who, state.readings.ts, every_ms))
     return Bucket(state, SETTINGS, readings.grid_of(state, SETTINGS.monitor), Faults(state, client_of))
 
 
-def _thinned(who: Floats, ts: Floats, every_ms: int) -> NDArray[np.bool_]:
+def _thinned(who: Ints, ts: Ints, every_ms: int) -> Bools:
     """Of each client the first reading of every stretch of `every_ms` milliseconds."""
     keep = np.zeros(len(ts), bool)
-    last: dict[float, float] = {}
+    last: dict[int, int] = {}
     for row, (client, moment) in enumerate(zip(who.tolist(), ts.tolist(), strict=True)):
         if client not in last or moment >= last[client] + every_ms - every_ms // 20:
             last[client], keep[row] = moment, True

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.view import Parts, Windows
+from clienthealth.windows.client_window import ClientWindow, about
+from clienthealth.windows.packed import Parts
+from clienthealth.windows.view import Windows
 
 
 def stacked(windows: Sequence[ClientWindow]) -> Windows:
@@ -26,10 +27,8 @@ def stacked(windows: Sequence[ClientWindow]) -> Windows:
         np.concatenate([w.values for w in one]),
         np.array([lo for lo, _ in bounds], np.int64),
         np.array([hi for _, hi in bounds], np.int64),
-        _joined([w.parts for w in one]),
-        [window.config for window in windows],
-        [window.client.group or window.client.client_id for window in windows],
-        [window.told or bool(window.logs or window.dumps or window.earlier_dumps) for window in windows],
+        *_joined(one),
+        list(map(about, windows)).__getitem__,
     )
 
 
@@ -63,15 +62,12 @@ def _spans(windows: Sequence[ClientWindow]) -> list[tuple[int, int, int]]:
     return spans
 
 
-def _joined(parts: Sequence[Parts]) -> Parts:
-    names = list(dict.fromkeys(name for of in parts for name in of.names))
-    index = [np.array([names.index(name) for name in of.names] + [-1], np.int64) for of in parts]
-    sizes = np.cumsum([0, *(len(of.topic) for of in parts)])
-    return Parts(
-        np.concatenate([[0], *(of.begin[1:] + size for of, size in zip(parts, sizes[:-1], strict=True))]),
-        np.concatenate([names_at[of.topic] for names_at, of in zip(index, parts, strict=True)]),
-        np.concatenate([of.partition for of in parts]),
-        np.concatenate([names_at[of.thread] for names_at, of in zip(index, parts, strict=True)]),
-        np.concatenate([of.values for of in parts]),
-        names,
-    )
+def _joined(windows: Sequence[Windows]) -> tuple[Parts, Sequence[str]]:
+    names = list(dict.fromkeys(name for w in windows for name in w.names))
+    index = [np.array([names.index(name) for name in w.names] + [-1], np.int64) for w in windows]
+    begins = np.cumsum([0, *(len(w.ts) for w in windows)])
+    parts = [
+        dataclasses.replace(w.parts, row=w.parts.row + begin, topic=at[w.parts.topic], thread=at[w.parts.thread])
+        for w, begin, at in zip(windows, begins, index, strict=False)
+    ]
+    return Parts.joined(parts), names

@@ -9,7 +9,6 @@ import pytest
 
 from clienthealth.model.readings import Source
 from clienthealth.step import process_log, readings
-from clienthealth.windows.packed import WHO
 from tests.support.stepped import Stepped, logged, snapshot
 
 
@@ -37,7 +36,7 @@ def test_a_client_whose_readings_cannot_be_entered_costs_no_other(
             assert fault.source == Source("client-metrics", 0, 9 + second)
     assert sorted(monitor.clients) == [f"p{n}" for n in range(9)]
     assert all(len(client.readings) == 2 for client in monitor.clients.values())
-    assert {int(number) for number in monitor.state.rows[:, WHO]} == set(range(9))
+    assert set(monitor.state.readings.who.tolist()) == set(range(9))
     # Once with its traceback, not once for each batch.
     assert [record.getMessage() for record in caplog.records] == ["a client cannot be judged: absurd reading"]
     assert caplog.records[0].exc_info

@@ -186,5 +186,5 @@ def test_memory_is_bounded_under_a_flood_of_ids() -> None:
     for n in range(5):
         monitor.batch(fleet(1 + n, "flood", flood * n + 10_000, flood), 2 + n)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    assert len(monitor.state.rows) == len(monitor.state.whos) == 2_000
+    assert len(monitor.state.readings) == len(monitor.state.whos) == 2_000
     assert grown < 200

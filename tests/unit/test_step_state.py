@@ -11,10 +11,13 @@ import pytest
 from clienthealth.errors import StateError
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
-from clienthealth.step.state import CLIENT_WIDTH, UNDELIVERED, BucketState, load, save
-from clienthealth.windows.packed import HEAD, METRICS_MAX, PART_HEAD
+from clienthealth.step.state import UNDELIVERED, BucketState, load, save
+from clienthealth.windows.columns import Table
+from clienthealth.windows.packed import METRICS_MAX
 from tests.support.stepped import START, Stepped, logged, snapshot
 
+#: How many columns are before the values in the rows of readings, of what these say of topics, and of clients.
+HEAD, PART_HEAD, CLIENT_HEAD = 9, 4, 6
 QUEUES = [
     TopicMetrics("slow", thread="0", metrics={"queue-chunks": 2.0}),
     TopicMetrics("fast", partition=3, metrics={"records-lag": 7.0}),
@@ -52,8 +55,9 @@ def monitor(saved: bool = False) -> Stepped:
 
 def contents(state: BucketState) -> dict[str, Any]:
     fields = {name: getattr(state, name) for name in BucketState.__dataclass_fields__ if name != "incidents"}
-    for name in ("clients", "rows", "parts", "reported_once"):
-        fields[name] = np.nan_to_num(fields[name], nan=-1.5).tolist()
+    for name in ("clients", "readings", "parts"):
+        fields[name] = {column: np.nan_to_num(rows, nan=-1.5).tolist() for column, rows in vars(fields[name]).items()}
+    fields["reported_once"] = state.reported_once.tolist()
     return fields | {"incidents": sorted(map(repr, state.incidents.all))}
 
 
@@ -87,6 +91,49 @@ def test_another_form_is_refused_in_one_sentence() -> None:
         load(b"something else", 32)
 
 
+def matrix(data: bytes, width: int) -> Any:
+    return np.frombuffer(data, np.float64).reshape(-1, width)
+
+
+def test_the_form_is_the_one_that_0_2_reads_and_writes() -> None:
+    stepped = Stepped()
+    partitions = [TopicMetrics("b", thread="0", metrics={"records-lag": 4.0}), TopicMetrics("a", 3)]
+    consumer = snapshot(7, {"select-total": 5}, "c", "consumer", topics=partitions, every=20, delta=True)
+    stepped.batch([snapshot(9, {"buffer-total-bytes": 6, "select-total": 7}, "p"), consumer], 10)
+    saved = msgspec.msgpack.decode(save(stepped.state, 1)[4:])
+    rows = matrix(saved["readings"][4], HEAD + METRICS_MAX)
+    parts = matrix(saved["readings"][5], PART_HEAD + len(TOPIC_METRICS))
+    clients = matrix(saved["clients"], CLIENT_HEAD + len(UNDELIVERED))
+    names = saved["readings"][3]
+    assert saved["heads"] == [HEAD, PART_HEAD, CLIENT_HEAD]
+    assert sorted(names) == ["0", "a", "b", "client-metrics"]
+    # Time, partition, offset, topic, client, configuration, interval, delta, fresh; then the first metric of the kind.
+    topic = names.index("client-metrics")
+    assert rows[:, : HEAD + 1].tolist() == [
+        [START + 9000, 0, 0, topic, 0, -1, 10_000, 0, 1, 7],
+        [START + 7000, 0, 1, topic, 1, -1, 20_000, 1, 1, 5],
+    ]
+    # Reading, topic, partition, thread.
+    assert parts[:, :PART_HEAD].tolist() == [
+        [1, names.index("a"), 3, -1],
+        [1, names.index("b"), -1, names.index("0")],
+    ]
+    assert parts[:, PART_HEAD + 2].tolist()[1] == 4
+    # First and last reading, heard of, interval, minute, configuration; then the first of UNDELIVERED.
+    assert clients[0, : CLIENT_HEAD + 1].tolist() == [START + 9000, START + 9000, START + 9000, 10_000, START, -1, 6]
+    assert clients[1, :CLIENT_HEAD].tolist() == [START + 7000, START + 7000, START + 7000, 20_000, START, -1]
+
+
+def test_a_partition_that_was_not_known_to_an_earlier_release_is_not_known() -> None:
+    data = save(monitor().state, 1)
+    saved = msgspec.msgpack.decode(data[4:])
+    parts = matrix(saved["readings"][5], PART_HEAD + len(TOPIC_METRICS)).copy()
+    parts[parts[:, 2] < 0, 2] = np.nan
+    assert np.isnan(parts[:, 2]).any() and not np.isnan(parts[:, 2]).all()
+    saved["readings"][5] = parts.tobytes()
+    assert contents(load(data[:4] + msgspec.msgpack.encode(saved), 1)) == contents(load(data, 1))
+
+
 def of_another_release(state: BucketState) -> bytes:
     """The state as a program wrote it that knew the producers' third metric not yet, and one more after the fourth.
 
@@ -94,41 +141,46 @@ def of_another_release(state: BucketState) -> bytes:
     """
     data = save(state, 1)
     saved = msgspec.msgpack.decode(data[4:])
-    new = np.full((len(state.rows), HEAD + METRICS_MAX + 1), np.nan)
-    new[:, :HEAD] = state.rows[:, :HEAD]
+    chunk = saved["readings"]
+    rows = matrix(chunk[4], HEAD + METRICS_MAX)
+    new = np.full((len(rows), HEAD + METRICS_MAX + 1), np.nan)
+    new[:, :HEAD] = rows[:, :HEAD]
     before = {kind: list(names) for kind, names in CLIENT_METRICS.items()}
     before["producer"] = [*before["producer"][:2], before["producer"][3], "gone-total", *before["producer"][4:]]
     before["group"] = [*before["group"], *(f"other-{n}" for n in range(METRICS_MAX + 1 - len(before["group"])))]
-    for at, row in enumerate(state.rows):
+    for at, row in enumerate(rows):
         kind = state.whos[int(row[4])].kind
         for position, name in enumerate(before[kind]):
             metric_names = list(CLIENT_METRICS[kind])
             new[at, HEAD + position] = row[HEAD + metric_names.index(name)] if name in metric_names else 77.0
     saved["vocabulary"] = before
     topics = ["gone", *reversed(list(TOPIC_METRICS))]
-    parts = np.full((len(state.parts), PART_HEAD + len(topics)), 77.0)
-    parts[:, :PART_HEAD] = state.parts[:, :PART_HEAD]
-    parts[:, PART_HEAD + 1 :] = state.parts[:, PART_HEAD:][:, ::-1]
+    of_topics = matrix(chunk[5], PART_HEAD + len(TOPIC_METRICS))
+    parts = np.full((len(of_topics), PART_HEAD + len(topics)), 77.0)
+    parts[:, :PART_HEAD] = of_topics[:, :PART_HEAD]
+    parts[:, PART_HEAD + 1 :] = of_topics[:, PART_HEAD:][:, ::-1]
     saved["topic_metrics"] = topics
-    clients = np.full((len(state.clients), CLIENT_WIDTH - 1), np.nan)
-    clients[:] = state.clients[:, :-1]
+    clients = matrix(saved["clients"], CLIENT_HEAD + len(UNDELIVERED))[:, :-1]
     saved["undelivered"], saved["clients"] = UNDELIVERED[:-1], clients.tobytes()
-    chunk = saved["readings"]
     chunk[4], chunk[5] = new.tobytes(), parts.tobytes()
     return data[:4] + msgspec.msgpack.encode(saved)
 
 
 def test_a_state_of_other_metrics_is_read_by_their_names() -> None:
     state = monitor().state
-    third = HEAD + 2
     assert list(CLIENT_METRICS["producer"])[2] not in ("select-total", "buffer-total-bytes", "buffer-available-bytes")
     loaded = load(of_another_release(state), 1)
-    expected = state.rows.copy()
-    expected[[state.whos[int(row[4])].kind == "producer" for row in expected], third] = np.nan
-    assert np.array_equal(loaded.rows, expected, equal_nan=True)
-    assert np.array_equal(loaded.parts, state.parts, equal_nan=True)
-    assert np.array_equal(loaded.clients[:, :-1], state.clients[:, :-1], equal_nan=True)
-    assert np.isnan(loaded.clients[:, -1]).all()
+    producers = [state.whos[number].kind == "producer" for number in state.readings.who]
+    state.readings.values[producers, 2] = np.nan
+    state.clients.values[:, -1] = np.nan
+    assert equal(loaded.readings, state.readings)
+    assert equal(loaded.parts, state.parts)
+    assert equal(loaded.clients, state.clients)
+
+
+def equal(one: Table, other: Table) -> bool:
+    pairs = zip(vars(one).values(), vars(other).values(), strict=True)
+    return all(np.array_equal(mine, others, equal_nan=True) for mine, others in pairs)
 
 
 @pytest.mark.parametrize("threads", [1, 20])
@@ -153,4 +205,4 @@ def test_of_clients_that_have_gone_nothing_stays() -> None:
         names = [snapshot(60 * n, {"select-total": n}, f"{n}-{m}", instance=f"h:{n}", host=f"h{n}") for m in range(20)]
         bounded.batch(names, 60 * n + 1)
     assert len(bounded.state.whos) <= 40
-    assert len(bounded.state.rows) == len(bounded.state.whos)
+    assert len(bounded.state.readings) == len(bounded.state.whos)

@@ -31,9 +31,9 @@ from clienthealth.settings import Settings
 from clienthealth.step import also_seen, departures, judgement, process_log, readings
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.faults import Faults
-from clienthealth.step.state import FIRST, LAST, BucketState
+from clienthealth.step.state import BucketState
 from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.packed import TS, WHO, Who, process_of, who_of
+from clienthealth.windows.packed import Who, process_of, who_of
 from clienthealth.windows.packer import Packer
 
 #: What was seen so long before the last reading (ms), or later, lasts until then.
@@ -215,10 +215,10 @@ def add_ends(
     for number, who in enumerate(state.whos):
         if ended is not None and who.instance not in ended:
             continue
-        times = state.rows[state.rows[:, WHO] == number, TS]
+        times = state.readings.ts[state.readings.who == number]
         breaks = np.flatnonzero(np.diff(times) > bucket.gaps[number])
         if len(breaks):
-            state.clients[number, FIRST] = times[breaks[-1] + 1]
+            state.clients.first[number] = times[breaks[-1] + 1]
         window = departures.departure(bucket, number)
         ends = [_at_most_suspected(v) for v in judge_windows([window], bucket.settings.modes, absence=True)]
         client, verdicts = by_key.get(_key(window.client), (window.client, []))
@@ -229,8 +229,8 @@ def add_ends(
 def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
     """What it says that a client was silent before all that there is ends. `window`: of its end."""
     state = bucket.state
-    end_ms = max([*state.clients[:, LAST].tolist(), *(entry.ts_ms for entry in state.log_entries)])
-    if end_ms - state.clients[number, LAST] <= bucket.quiet[number]:
+    end_ms = max([*state.clients.last.tolist(), *(entry.ts_ms for entry in state.log_entries)])
+    if end_ms - state.clients.last[number] <= bucket.quiet[number]:
         return []
     return silenced(departures.silence(bucket, number, window), bucket.settings.modes)
 

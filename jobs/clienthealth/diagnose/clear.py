@@ -19,7 +19,7 @@ from clienthealth.modes import FEW, MIN_READINGS, Look, modes
 from clienthealth.step import process_log
 from clienthealth.step.bucket import Bucket
 from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.packed import TOPIC, WHO, Who
+from clienthealth.windows.packed import Who
 
 #: A recorder writes as long as its client lives; metrics in these end when somebody stops to look.
 PASTED = ("metrics (", "log", "JSON document")
@@ -31,7 +31,7 @@ VerdictsByKey = dict[str, tuple[Client, list[Verdict]]]
 def honest(bucket: Bucket, verdicts_by_key: VerdictsByKey, inputs: Sequence[Input]) -> VerdictsByKey:
     """The verdicts without those `ok` that nothing speaks for."""
     logs = process_log.process_logs(bucket.state)
-    readings = {who.identity: int(np.sum(bucket.state.rows[:, WHO] == n)) for n, who in enumerate(bucket.state.whos)}
+    readings = {who.identity: int(np.sum(bucket.state.readings.who == n)) for n, who in enumerate(bucket.state.whos)}
     unclocked = _read_at_no_time(bucket, inputs)
     honest_verdicts: VerdictsByKey = {}
     for key, (client, verdicts) in verdicts_by_key.items():
@@ -97,8 +97,8 @@ def _read_at_no_time(bucket: Bucket, inputs: Sequence[Input]) -> set[object]:
     untimed = {
         topic for attached in inputs if not attached.timed or attached.start_ms is None for topic in attached.topics
     }
-    rows, names = bucket.state.rows, bucket.state.names
-    places = {(int(who), int(topic)) for who, topic in np.unique(rows[:, [WHO, TOPIC]], axis=0).tolist()}
+    rows, names = bucket.state.readings, bucket.state.names
+    places = set(zip(rows.who.tolist(), rows.topic.tolist(), strict=True))
     return {bucket.state.whos[who].identity for who, topic in places if names[topic] in untimed}
 
 

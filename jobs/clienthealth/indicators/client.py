@@ -149,7 +149,7 @@ def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Fl
     """By window, the greatest value and its topic; of equal ones the last topic in order of names, NaN is the least."""
     number, name = np.full(len(w), np.nan), np.full(len(w), None, np.object_)
     if len(window):
-        names = np.array(w.parts.names, np.object_)
+        names = np.array(w.names, np.object_)
         rank = np.argsort(np.argsort(names))
         order = np.lexsort((rank[topic], np.nan_to_num(values, nan=-1.0), window))
         last = order[np.append(np.flatnonzero(np.diff(window[order])), len(order) - 1)]

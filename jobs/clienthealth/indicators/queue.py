@@ -60,10 +60,10 @@ def _queues(w: Windows) -> Queues:
     window = reporting[which[first]]
 
     def most(name: str) -> Floats:
-        return np.fmax.reduceat(w.parts.col(name)[part[order]], starts)
+        return np.fmax.reduceat(w.of_topics(name)[part[order]], starts)
 
     def summed(name: str) -> Floats:
-        values = w.parts.col(name)[part[order]]
+        values = w.of_topics(name)[part[order]]
         reported = np.add.reduceat(~np.isnan(values), starts, dtype=np.int64)
         return np.where(reported > 0, np.add.reduceat(np.nan_to_num(values), starts), np.nan)
 
@@ -97,7 +97,7 @@ def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
     """For each window topic, used_ratio (0 to 1) and, where reported, records of the queues of its last reading."""
     of_topics = queues(w)
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
-    ratios, names = np.clip(of_topics.share, 0.0, 1.0).tolist(), w.parts.names
+    ratios, names = np.clip(of_topics.share, 0.0, 1.0).tolist(), w.names
     rows = zip(of_topics.window.tolist(), of_topics.topic.tolist(), ratios, of_topics.records.tolist(), strict=True)
     for window, topic, ratio, records in rows:
         entry = {"topic": names[topic], "used_ratio": ratio}

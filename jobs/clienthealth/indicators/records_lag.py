@@ -64,13 +64,12 @@ def points(w: Windows) -> Points:
 
 
 def _points(w: Windows) -> Points:
-    parts = w.parts
-    reported = np.flatnonzero((parts.col("records-lag") >= 0) & ~np.isnan(parts.partition))
-    row = np.searchsorted(parts.begin, reported, "right") - 1
-    rank = np.empty(len(parts.names), np.int64)
-    rank[sorted(range(len(rank)), key=parts.names.__getitem__)] = np.arange(len(rank))
-    topic, partition = parts.topic[reported], parts.partition[reported].astype(np.int64)
-    records, paused = parts.col("records-lag")[reported], parts.col("paused")[reported] > 0
+    reported = np.flatnonzero((w.of_topics("records-lag") >= 0) & (w.parts.partition >= 0))
+    parts = w.parts.at(reported)
+    row, topic, partition = parts.row, parts.topic, parts.partition
+    records, paused = w.of_topics("records-lag")[reported], w.of_topics("paused")[reported] > 0
+    rank = np.empty(len(w.names), np.int64)
+    rank[sorted(range(len(rank)), key=w.names.__getitem__)] = np.arange(len(rank))
     order = np.lexsort((paused, records, row, partition, rank[topic]))
     row, topic, partition = row[order], topic[order], partition[order]
     before = np.arange(-1, len(row) - 1)
@@ -107,7 +106,7 @@ def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
     of_partitions = lags(w)
     if not len(of_partitions.point):
         return entries
-    p, names = points(w), w.parts.names
+    p, names = points(w), w.names
     rows = zip(
         of_partitions.window.tolist(),
         (names[topic] for topic in p.topic[of_partitions.point].tolist()),
@@ -175,7 +174,7 @@ def _allowed(w: Windows, limits: LagSettings) -> Floats:
     patterns = tuple(limits.allowed_lag.items())
     if not patterns:
         return np.zeros(len(of_partitions.point))
-    topics = (w.parts.names[topic] for topic in p.topic[of_partitions.point].tolist())
+    topics = (w.names[topic] for topic in p.topic[of_partitions.point].tolist())
     groups = w.groups(of_partitions.window)
     return np.array(
         [allowed_lag(patterns, group, topic) for group, topic in zip(groups, topics, strict=True)], np.float64

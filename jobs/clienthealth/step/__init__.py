@@ -32,7 +32,7 @@ from clienthealth.step.faults import Fault, Faults
 from clienthealth.step.judgement import Record
 from clienthealth.step.minutes import Row
 from clienthealth.step.state import BucketState
-from clienthealth.windows.packed import FRESH, Chunk, Who
+from clienthealth.windows.packed import Chunk, Who
 
 
 @dataclass
@@ -74,7 +74,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     grid = readings.grid_of(state, settings.monitor)
     bucket = Bucket(state, settings, grid, faults)
     _name(state, published)
-    if new or (len(state.rows) and state.rows[:, FRESH].any()):
+    if new or state.readings.fresh.any():
         records, changes = judgement.judge(bucket, new, closed, now_ms)
         published.records += records
         published.changes += changes

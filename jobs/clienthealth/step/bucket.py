@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 
 import numpy as np
@@ -12,33 +12,19 @@ import numpy as np
 from clienthealth.model.clients import Client, Kind
 from clienthealth.model.health_record import encoded
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
-from clienthealth.model.readings import LogEvent, Reading, Source, ThreadDump, TopicReading
+from clienthealth.model.readings import LogEvent, Reading, ThreadDump, TopicReading
 from clienthealth.model.verdicts import Seen
 from clienthealth.settings import Settings
 from clienthealth.step.also_seen import seen
 from clienthealth.step.faults import Faults
 from clienthealth.step.ownership import Life, ProcessKey, Start, lives, starts
 from clienthealth.step.process_log import logged_options
-from clienthealth.step.readings import SHIFT, Grid, Ints, intervals, keys, totals_added_up
-from clienthealth.step.state import EVERY, OPTIONS, BucketState
+from clienthealth.step.readings import SHIFT, Grid, intervals, keys, totals_added_up
+from clienthealth.step.state import BucketState
 from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.packed import (
-    HEAD,
-    OFFSET,
-    PART_HEAD,
-    PART_PARTITION,
-    PART_THREAD,
-    PART_TOPIC,
-    PARTITION,
-    ROW,
-    TOPIC,
-    TS,
-    WHO,
-    LogEntry,
-    Matrix,
-    Who,
-)
-from clienthealth.windows.view import Floats, Parts, Windows
+from clienthealth.windows.columns import Floats, Ints
+from clienthealth.windows.packed import LogEntry, Readings, Who
+from clienthealth.windows.view import About, Windows
 
 #: A client has departed when it was silent for so many of its intervals, `[absence] min_gap_seconds` at least.
 INTERVALS = 3
@@ -79,19 +65,19 @@ class Bucket:
     faults: Faults
 
     @cached_property
-    def rows(self) -> Matrix:
+    def readings(self) -> Readings:
         """The readings, totals cumulative."""
-        return totals_added_up(self.state.rows, self.state.whos)
+        return totals_added_up(self.state.readings, self.state.whos)
 
     @cached_property
     def keys(self) -> Ints:
         """Client and time of each reading as one number."""
-        return keys(self.state.rows)
+        return keys(self.state.readings)
 
     @cached_property
     def part_begin(self) -> Ints:
         """Where the parts of each reading begin; one number more than there are readings."""
-        return np.searchsorted(self.state.parts[:, ROW], np.arange(len(self.state.rows) + 1))
+        return np.searchsorted(self.state.parts.row, np.arange(len(self.state.readings) + 1))
 
     def span(self, client: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """The rows of windows [start, end) of clients, as spans."""
@@ -100,33 +86,29 @@ class Bucket:
 
     def windows(self, kind: str, client: Ints, lo: Ints, hi: Ints) -> Windows:
         """Spans of rows of clients of one kind, to be asked."""
-        state, metrics = self.state, len(CLIENT_METRICS[kind])
+        state, readings = self.state, self.readings
         begin, end = (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)
-        parts = state.parts[self.part_begin[begin] : self.part_begin[end]]
+        parts = state.parts.at(slice(self.part_begin[begin], self.part_begin[end]))
         return Windows(
             kind,  # type: ignore[arg-type]
-            self.rows[begin:end, TS].astype(np.int64),
-            self.rows[begin:end, HEAD : HEAD + metrics],
+            readings.ts[begin:end],
+            readings.values[begin:end, : len(CLIENT_METRICS[kind])],
             lo - begin,
             hi - begin,
-            Parts(
-                self.part_begin[begin : end + 1] - self.part_begin[begin],
-                parts[:, PART_TOPIC].astype(np.int64),
-                parts[:, PART_PARTITION],
-                parts[:, PART_THREAD].astype(np.int64),
-                parts[:, PART_HEAD:],
-                state.names,
-            ),
-            list(map(self.config, client.tolist())),
-            [who.group or who.client_id for who in map(state.whos.__getitem__, client.tolist())],
-            [who.process in state.told for who in map(state.whos.__getitem__, client.tolist())],
+            replace(parts, row=parts.row - begin),
+            state.names,
+            lambda window: self._about(int(client[window])),
         )
+
+    def _about(self, number: int) -> About:
+        who = self.state.whos[number]
+        return About(self.config(number), who.group or who.client_id, who.process in self.state.told)
 
     def config(self, number: int) -> Mapping[str, str]:
         """A client's options: as it reports them, else as it logged them when it started."""
         config = self._configs.get(number)
         if config is None:
-            options = int(self.state.clients[number, OPTIONS])
+            options = int(self.state.clients.config[number])
             reported = self.state.configs[options] if options >= 0 else {}
             who = self.state.whos[number]
             logged = logged_options(self.state, who, self.alone(who)) if self.state.lifecycle else {}
@@ -144,7 +126,7 @@ class Bucket:
     @cached_property
     def gaps(self) -> Floats:
         """How long each client may be silent, in ms."""
-        every: Floats = np.ceil(INTERVALS * self.state.clients[:, EVERY] / 1000) * 1000
+        every: Floats = np.ceil(INTERVALS * self.state.clients.every / 1000) * 1000
         return np.maximum(every, 1000.0 * self.settings.absence.min_gap_seconds)
 
     @cached_property
@@ -201,20 +183,21 @@ class Bucket:
     _readings: dict[int, Reading] = field(default_factory=dict)
 
     def _reading(self, row: int) -> Reading:
-        state, values = self.state, self.rows[row]
-        names = CLIENT_METRICS[state.whos[int(values[WHO])].kind]
-        metrics = {name: v for name, v in zip(names, values[HEAD:].tolist(), strict=False) if v == v}
-        parts = state.parts[self.part_begin[row] : self.part_begin[row + 1]]
-        source = Source(state.names[int(values[TOPIC])], int(values[PARTITION]), int(values[OFFSET]))
-        return Reading(int(values[TS]), metrics, tuple(map(self._part, parts.tolist())), source)
+        state, readings = self.state, self.readings
+        values = readings.values[row].tolist()
+        names = CLIENT_METRICS[state.whos[int(readings.who[row])].kind]
+        metrics = {name: v for name, v in zip(names, values, strict=False) if v == v}
+        topics = tuple(map(self._topic, range(self.part_begin[row], self.part_begin[row + 1])))
+        return Reading(int(readings.ts[row]), metrics, topics, state.source(row))
 
-    def _part(self, values: list[float]) -> TopicReading:
-        partition, thread = values[PART_PARTITION], int(values[PART_THREAD])
+    def _topic(self, part: int) -> TopicReading:
+        names, parts = self.state.names, self.state.parts
+        partition, thread = int(parts.partition[part]), int(parts.thread[part])
         return TopicReading(
-            self.state.names[int(values[PART_TOPIC])],
-            int(partition) if partition == partition else None,
-            self.state.names[thread] if thread >= 0 else None,
-            {name: v for name, v in zip(TOPIC_METRICS, values[PART_HEAD:], strict=True) if v == v},
+            names[int(parts.topic[part])],
+            partition if partition >= 0 else None,
+            names[thread] if thread >= 0 else None,
+            {name: v for name, v in zip(TOPIC_METRICS, parts.values[part].tolist(), strict=True) if v == v},
         )
 
     def window(

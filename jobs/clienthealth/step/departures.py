@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clienthealth.incidents import OpenIncident, Transition
 from clienthealth.judging import explained, judge_windows, silenced
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, encoded, seen_json, verdicts_json, worst
 from clienthealth.model.metrics import CLIENT_METRICS, TERMINATING
-from clienthealth.model.readings import Reading, Sign, Source
+from clienthealth.model.readings import Reading, Sign
 from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import modes
 from clienthealth.modes._polls import reports_in_poll
@@ -25,13 +24,12 @@ from clienthealth.settings import Settings
 from clienthealth.step import ownership, process_log
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.judgement import Record, with_incidents
-from clienthealth.step.readings import Ints
-from clienthealth.step.state import EVERY, FIRST, HEARD, LAST, LEFT, UNDELIVERED, BucketState
+from clienthealth.step.readings import EVER_MS
+from clienthealth.step.state import UNDELIVERED, BucketState
 from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, TS, WHO, LogEntry, Who
+from clienthealth.windows.columns import Ints
+from clienthealth.windows.packed import LogEntry, Who
 
-#: After every time (ms).
-FAR_MS = 1 << 62
 #: What a client that has gone may have lost, in the detail of its verdict; what kept it from delivering says it then.
 LOST = ("lost_records", "lost_bytes")
 #: No batch is that long in coming while anything arrives.
@@ -53,16 +51,15 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
     return min(before, state.idle_ms)
 
 
-def _unheard_after(state: BucketState) -> NDArray[np.float64]:
+def _unheard_after(state: BucketState) -> Ints:
     """For how long nothing may arrive from anybody until each client is said to be gone, in ms."""
-    silent = np.maximum(0.0, state.time_ms - state.clients[:, HEARD])
-    allowed: NDArray[np.float64] = UNHEARD_INTERVALS * state.clients[:, EVERY] + UNHEARD_MS - silent
-    return np.maximum(UNHEARD_MS, allowed)
+    silent = np.maximum(0, state.time_ms - state.clients.heard)
+    return np.maximum(UNHEARD_MS, UNHEARD_INTERVALS * state.clients.every + UNHEARD_MS - silent)
 
 
 def waits(state: BucketState) -> bool:
     """Are there clients of which nothing was heard, as of nobody, and it was not said yet?"""
-    return bool(state.idle_ms and len(state.clients) and (_unheard_after(state) > state.idle_ms).any())
+    return bool(state.idle_ms and (_unheard_after(state) > state.idle_ms).any())
 
 
 def unheard(bucket: Bucket, before_ms: int) -> tuple[list[Record], list[Transition]]:
@@ -72,7 +69,7 @@ def unheard(bucket: Bucket, before_ms: int) -> tuple[list[Record], list[Transiti
     they logged of their end opens an incident. `before_ms`: for how long nothing had arrived at the step before.
     """
     state = bucket.state
-    if not state.idle_ms or not len(state.clients):
+    if not state.idle_ms:
         return [], []
     after = _unheard_after(state)
     numbers = np.flatnonzero((after > before_ms) & (after <= state.idle_ms))
@@ -92,14 +89,14 @@ def unheard(bucket: Bucket, before_ms: int) -> tuple[list[Record], list[Transiti
 def _unheard(bucket: Bucket, number: int) -> tuple[Record, list[Transition]]:
     state, settings = bucket.state, bucket.settings
     seen = departure(bucket, number)
-    departed_ms, key = int(state.clients[number, LAST]), seen.client.key
+    departed_ms, key = int(state.clients.last[number]), seen.client.key
     verdicts = [
         verdict
         if any(evidence.kind == "log" for evidence in verdict.evidence)
         else Verdict(verdict.mode, "unknown", reason=NOBODY)
         for verdict in judge_windows([seen], settings.modes, absence=True)
     ]
-    offset = int(state.clients[number, HEARD]) - departed_ms
+    offset = int(state.clients.heard[number]) - departed_ms
     changes = state.incidents.judged(seen.client, verdicts, departed_ms, offset)
     shown = with_incidents(verdicts, state.incidents, key)
     also = bucket.also_seen(state.whos[number])
@@ -127,12 +124,12 @@ def departed(bucket: Bucket) -> Ints:
     state = bucket.state
     if not len(state.clients):
         return np.empty(0, np.int64)
-    last_heard = state.clients[:, HEARD]
+    last_heard = state.clients.heard
     silent = state.time_ms - last_heard
-    usual = ownership.OVERDUE * state.clients[:, EVERY]
+    usual = ownership.OVERDUE * state.clients.every
     state.shared = [(begin, end) for begin, end in state.shared if end > last_heard.min()]
     for begin, end in state.shared:
-        silent -= np.where(end - begin > usual, np.maximum(0.0, end - np.maximum(begin, last_heard)), 0.0)
+        silent -= np.where(end - begin > usual, np.maximum(0, end - np.maximum(begin, last_heard)), 0)
     return np.flatnonzero(silent >= bucket.gaps + 1000 * bucket.settings.absence.watermark_seconds)
 
 
@@ -154,14 +151,14 @@ def judge(bucket: Bucket, gone: Ints, now_ms: int) -> tuple[list[Record], list[T
 def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Transition]]:
     state, settings = bucket.state, bucket.settings
     seen = departure(bucket, number)
-    departed_ms = int(state.clients[number, LAST])
+    departed_ms = int(state.clients.last[number])
     key = seen.client.key
     found = {mode: incident.verdict.status for mode, incident in state.incidents.of_client(key).items()}
     verdicts = explained(judge_windows([seen], settings.modes, absence=True), found)
     absent = {v.mode for v in verdicts}
     changes: list[Transition] = []
     who = state.whos[number]
-    offset = int(state.clients[number, HEARD]) - departed_ms
+    offset = int(state.clients.heard[number]) - departed_ms
     silent = silenced(silence(bucket, number, seen), settings.modes)
     lived_ms = max([sign.ts_ms for sign in seen.alive] + [seen.spoke_ms or 0])
     suffers = [mode for mode in state.incidents.of_client(key) if mode not in absent]
@@ -234,28 +231,29 @@ def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Re
 def departure(bucket: Bucket, number: int) -> ClientWindow:
     """The window of a client's end: its last readings, and the lines that speak of its beginning and end."""
     state = bucket.state
-    who, row = state.whos[number], state.clients[number]
-    lo, hi = np.searchsorted(state.rows[:, WHO], [number, number + 1])
-    since = max(row[FIRST], row[LAST] - bucket.grid.length[number])
-    readings = tuple(map(bucket.reading, range(lo + int(np.sum(state.rows[lo:hi, TS] < since)), hi)))
+    who, clients = state.whos[number], state.clients
+    first, last = int(clients.first[number]), int(clients.last[number])
+    lo, hi = np.searchsorted(state.readings.who, [number, number + 1])
+    since = max(first, last - int(bucket.grid.length[number]))
+    readings = tuple(map(bucket.reading, range(lo + int(np.sum(state.readings.ts[lo:hi] < since)), hi)))
     if who.kind == "producer":
-        readings = _completed(readings, row[LEFT:].tolist())
-    gap = bucket.gaps[number]
+        readings = _completed(readings, clients.values[number].tolist())
+    gap = float(bucket.gaps[number])
     logs, spoke = ownership.last_words(
         process_log.lifecycle_lines(state, who, bucket.alone(who)),
         bucket.log_entries.get(who.process, ()),
         bucket.starts.get(who.process, ()),
         bucket.lives.get(who.process, ()),
-        ownership.Silence(who, float(row[FIRST]), float(row[LAST]), float(row[EVERY]), float(gap)),
+        ownership.Silence(who, first, last, int(clients.every[number]), gap),
     )
     return ClientWindow(
         client_of(who),
-        start_ms=int(row[FIRST]),
-        end_ms=int(row[LAST] + gap),
+        start_ms=first,
+        end_ms=int(last + gap),
         readings=readings,
         logs=logs,
         config=bucket.config(number),
-        departed_ms=int(row[LAST]),
+        departed_ms=last,
         spoke_ms=max((entry.ts_ms for entry in spoke), default=None),
         alive=_alive(bucket, number, spoke) or _beside(bucket, number, readings),
     )
@@ -265,7 +263,7 @@ def _alive(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tuple[Sign
     """What shows that the process of a client goes on that should have reported long since. `spoke`: its log."""
     state = bucket.state
     who, signs = state.whos[number], dict[str, Sign]()
-    after_ms = float(state.clients[number, LAST] + bucket.quiet[number])
+    after_ms = float(state.clients.last[number] + bucket.quiet[number])
     for entry in spoke:
         if entry.ts_ms <= after_ms:
             continue
@@ -277,10 +275,10 @@ def _alive(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tuple[Sign
         beside = state.whos[other]
         if other == number or beside.instance != who.instance:
             continue
-        last = int(state.clients[other, LAST])
+        last = int(state.clients.last[other])
         if last > max(after_ms, signs["metric"].ts_ms if "metric" in signs else 0):
             text = f"a reading of '{beside.client_id}' in the same process"
-            signs["metric"] = Sign("metric", last, text, _newest(bucket, other))
+            signs["metric"] = Sign("metric", last, text, state.newest(other))
     return tuple(sorted(signs.values(), key=lambda sign: sign.ts_ms))
 
 
@@ -290,27 +288,25 @@ def _beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[S
     A push names no process. So nobody else may have fallen silent with it, as all of a process that ends, come since,
     as the next process or client would, or bear its name, as replicas on one host.
     """
-    state = bucket.state
-    who, last = state.whos[number], float(state.clients[number, LAST])
+    state, clients = bucket.state, bucket.state.clients
+    who, last = state.whos[number], int(clients.last[number])
     if not readings or readings[-1].get(TERMINATING) is None:
         return ()
-    until_ms = last + ownership.OVERDUE * float(state.clients[number, EVERY])
+    until_ms = last + ownership.OVERDUE * int(clients.every[number])
     others = [at for at in bucket.numbers[who.process] if at != number]
     gone = any(gone.who.process == who.process and gone.until_ms > last for gone in state.gone)
     if (
         gone
         or not others
         or any(
-            state.clients[at, LAST] <= until_ms
-            or state.clients[at, FIRST] > last
-            or state.whos[at].client_id == who.client_id
+            clients.last[at] <= until_ms or clients.first[at] > last or state.whos[at].client_id == who.client_id
             for at in others
         )
     ):
         return ()
-    newest = max(others, key=lambda at: float(state.clients[at, LAST]))
+    newest = max(others, key=lambda at: int(clients.last[at]))
     text = f"a push of '{state.whos[newest].client_id}' from the same address"
-    return (Sign("metric", int(state.clients[newest, LAST]), text, _newest(bucket, newest)),)
+    return (Sign("metric", int(clients.last[newest]), text, state.newest(newest)),)
 
 
 def keep(bucket: Bucket) -> None:
@@ -323,7 +319,7 @@ def keep(bucket: Bucket) -> None:
     for who in state.former:
         key = client_of(who).key
         for number in _that_were_beside(bucket, who, key):
-            last, heard = (int(state.clients[number, column]) for column in (LAST, HEARD))
+            last, heard = int(state.clients.last[number]), int(state.clients.heard[number])
             state.incidents.heard(key, last, heard - last)
         for entry in state.log_entries:
             name = entry.event.client_id if entry.event is not None else None
@@ -347,17 +343,7 @@ def _that_were_beside(bucket: Bucket, who: Who, key: str) -> Sequence[int]:
     ]
     if not silent or any(state.whos[at].client_id == who.client_id for at in others):
         return []
-    return [at for at in others if state.clients[at, FIRST] < min(silent)]
-
-
-def _newest(bucket: Bucket, number: int) -> Source | None:
-    """The record of a client's newest reading."""
-    rows = bucket.state.rows
-    end = int(np.searchsorted(rows[:, WHO], number, "right"))
-    if not end or int(rows[end - 1, WHO]) != number:
-        return None
-    topic, partition, offset = (int(rows[end - 1, column]) for column in (TOPIC, PARTITION, OFFSET))
-    return Source(bucket.state.names[topic], partition, offset)
+    return [at for at in others if state.clients.first[at] < min(silent)]
 
 
 def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
@@ -367,7 +353,7 @@ def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
         log = process_log.process_logs(bucket.state).get(who.process)
     if log is None or seen.departed_ms is None:
         return seen
-    events, dumps, earlier = log.within(seen.departed_ms, FAR_MS).about(who)
+    events, dumps, earlier = log.within(seen.departed_ms, EVER_MS).about(who)
     return replace(seen, logs=events, dumps=dumps, earlier_dumps=earlier)
 
 

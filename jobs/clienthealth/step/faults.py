@@ -9,16 +9,15 @@ from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.step.state import BucketState
-from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, WHO, LogEntry, Who
+from clienthealth.windows.columns import Ints
+from clienthealth.windows.packed import LogEntry, Who
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-Ints = NDArray[np.int64]
 
 REASON = "step-failed"
 MAX_REASON = 300
@@ -59,7 +58,7 @@ class Faults:
         """Enter a client; the first mistake counts."""
         client = self._client_of(self._state.whos[number])
         log_once(mistake)
-        self._by_number.setdefault(number, Fault(client, reason(mistake), self._newest(number)))
+        self._by_number.setdefault(number, Fault(client, reason(mistake), self._state.newest(number)))
 
     def of_process(self, entries: Sequence[LogEntry], mistake: Exception) -> None:
         """Enter a process whose new lines or dumps cannot be judged, and forget all its log entries."""
@@ -90,13 +89,6 @@ class Faults:
             yield from self.apart(clients[half:], work)
             return
         yield result
-
-    def _newest(self, number: int) -> Source | None:
-        rows = np.flatnonzero(self._state.rows[:, WHO] == number)
-        if not len(rows):
-            return None
-        row = self._state.rows[rows[-1]]
-        return Source(self._state.names[int(row[TOPIC])], int(row[PARTITION]), int(row[OFFSET]))
 
 
 @lru_cache(maxsize=100)

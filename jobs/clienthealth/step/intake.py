@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS
@@ -16,7 +15,7 @@ from clienthealth.step import also_seen, limits, process_log, readings, waiting
 from clienthealth.step.faults import Faults
 from clienthealth.step.ownership import ProcessKey
 from clienthealth.step.state import BucketState
-from clienthealth.windows.packed import OFFSET, PARTITION, TOPIC, Chunk, LogEntry, Who
+from clienthealth.windows.packed import Chunk, LogEntry
 
 
 @dataclass
@@ -54,7 +53,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 def _readings(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, faults: Faults) -> int:
     """Enter the readings; where that fails, those of each half of the clients, down to those at fault."""
-    before = list(state.whos), state.clients.copy(), list(state.names), list(state.configs)
+    before = list(state.whos), deepcopy(state.clients), list(state.names), list(state.configs)
     try:
         return readings.take(state, chunks, settings)
     except Exception as mistake:  # noqa: BLE001 - whatever it is, it costs the client and not the bucket
@@ -75,12 +74,10 @@ def _blamed(chunks: Sequence[Chunk], mistake: Exception) -> tuple[Client, Except
     chunk = next((chunk for chunk in chunks if chunk.whos), None)
     if chunk is None:
         return Client("", "", "", "", None), mistake, None
-    who: Who = chunk.whos[0]
-    rows = chunk.readings
+    who, rows = chunk.whos[0], chunk.readings
     source = None
-    if len(rows) and 0 <= rows[-1, TOPIC] < len(chunk.names):
-        where = np.nan_to_num(rows[-1, [PARTITION, OFFSET]]).astype(np.int64).tolist()
-        source = Source(chunk.names[int(rows[-1, TOPIC])], *where)
+    if len(rows) and 0 <= rows.topic[-1] < len(chunk.names):
+        source = Source(chunk.names[rows.topic[-1]], int(rows.partition[-1]), int(rows.offset[-1]))
     kind = who.kind if who.kind in CLIENT_METRICS else None
     return Client(who.service, who.host, who.instance, who.client_id, kind), mistake, source  # type: ignore[arg-type]
 

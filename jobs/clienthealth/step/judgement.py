@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from clienthealth.incidents import Incidents, Transition
 from clienthealth.indicators.client import client_indicators
@@ -27,17 +26,11 @@ from clienthealth.modes import LiveMode, Mode
 from clienthealth.step import process_log, recovery, skew
 from clienthealth.step.bucket import NO_LOG, Bucket, ClientCard, WindowLog, client_card, client_of
 from clienthealth.step.ownership import ProcessKey
-from clienthealth.step.readings import SHIFT, Ints
-from clienthealth.step.state import HEARD, LAST
+from clienthealth.step.readings import NEVER_MS, SHIFT
 from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.packed import (
-    FRESH,
-    TS,
-    WHO,
-    LogEntry,
-    Who,
-)
-from clienthealth.windows.view import MIN_READINGS, Floats
+from clienthealth.windows.columns import Bools, Ints
+from clienthealth.windows.packed import LogEntry, Who
+from clienthealth.windows.view import MIN_READINGS
 
 #: Key and value of a record on `client-health`; without a value the client is forgotten.
 Record = tuple[str, bytes | None]
@@ -91,7 +84,7 @@ class Gated:
 
     touched: Touched
     live: Sequence[LiveMode[Any]]
-    gates: Sequence[tuple[NDArray[np.bool_], Sequence[str]]]
+    gates: Sequence[tuple[Bools, Sequence[str]]]
     reasons: Sequence[tuple[str, ...]]
     number: Sequence[int]
     begin: Sequence[int]
@@ -103,9 +96,7 @@ class Gated:
     measured: Sequence[Mapping[str, object]]
 
 
-def judge(
-    bucket: Bucket, new: Sequence[LogEntry], horizon: Floats, now_ms: int
-) -> tuple[list[Record], list[Transition]]:
+def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -> tuple[list[Record], list[Transition]]:
     """The records of all clients that have something new, and how incidents changed.
 
     `new`: the new log entries. `horizon`: up to where the windows of each client were closed before (epoch ms).
@@ -116,7 +107,7 @@ def judge(
 def verdicts_over_time(bucket: Bucket, now_ms: int) -> list[tuple[Client, list[tuple[int, list[Verdict]]]]]:
     """All clients with their verdicts in order of time, also where all is well; no incident is opened or closed."""
     judgement = _Collected(bucket, now_ms)
-    judgement.judge(bucket.state.log_entries, np.empty(0))
+    judgement.judge(bucket.state.log_entries, np.empty(0, np.int64))
     return judgement.verdicts
 
 
@@ -129,7 +120,7 @@ class _Judgement:
         self.modes = in_force(self.settings.modes)
         self.skew = skew.seconds(self.state, now_ms).tolist()
 
-    def judge(self, new: Sequence[LogEntry], horizon: Floats) -> tuple[list[Record], list[Transition]]:
+    def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:
         logs = process_log.process_logs(self.state)
         fresh: dict[ProcessKey, list[LogEntry]] = defaultdict(list)
         for entry in new:
@@ -158,12 +149,11 @@ class _Judgement:
         """Must the client's windows be judged one by one, or do the gates decide?"""
         return suspected or bool(self.incidents.of_client(key))
 
-    def _touched(self, fresh: Mapping[ProcessKey, list[LogEntry]], horizon: Floats) -> tuple[Ints, Ints]:
+    def _touched(self, fresh: Mapping[ProcessKey, list[LogEntry]], horizon: Ints) -> tuple[Ints, Ints]:
         """Windows, sorted by client and begin, that hold a new reading or a new log entry."""
-        rows, grid = self.state.rows, self.bucket.grid
+        new, grid = self.state.readings, self.bucket.grid
         back = self.settings.monitor.window_seconds // self.settings.monitor.slide_seconds
-        new = rows[rows[:, FRESH] > 0]
-        client, ts = new[:, WHO].astype(np.int64), new[:, TS].astype(np.int64)
+        client, ts = new.who[new.fresh > 0], new.ts[new.fresh > 0]
         slide = grid.slide[client]
         touched = [(client << SHIFT) | np.maximum(ts // slide * slide - n * slide, 0) for n in range(back)]
         for process, entries in fresh.items():
@@ -173,7 +163,7 @@ class _Judgement:
                 touched.append(np.array([(number << SHIFT) | max(begin, 0) for begin in begins], np.int64))
         keys = np.unique(np.concatenate(touched))
         client, start = keys >> SHIFT, keys & ((1 << SHIFT) - 1)
-        closed = np.full(len(self.state.whos), -np.inf)
+        closed = np.full(len(self.state.whos), NEVER_MS)
         closed[: len(horizon)] = horizon
         still_open = start + grid.length[client] > closed[client] if len(client) else np.zeros(0, bool)
         return client[still_open], start[still_open]
@@ -235,7 +225,7 @@ class _Judgement:
         rank = np.where(w.samples >= MIN_READINGS, 1 << 40, 0) + np.arange(count)
         newest = np.maximum.reduceat(rank, begin) & ((1 << 40) - 1)
         hi = touched.hi[end - 1]
-        seen = np.where(hi > touched.lo[end - 1], self.bucket.rows[hi - 1, TS], self.state.clients[number, LAST])
+        seen = np.where(hi > touched.lo[end - 1], self.state.readings.ts[hi - 1], self.state.clients.last[number])
         return Gated(
             touched=touched,
             live=live,
@@ -246,7 +236,7 @@ class _Judgement:
             end=end.tolist(),
             newest=newest.tolist(),
             samples=w.samples[newest].tolist(),
-            seen=seen.astype(np.int64).tolist(),
+            seen=seen.tolist(),
             suspected=np.logical_or.reduceat(suspect, begin).tolist(),
             measured=client_indicators(w.at(newest), self.settings.lag),
         )
@@ -314,7 +304,7 @@ class _Judgement:
                 else:
                     verdicts.append(Verdict(mode.id, "ok"))
             judged.append((end, verdicts))
-        offset = int(self.state.clients[number, HEARD] - self.state.clients[number, LAST])
+        offset = int(self.state.clients.heard[number] - self.state.clients.last[number])
 
         def window_at(step: int) -> ClientWindow:
             at = gated.begin[position] + step

@@ -18,9 +18,9 @@ from typing import TypeVar
 import numpy as np
 
 from clienthealth.settings import MonitorSettings
-from clienthealth.step.readings import SHIFT, Ints, keep_rows
+from clienthealth.step.readings import EVER_MS, NEVER_MS, SHIFT, keep_readings, kept
 from clienthealth.step.state import BucketState
-from clienthealth.windows.packed import TS, WHO, Chunk, LogEntry, Who
+from clienthealth.windows.packed import Chunk, LogEntry, Who
 
 T = TypeVar("T")
 Identity = tuple[str, str, str, str]
@@ -87,21 +87,21 @@ def _mark(identity: Identity) -> int:
 def _again(state: BucketState, chunks: Iterable[Chunk], new: Iterable[Identity]) -> Set[Identity]:
     """Those of the new clients that reported before, or at two moments of this batch."""
     reported = set(state.reported_once.tolist())
-    first: dict[Identity, float] = {}
-    last: dict[Identity, float] = {}
+    first: dict[Identity, int] = {}
+    last: dict[Identity, int] = {}
     for identity, begin_ms, end_ms in _heard(chunks):
         first[identity] = min(begin_ms, first.get(identity, begin_ms))
         last[identity] = max(end_ms, last.get(identity, end_ms))
     return {one for one in new if last[one] - first[one] >= APART_MS or (reported and _mark(one) in reported)}
 
 
-def _heard(chunks: Iterable[Chunk]) -> Iterator[tuple[Identity, float, float]]:
+def _heard(chunks: Iterable[Chunk]) -> Iterator[tuple[Identity, int, int]]:
     """The clients of each chunk, with the first and the last time (epoch ms) that it has of them."""
     for chunk in chunks:
-        who, ts = chunk.readings[:, WHO].astype(np.int64), chunk.readings[:, TS]
-        first, last = np.full(len(chunk.whos), np.inf), np.full(len(chunk.whos), -np.inf)
-        np.minimum.at(first, who, ts)
-        np.maximum.at(last, who, ts)
+        readings = chunk.readings
+        first, last = np.full(len(chunk.whos), EVER_MS), np.full(len(chunk.whos), NEVER_MS)
+        np.minimum.at(first, readings.who, readings.ts)
+        np.maximum.at(last, readings.who, readings.ts)
         yield from zip((who.identity for who in chunk.whos), first.tolist(), last.tolist(), strict=True)
         yield from ((group.who.identity, group.ts_ms, group.ts_ms) for group in chunk.groups)
 
@@ -122,19 +122,14 @@ def _only(chunk: Chunk, stays_in: Callable[[Who], bool]) -> Chunk:
     groups = [reading for reading in chunk.groups if stays_in(reading.who)]
     if keep.all():
         return chunk if len(groups) == len(chunk.groups) else _with(chunk, groups=groups)
-    rows, parts = chunk.readings, chunk.topic_parts
-    stays = keep[rows[:, WHO].astype(np.int64)]
-    new_row = np.cumsum(stays) - 1
-    parts = parts[stays[parts[:, 0].astype(np.int64)]].copy()
-    parts[:, 0] = new_row[parts[:, 0].astype(np.int64)]
-    rows = rows[stays].copy()
-    rows[:, WHO] = (np.cumsum(keep) - 1)[rows[:, WHO].astype(np.int64)]
+    rows, parts = kept(chunk.readings, chunk.topic_parts, keep[chunk.readings.who])
+    rows.who = (np.cumsum(keep) - 1)[rows.who]
     return _with(
         chunk,
         whos=[who for who, stay in zip(chunk.whos, keep.tolist(), strict=True) if stay],
         heard=[heard for heard, stay in zip(chunk.heard, keep.tolist(), strict=True) if stay],
-        rows=rows.tobytes(),
-        parts=parts.tobytes(),
+        rows=rows.data(),
+        parts=parts.data(),
         groups=groups,
     )
 
@@ -146,16 +141,13 @@ def _with(chunk: Chunk, **changes: object) -> Chunk:
 
 def readings(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
     """Keep the newest readings of each client and second."""
-    rows = state.rows
-    if not len(rows):
-        return
-    second: Ints = (rows[:, WHO].astype(np.int64) << SHIFT) | (rows[:, TS].astype(np.int64) // 1000)
+    second = (state.readings.who << SHIFT) | (state.readings.ts // 1000)
     before_last = np.searchsorted(second, second, "right") - np.arange(len(second))
     keep = before_last <= settings.max_readings_per_second
     dropped = int((~keep).sum())
     if dropped:
         left_out["readings-per-second"] += dropped
-        keep_rows(state, keep)
+        keep_readings(state, keep)
 
 
 def events(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clienthealth.incidents import Transition
 from clienthealth.indicators.client import minute_figures
@@ -21,9 +20,9 @@ from clienthealth.model.verdicts import Status, standing
 from clienthealth.modes import modes
 from clienthealth.step import also_seen, skew
 from clienthealth.step.bucket import NO_LOG, Bucket, client_of
-from clienthealth.step.readings import SHIFT, Ints, horizons
-from clienthealth.step.state import LAST, MINUTE, BucketState
-from clienthealth.windows.packed import TS, WHO
+from clienthealth.step.readings import SHIFT, horizons
+from clienthealth.step.state import BucketState
+from clienthealth.windows.columns import Floats, Ints
 
 MINUTE_MS = 60_000
 #: A closed incident is remembered so long for the minutes in which it lasted.
@@ -38,20 +37,19 @@ def finished(bucket: Bucket, gone: Ints, now_ms: int) -> list[Row]:
     if not len(state.whos):
         return []
     over = np.maximum(horizons(state, bucket.settings.monitor), 0) // MINUTE_MS * MINUTE_MS
-    over[gone] = state.clients[gone, LAST] // MINUTE_MS * MINUTE_MS + MINUTE_MS
-    rows = _rows(bucket, over, skew.seconds(state, now_ms)) if len(state.rows) else []
+    over[gone] = state.clients.last[gone] // MINUTE_MS * MINUTE_MS + MINUTE_MS
+    rows = _rows(bucket, over, skew.seconds(state, now_ms))
     for row in rows if state.also_seen else ():
         if also := also_seen.unwritten(state, (row["service"], row["host"]), row["client_id"], row["kind"]):
             row["also_seen"] = also
-    state.clients[:, MINUTE] = np.maximum(state.clients[:, MINUTE], over)
+    state.clients.minute = np.maximum(state.clients.minute, over)
     return rows
 
 
-def _rows(bucket: Bucket, over: NDArray[np.float64], off: NDArray[np.float64]) -> list[Row]:
+def _rows(bucket: Bucket, over: Ints, off: Floats) -> list[Row]:
     state = bucket.state
-    number = state.rows[:, WHO].astype(np.int64)
-    minute = (state.rows[:, TS] // MINUTE_MS * MINUTE_MS).astype(np.int64)
-    due = (minute >= state.clients[number, MINUTE]) & (minute + MINUTE_MS <= over[number])
+    number, minute = state.readings.who, state.readings.ts // MINUTE_MS * MINUTE_MS
+    due = (minute >= state.clients.minute[number]) & (minute + MINUTE_MS <= over[number])
     if failed := bucket.faults.numbers:
         due &= ~np.isin(number, failed)
     if not due.any():
@@ -77,7 +75,7 @@ Closed = Mapping[str, Sequence[Transition]]
 def _of_clients(
     bucket: Bucket,
     closed: Closed,
-    off: NDArray[np.float64],
+    off: Floats,
     kind: str,
     client: Ints,
     begin: Ints,

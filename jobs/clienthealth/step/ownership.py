@@ -15,7 +15,7 @@ from clienthealth.logs.self_descriptions import CONFIG_LOGGED
 from clienthealth.logs.wordings import Life as LifeTold
 from clienthealth.model.readings import LogEvent
 from clienthealth.modes import catalogue
-from clienthealth.step.state import EVERY, FIRST, LAST, BucketState, Gone
+from clienthealth.step.state import BucketState, Gone
 from clienthealth.windows.packed import LogEntry, Who
 
 #: Service and host: what tells processes apart whose clients need not name an instance.
@@ -67,7 +67,7 @@ def lives(state: BucketState, processes: Iterable[ProcessKey] | None = None) -> 
     by_process: dict[ProcessKey, list[Life]] = defaultdict(list)
     if wanted is not None and not wanted:
         return by_process
-    first = state.clients[:, FIRST].tolist()
+    first = state.clients.first.tolist()
     of_all = [Life(who, first[number], EVER) for number, who in enumerate(state.whos)]
     of_all += [Life(gone.who, gone.first_ms, gone.until_ms) for gone in state.gone]
     for life in of_all:
@@ -96,11 +96,10 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
 
 def remember(state: BucketState, numbers: Iterable[int]) -> None:
     """Clients that are about to be forgotten are known by their times for a while, where their process goes on."""
-    numbers = [*numbers]
+    numbers, clients = [*numbers], state.clients
     for number in numbers:
-        row = state.clients[number]
-        until_ms = float(row[LAST] + OVERDUE * row[EVERY])
-        state.gone.append(Gone(state.whos[number], float(row[FIRST]), until_ms, state.time_ms))
+        until_ms = float(clients.last[number] + OVERDUE * clients.every[number])
+        state.gone.append(Gone(state.whos[number], float(clients.first[number]), until_ms, state.time_ms))
     if state.gone:
         leaving = set(numbers)
         speak = {entry.process for entry in state.log_entries} | {key[:2] for key in state.lifecycle}

@@ -3,45 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.settings import MonitorSettings
-from clienthealth.step.state import (
-    CLIENT_WIDTH,
-    EVERY,
-    FIRST,
-    HEARD,
-    LAST,
-    LEFT,
-    MINUTE,
-    OPTIONS,
-    UNDELIVERED,
-    BucketState,
-)
-from clienthealth.windows.packed import (
-    CONFIG,
-    DELTA,
-    FRESH,
-    HEAD,
-    INTERVAL,
-    PART_HEAD,
-    PART_PARTITION,
-    PART_THREAD,
-    PART_TOPIC,
-    ROW,
-    TOPIC,
-    TS,
-    WHO,
-    Chunk,
-    Matrix,
-    Who,
-)
+from clienthealth.step.state import UNDELIVERED, BucketState, Clients
+from clienthealth.windows.columns import Bools, Floats, Ints
+from clienthealth.windows.packed import Chunk, Parts, Readings, Who
 
-Ints = NDArray[np.int64]
+T = TypeVar("T")
 
 #: Client and time as one sortable number: times are below 2^48.
 SHIFT = 48
@@ -51,9 +24,10 @@ MAX_INTERVAL_MS = 300_000
 #: An interval up to this is that of the usual window; what clients tell of longer ones is believed after a look at
 #: how often they really report.
 USUAL_INTERVAL_MS = 15_000
+#: Before and after every time (ms).
+NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
 
-_PRODUCER = list(CLIENT_METRICS["producer"])
-_LEFT_COLUMNS = [HEAD + _PRODUCER.index(name) for name in UNDELIVERED]
+_UNDELIVERED = [list(CLIENT_METRICS["producer"]).index(name) for name in UNDELIVERED]
 
 
 @dataclass
@@ -66,8 +40,7 @@ class Grid:
 
 def settle(state: BucketState) -> None:
     """Nothing that is kept is new any more."""
-    if len(state.rows):
-        state.rows[:, FRESH] = 0.0
+    state.readings.fresh[:] = 0
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings) -> int:
@@ -82,40 +55,29 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
     numbers = {who.identity: number for number, who in enumerate(state.whos)}
     names = {name: at for at, name in enumerate(state.names)}
     configs: dict[int, int] = {}
-    rows, parts, count = [state.rows], [state.parts], len(state.rows)
+    readings, parts, count = [state.readings], [state.parts], len(state.readings)
     for chunk in chunks:
-        new = chunk.readings
+        new, of_topics = chunk.readings, chunk.topic_parts
         if not len(new):
             continue
-        new, topic_parts = new.copy(), chunk.topic_parts.copy()
         numbered = _numbered(state, chunk.whos, numbers)
-        np.maximum.at(state.clients[:, HEARD], numbered, chunk.heard)
-        client = numbered[new[:, WHO].astype(np.int64)]
-        new[:, WHO] = client
+        np.maximum.at(state.clients.heard, numbered, chunk.heard)
         name_at = _entered(state.names, chunk.names, names)
-        new[:, TOPIC] = name_at[new[:, TOPIC].astype(np.int64)]
-        new[:, CONFIG] = _configured(state, chunk.configs, configs)[new[:, CONFIG].astype(np.int64)]
-        existing = client < len(horizon)
-        number = np.where(existing, client, 0)
-        if len(horizon):
-            slide, length = grid.slide[number], grid.length[number]
-            closed = existing & (new[:, TS] // slide * slide + length <= horizon[number])
-        else:
-            closed = np.zeros(len(new), bool)
-        late += int(closed.sum())
-        if len(topic_parts):
-            topic_parts[:, PART_TOPIC] = name_at[topic_parts[:, PART_TOPIC].astype(np.int64)]
-            thread = topic_parts[:, PART_THREAD].astype(np.int64)
-            topic_parts[:, PART_THREAD] = np.where(thread < 0, -1, name_at[np.maximum(thread, 0)])
-            topic_parts = topic_parts[~closed[topic_parts[:, ROW].astype(np.int64)]]
-            topic_parts[:, ROW] = (np.cumsum(~closed) - 1)[topic_parts[:, ROW].astype(np.int64)] + count
-        new = new[~closed]
-        metrics = new[:, HEAD:]
-        metrics[~((metrics >= 0) & (metrics < np.inf))] = np.nan
-        rows.append(new)
-        parts.append(topic_parts)
+        new.who, new.topic = numbered[new.who], name_at[new.topic]
+        new.config = _configured(state, chunk.configs, configs)[new.config]
+        known = np.flatnonzero(new.who < len(horizon))
+        who, slide = new.who[known], grid.slide[new.who[known]]
+        still_open = np.ones(len(new), bool)
+        still_open[known] = new.ts[known] // slide * slide + grid.length[who] > horizon[who]
+        new, of_topics = kept(new, of_topics, still_open)
+        late += int((~still_open).sum())
+        new.values = np.where((new.values >= 0) & (new.values < np.inf), new.values, np.nan)
+        of_topics.row = of_topics.row + count
+        of_topics.topic, of_topics.thread = name_at[of_topics.topic], name_at[of_topics.thread]
+        readings.append(new)
+        parts.append(of_topics)
         count += len(new)
-    state.rows, state.parts = _in_order(np.concatenate(rows), np.concatenate(parts), state.names)
+    state.readings, state.parts = _in_order(Readings.joined(readings), Parts.joined(parts), state.names)
     return late
 
 
@@ -133,21 +95,14 @@ def _numbered(state: BucketState, whos: Sequence[Who], numbers: dict[tuple[str, 
             state.whos[number] = who
         numbered[position] = number
     if new:
-        state.clients = np.concatenate([state.clients, _blank(new)])
+        columns = (np.full(new, value) for value in (EVER_MS, 0, 0, 10_000, 0, -1))
+        state.clients = Clients.joined([state.clients, Clients(np.full((new, len(UNDELIVERED)), np.nan), *columns)])
     return numbered
 
 
-def _blank(count: int) -> Matrix:
-    rows = np.full((count, CLIENT_WIDTH), np.nan)
-    rows[:, [LAST, HEARD, MINUTE]] = 0.0
-    rows[:, EVERY] = 10_000.0
-    rows[:, OPTIONS] = -1.0
-    rows[:, FIRST] = np.inf
-    return rows
-
-
 def _entered(texts: list[str], names: Sequence[str], positions: dict[str, int]) -> Ints:
-    entered = np.empty(len(names) or 1, np.int64)
+    """The position of each name in the state; the last element, which position -1 means, is none."""
+    entered = np.full(len(names) + 1, -1)
     for at, name in enumerate(names):
         position = positions.get(name)
         if position is None:
@@ -157,9 +112,9 @@ def _entered(texts: list[str], names: Sequence[str], positions: dict[str, int]) 
     return entered
 
 
-def _configured(state: BucketState, configs: Sequence[dict[str, str]], seen: dict[int, int]) -> NDArray[np.float64]:
-    """The position of each configuration; the last element, which position -1 means, is none."""
-    configured = np.full(len(configs) + 1, -1.0)
+def _configured(state: BucketState, configs: Sequence[dict[str, str]], seen: dict[int, int]) -> Ints:
+    """The same of each configuration."""
+    configured = np.full(len(configs) + 1, -1)
     for at, config in enumerate(configs):
         position = next((p for p, other in enumerate(state.configs) if other == config), None)
         if position is None:
@@ -169,105 +124,65 @@ def _configured(state: BucketState, configs: Sequence[dict[str, str]], seen: dic
     return configured
 
 
-def keys(rows: Matrix) -> Ints:
+def keys(readings: Readings) -> Ints:
     """Client and time of each reading as one number that sorts by both."""
-    return (rows[:, WHO].astype(np.int64) << SHIFT) | rows[:, TS].astype(np.int64)
+    return (readings.who << SHIFT) | readings.ts
 
 
-def _in_order(rows: Matrix, parts: Matrix, names: Sequence[str]) -> tuple[Matrix, Matrix]:
-    """Rows by client and time, one per instant: some formats bring one metric per record, some bring one twice.
+def _in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Readings, Parts]:
+    """Readings by client and time, one per instant: some formats bring one metric per record, some bring one twice.
 
-    Of what two rows of an instant both know, the one that was first holds.
+    What is said of topics: by reading, topic (by name), partition and thread, each once.
     """
-    order = np.argsort(keys(rows), kind="stable")
-    rows = rows[order]
+    key = keys(readings)
+    order = np.argsort(key, kind="stable")
+    begins = np.append(True, np.diff(key[order]) > 0)[: len(order)]
     new_row = np.empty(len(order), np.int64)
-    new_row[order] = np.arange(len(order))
-    key = keys(rows)
-    first = np.append(True, key[1:] != key[:-1])[: len(rows)]
-    if not first.all():
-        new_row = (np.cumsum(first) - 1)[new_row]
-        rows = _merged(rows, np.flatnonzero(first))
+    new_row[order] = np.cumsum(begins) - 1
+    readings = readings.at(order)
+    if not begins.all():
+        starts = np.flatnonzero(begins)
+        readings = replace(readings.merged(starts), fresh=np.maximum.reduceat(readings.fresh, starts))
+    parts.row = new_row[parts.row]
     if len(parts):
-        parts[:, ROW] = new_row[parts[:, ROW].astype(np.int64)]
-        parts = _parts_in_order(parts, names)
-    return rows, parts
-
-
-def _merged(rows: Matrix, starts: Ints) -> Matrix:
-    merged = rows[starts]
-    ends = np.append(starts[1:], len(rows))
-    for at in np.flatnonzero(ends - starts > 1).tolist():
-        row = merged[at]
-        for other in rows[starts[at] + 1 : ends[at]]:
-            gaps = np.isnan(row[HEAD:])
-            row[HEAD:][gaps] = other[HEAD:][gaps]
-            row[FRESH] = max(row[FRESH], other[FRESH])
-            if row[CONFIG] < 0:
-                row[CONFIG] = other[CONFIG]
-    return merged
-
-
-def _parts_in_order(parts: Matrix, names: Sequence[str]) -> Matrix:
-    """Parts by reading, topic (by name), partition and thread, each once."""
-    where = np.nan_to_num(parts[:, :PART_HEAD], nan=-1.0)
-    by_name = np.empty(len(names), np.int64)
-    by_name[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-    topic = by_name[where[:, PART_TOPIC].astype(np.int64)]
-    order = np.lexsort((where[:, PART_THREAD], where[:, PART_PARTITION], topic, where[:, ROW]))
-    parts, where = parts[order], where[order]
-    first = np.append(True, (where[1:] != where[:-1]).any(axis=1))[: len(parts)]
-    if first.all():
-        return parts
-    starts = np.flatnonzero(first)
-    ends = np.append(starts[1:], len(parts))
-    merged = parts[starts]
-    for at in np.flatnonzero(ends - starts > 1).tolist():
-        for other in parts[starts[at] + 1 : ends[at]]:
-            gaps = np.isnan(merged[at, PART_HEAD:])
-            merged[at, PART_HEAD:][gaps] = other[PART_HEAD:][gaps]
-    return merged
+        by_name = np.empty(len(names), np.int64)
+        by_name[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+        order = np.lexsort((parts.thread, parts.partition, by_name[parts.topic], parts.row))
+        parts = parts.at(order)
+        columns = parts.row, parts.topic, parts.partition, parts.thread
+        begins = np.append(True, np.logical_or.reduce([np.diff(column) != 0 for column in columns]))
+        if not begins.all():
+            parts = parts.merged(np.flatnonzero(begins))
+    return readings, parts
 
 
 def renew_clients(state: BucketState) -> None:
     """Bring the table of clients up to what the new readings say."""
-    fresh = np.flatnonzero(state.rows[:, FRESH] > 0)
-    if not len(fresh):
-        return
-    rows, table = state.rows[fresh], state.clients
-    client = rows[:, WHO].astype(np.int64)
-    newest = np.full(len(table), -np.inf)
-    np.maximum.at(newest, client, rows[:, TS])
-    np.minimum.at(table[:, FIRST], client, rows[:, TS])
-    touched = np.unique(client)
-    table[touched, LAST] = np.maximum(table[touched, LAST], newest[touched])
-    last = np.flatnonzero(np.append(client[1:] != client[:-1], True))
-    table[client[last], EVERY] = rows[last, INTERVAL]
-    new = touched[table[touched, MINUTE] == 0]
-    table[new, MINUTE] = table[new, FIRST] // 60_000 * 60_000
-    configured = np.flatnonzero(rows[:, CONFIG] >= 0)
-    table[client[configured], OPTIONS] = rows[configured, CONFIG]
-    for position, column in enumerate(_LEFT_COLUMNS):
-        reported = np.flatnonzero(~np.isnan(rows[:, column]))
-        table[client[reported], LEFT + position] = rows[reported, column]
+    new, clients = state.readings.at(state.readings.fresh > 0), state.clients
+    np.minimum.at(clients.first, new.who, new.ts)
+    np.maximum.at(clients.last, new.who, new.ts)
+    # They are in order of time: of those of a client the last one stays.
+    clients.every[new.who] = new.interval
+    unwritten = np.unique(new.who[clients.minute[new.who] == 0])
+    clients.minute[unwritten] = clients.first[unwritten] // 60_000 * 60_000
+    configured = new.config >= 0
+    clients.config[new.who[configured]] = new.config[configured]
+    for position, column in enumerate(_UNDELIVERED):
+        reported = ~np.isnan(new.values[:, column])
+        clients.values[new.who[reported], position] = new.values[reported, column]
 
 
-def intervals(state: BucketState) -> NDArray[np.float64]:
+def intervals(state: BucketState) -> Floats:
     """How often each client reports, in ms: as it says, or where that is seldom, as its readings show."""
-    every = state.clients[:, EVERY].copy()
-    rows = state.rows
-    if not len(rows):
-        return every
-    client = rows[:, WHO].astype(np.int64)
-    counts = np.bincount(client, minlength=len(every))
-    first = np.searchsorted(client, np.arange(len(every)))
+    every = state.clients.every.astype(np.float64)
+    who, ts = state.readings.who, state.readings.ts
+    counts = np.bincount(who, minlength=len(every))
+    first = np.searchsorted(who, np.arange(len(every)))
     many = np.flatnonzero(counts >= 3)
     last = first[many] + counts[many] - 1
-    mean = (rows[last, TS] - rows[first[many], TS]) / (counts[many] - 1)
-    for at in np.flatnonzero((mean > USUAL_INTERVAL_MS) | (every[many] > USUAL_INTERVAL_MS)).tolist():
-        number = many[at]
-        times = rows[first[number] : first[number] + counts[number], TS]
-        every[number] = float(np.median(np.diff(times)))
+    mean = (ts[last] - ts[first[many]]) / (counts[many] - 1)
+    for number in many[(mean > USUAL_INTERVAL_MS) | (every[many] > USUAL_INTERVAL_MS)].tolist():
+        every[number] = float(np.median(np.diff(ts[first[number] : first[number] + counts[number]])))
     return every
 
 
@@ -280,82 +195,73 @@ def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
     return Grid(slide * times, length * times)
 
 
-def horizons(state: BucketState, settings: MonitorSettings) -> NDArray[np.float64]:
+def horizons(state: BucketState, settings: MonitorSettings) -> Ints:
     """The time (epoch ms, the client's own clock) up to which the windows of each client are closed."""
-    if not len(state.clients):
-        return np.empty(0)
-    last = state.clients[:, LAST]
+    last = state.clients.last
     clock = np.minimum(last, state.time_ms) if state.time_ms else last
-    return np.where(last > 0, clock - 1000.0 * settings.watermark_seconds, -np.inf)
+    return np.where(last > 0, clock - 1000 * settings.watermark_seconds, NEVER_MS)
 
 
 def evict(state: BucketState, settings: MonitorSettings, grid: Grid) -> None:
     """Drop the readings that no window needs any more."""
-    if not len(state.rows):
-        return
-    horizon = horizons(state, settings)
-    client = state.rows[:, WHO].astype(np.int64)
-    keep_rows(state, state.rows[:, TS] + grid.length[client] > horizon[client])
+    who, ts = state.readings.who, state.readings.ts
+    keep_readings(state, ts + grid.length[who] > horizons(state, settings)[who])
 
 
-def keep_rows(state: BucketState, keep: NDArray[np.bool_]) -> None:
-    """Keep these rows, and what they say of topics."""
+def keep_readings(state: BucketState, keep: Bools) -> None:
+    """Keep these readings, and what they say of topics."""
+    state.readings, state.parts = kept(state.readings, state.parts, keep)
+
+
+def kept(readings: Readings, parts: Parts, keep: Bools) -> tuple[Readings, Parts]:
+    """Some of the readings, and what these say of topics."""
     if keep.all():
-        return
-    new_row = np.cumsum(keep) - 1
-    if len(state.parts):
-        row = state.parts[:, ROW].astype(np.int64)
-        state.parts = state.parts[keep[row]]
-        state.parts[:, ROW] = new_row[row[keep[row]]]
-    state.rows = state.rows[keep]
+        return readings, parts
+    parts = parts.at(keep[parts.row])
+    return readings.at(keep), replace(parts, row=(np.cumsum(keep) - 1)[parts.row])
 
 
 def forget(state: BucketState, gone: Iterable[int]) -> None:
     """Drop clients with all that is kept of them but their open incidents."""
-    drop = np.zeros(len(state.whos), bool)
-    drop[list(gone)] = True
-    if not drop.any():
+    stays = np.ones(len(state.whos), bool)
+    stays[list(gone)] = False
+    if stays.all():
         return
-    if len(state.rows):
-        keep_rows(state, ~drop[state.rows[:, WHO].astype(np.int64)])
-        state.rows[:, WHO] = (np.cumsum(~drop) - 1)[state.rows[:, WHO].astype(np.int64)]
-    state.clients = state.clients[~drop]
-    state.whos = [who for who, is_gone in zip(state.whos, drop.tolist(), strict=True) if not is_gone]
+    keep_readings(state, stays[state.readings.who])
+    state.readings.who = (np.cumsum(stays) - 1)[state.readings.who]
+    state.clients = state.clients.at(stays)
+    state.whos = [who for who, stay in zip(state.whos, stays.tolist(), strict=True) if stay]
 
 
 def compact(state: BucketState) -> None:
     """Drop the texts and configurations that nothing points to any more."""
-    used = np.unique(
-        np.concatenate([state.rows[:, TOPIC], state.parts[:, PART_TOPIC], state.parts[:, PART_THREAD]]).astype(np.int64)
-    )
-    used = used[used >= 0]
-    if len(used) < len(state.names):
-        new_position = np.full(len(state.names) + 1, -1, np.int64)
-        new_position[used] = np.arange(len(used))
-        state.names = [state.names[at] for at in used.tolist()]
-        for matrix, column in ((state.rows, TOPIC), (state.parts, PART_TOPIC), (state.parts, PART_THREAD)):
-            matrix[:, column] = new_position[matrix[:, column].astype(np.int64)]
-    used_configs = np.unique(np.concatenate([state.rows[:, CONFIG], state.clients[:, OPTIONS]]).astype(np.int64))
-    used_configs = used_configs[used_configs >= 0]
-    if len(used_configs) < len(state.configs):
-        new_position = np.full(len(state.configs) + 1, -1, np.int64)
-        new_position[used_configs] = np.arange(len(used_configs))
-        state.configs = [state.configs[at] for at in used_configs.tolist()]
-        state.rows[:, CONFIG] = new_position[state.rows[:, CONFIG].astype(np.int64)]
-        state.clients[:, OPTIONS] = new_position[state.clients[:, OPTIONS].astype(np.int64)]
+    readings, parts, clients = state.readings, state.parts, state.clients
+    state.names, position = _pointed_to(state.names, readings.topic, parts.topic, parts.thread)
+    readings.topic, parts.topic, parts.thread = position[readings.topic], position[parts.topic], position[parts.thread]
+    state.configs, position = _pointed_to(state.configs, readings.config, clients.config)
+    readings.config, clients.config = position[readings.config], position[clients.config]
 
 
-def totals_added_up(rows: Matrix, whos: Sequence[Who]) -> Matrix:
-    """Rows in which totals that count since the reading before (OTLP's delta temporality) count on from the first."""
-    client = rows[:, WHO].astype(np.int64)
-    of_delta = np.unique(client[rows[:, DELTA] > 0]) if len(rows) else np.empty(0, np.int64)
+def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
+    """Those of the texts that any of these positions means, and the new position of each; the last element is none."""
+    used = np.zeros(len(texts) + 1, bool)
+    for column in positions:
+        used[column] = True
+    used[-1] = False
+    new_position = np.where(used, np.cumsum(used) - 1, -1)
+    return [texts[at] for at in np.flatnonzero(used).tolist()], new_position
+
+
+def totals_added_up(readings: Readings, whos: Sequence[Who]) -> Readings:
+    """Readings in which totals that count since the one before (OTLP's delta temporality) count on from the first."""
+    of_delta = np.unique(readings.who[readings.delta > 0])
     if not len(of_delta):
-        return rows
-    cumulative = rows.copy()
+        return readings
+    values = readings.values.copy()
     for number in of_delta.tolist():
-        of_client = np.flatnonzero(client == number)
+        of_client = np.flatnonzero(readings.who == number)
         for position, name in enumerate(CLIENT_METRICS[whos[number].kind]):
             if name.endswith("-total"):
-                values = rows[of_client, HEAD + position]
-                cumulative[of_client, HEAD + position] = np.where(np.isnan(values), np.nan, np.nancumsum(values))
-    return cumulative
+                counted = values[of_client, position]
+                values[of_client, position] = np.where(np.isnan(counted), np.nan, np.nancumsum(counted))
+    return replace(readings, values=values)

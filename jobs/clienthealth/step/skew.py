@@ -8,16 +8,15 @@ were behind, and is reported as such.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from clienthealth.step.state import HEARD, LAST, BucketState
+from clienthealth.step.state import BucketState
 from clienthealth.windows.clock import SKEW_MS
+from clienthealth.windows.columns import Floats
 
 
-def seconds(state: BucketState, now_ms: int) -> NDArray[np.float64]:
+def seconds(state: BucketState, now_ms: int) -> Floats:
     """By how many seconds the clock of each client is ahead (behind: negative); 0 up to a minute."""
-    last, heard = state.clients[:, LAST], state.clients[:, HEARD]
-    ahead = last - np.minimum(heard, now_ms)
+    ahead = state.clients.last - np.minimum(state.clients.heard, now_ms)
     return np.where(np.abs(ahead) > SKEW_MS, np.round(ahead / 1000), 0.0)
 
 

@@ -7,8 +7,8 @@ gone only open incidents stay.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -19,17 +19,10 @@ from clienthealth.incidents import Incidents, OpenIncident, Transition
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Source
 from clienthealth.model.telemetry import Member
-from clienthealth.windows.packed import (
-    HEAD,
-    PART_HEAD,
-    PART_WIDTH,
-    WHO,
-    WIDTH,
-    Chunk,
-    LogEntry,
-    Matrix,
-    Who,
-)
+from clienthealth.windows.columns import Floats, Ints, Table
+from clienthealth.windows.packed import METRICS_MAX, Chunk, LogEntry, Parts, Readings, Who
+
+T = TypeVar("T", bound=Table)
 
 VERSION = 1
 _MAGIC = b"KCH"
@@ -43,12 +36,25 @@ UNDELIVERED = (
     "record-ack-total",
     "record-error-total",
 )
-#: The columns of the table of clients: first and newest reading (its own clock, epoch ms), when it was last heard of
-#: by the clock of all (`step.clock`), reporting interval (ms), the first minute that is not in the history yet
-#: (epoch ms), configuration (position, -1: none); then the newest known values of UNDELIVERED.
-FIRST, LAST, HEARD, EVERY, MINUTE, OPTIONS = range(6)
-LEFT = 6
-CLIENT_WIDTH = LEFT + len(UNDELIVERED)
+
+
+@dataclass
+class Clients(Table):
+    """The clients that report; `values`: the newest known ones of UNDELIVERED.
+
+    first, last  its first and newest reading (its own clock, epoch ms)
+    heard        when it was last heard of, by the clock of all (`step.clock`)
+    every        how often it reports, ms
+    minute       the first one that is not in the history yet (epoch ms)
+    config       position in `configs`
+    """
+
+    first: Ints
+    last: Ints
+    heard: Ints
+    every: Ints
+    minute: Ints
+    config: Ints
 
 
 class GroupState(msgspec.Struct):
@@ -111,9 +117,9 @@ class BucketState:
     time_ms   the clock of all, by which silence is measured
     idle_ms   for how long nothing at all has arrived, by steps of this monitor; `stepped_ms`: when the last one was
     shared    silences of all (from, to), that count against nobody (`step/departures.py`)
-    whos      the clients that report; `clients`: a row of CLIENT_WIDTH for each
-    rows      readings, WHO being the position in `whos`, by client and time; `parts`: what they say of topics
-    configs, names  texts that rows point to
+    whos      the clients that report; `clients`: what is known of each
+    readings  theirs, by client (its position in `whos`) and time; `parts`: what they say of topics
+    configs, names  texts that these point to
     log_entries  log events and thread dumps of processes, in order of time
     waiting   log entries that are not judged until metrics have got so far; `waited_ms`: for how long any wait, by
               steps of this monitor
@@ -132,9 +138,9 @@ class BucketState:
     stepped_ms: int = 0
     shared: list[tuple[int, int]] = field(default_factory=list)
     whos: list[Who] = field(default_factory=list)
-    clients: Matrix = field(default_factory=lambda: np.empty((0, CLIENT_WIDTH)))
-    rows: Matrix = field(default_factory=lambda: np.empty((0, WIDTH)))
-    parts: Matrix = field(default_factory=lambda: np.empty((0, PART_WIDTH)))
+    clients: Clients = field(default_factory=lambda: Clients.none(len(UNDELIVERED)))
+    readings: Readings = field(default_factory=lambda: Readings.none(METRICS_MAX))
+    parts: Parts = field(default_factory=lambda: Parts.none(len(TOPIC_METRICS)))
     configs: list[dict[str, str]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     log_entries: list[LogEntry] = field(default_factory=list)
@@ -150,6 +156,16 @@ class BucketState:
     groups: list[GroupState] = field(default_factory=list)
     reported_once: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
 
+    def source(self, row: int) -> Source:
+        """The input record of a reading."""
+        readings = self.readings
+        return Source(self.names[readings.topic[row]], int(readings.partition[row]), int(readings.offset[row]))
+
+    def newest(self, number: int) -> Source | None:
+        """The input record of a client's newest reading."""
+        end = int(np.searchsorted(self.readings.who, number, "right"))
+        return self.source(end - 1) if end and self.readings.who[end - 1] == number else None
+
     @property
     def empty(self) -> bool:
         """Is there nothing to remember?"""
@@ -158,7 +174,7 @@ class BucketState:
 
 
 class _Saved(msgspec.Struct):
-    """The form on disk. Names of metrics are kept with the matrices, so that a later vocabulary can read them."""
+    """The form on disk. Names of metrics are kept with the tables, so that a later vocabulary can read them."""
 
     buckets: int
     vocabulary: dict[str, tuple[str, ...]]
@@ -199,12 +215,16 @@ def save(state: BucketState, buckets: int) -> bytes:
         vocabulary=_VOCABULARY,
         topic_metrics=tuple(TOPIC_METRICS),
         undelivered=UNDELIVERED,
-        heads=(HEAD, PART_HEAD, LEFT),
+        heads=(Readings.head(), Parts.head(), Clients.head()),
         time_ms=state.time_ms,
         whos=state.whos,
-        clients=state.clients.tobytes(),
+        clients=state.clients.matrix().tobytes(),
         readings=Chunk(
-            [], [], state.configs, state.names, state.rows.tobytes(), state.parts.tobytes(), state.log_entries
+            configs=state.configs,
+            names=state.names,
+            rows=state.readings.matrix().tobytes(),
+            parts=state.parts.matrix().tobytes(),
+            log_entries=state.log_entries,
         ),
         lifecycle=[(*key, [event for _, event in lines]) for key, lines in state.lifecycle.items()],
         instances=[[instance for instance, _ in lines] for lines in state.lifecycle.values()],
@@ -244,7 +264,7 @@ def load(data: bytes, buckets: int) -> BucketState:
         time_ms=saved.time_ms,
         whos=saved.whos,
         clients=_clients(saved),
-        rows=_rows(saved),
+        readings=_readings(saved),
         parts=_parts(saved),
         configs=saved.readings.configs,
         names=saved.readings.names,
@@ -274,51 +294,36 @@ def _lifecycle(saved: _Saved) -> dict[tuple[str, str, str], list[tuple[str, LogE
     }
 
 
-def _matrix(data: bytes, width: int) -> Matrix:
-    return np.frombuffer(data, np.float64).reshape(-1, width).copy()
+def _table(kind: type[T], data: bytes, head: int, width: int) -> T:
+    return kind.of_matrix(np.frombuffer(data, np.float64).reshape(-1, head + width), head)
 
 
-def _rows(saved: _Saved) -> Matrix:
-    head = saved.heads[0]
-    width = head + max(map(len, saved.vocabulary.values()))
-    rows = _matrix(saved.readings.rows, width)
-    if saved.vocabulary == _VOCABULARY and width == WIDTH:
-        return rows
-    current = np.full((len(rows), WIDTH), np.nan)
-    current[:, :HEAD] = rows[:, :HEAD]
-    kinds = np.array([who.kind for who in saved.whos])[rows[:, WHO].astype(np.int64)] if len(rows) else np.empty(0)
+def _readings(saved: _Saved) -> Readings:
+    width = max(map(len, saved.vocabulary.values()))
+    readings = _table(Readings, saved.readings.rows, saved.heads[0], width)
+    if saved.vocabulary == _VOCABULARY:
+        return readings
+    values = np.full((len(readings), METRICS_MAX), np.nan)
+    kinds = np.array([who.kind for who in saved.whos], np.str_)[readings.who]
     for kind, names in _VOCABULARY.items():
-        before = saved.vocabulary.get(kind, ())
         of_kind = np.flatnonzero(kinds == kind)
-        for position, name in enumerate(names):
-            if name in before:
-                current[of_kind, HEAD + position] = rows[of_kind, head + before.index(name)]
-    return current
+        values[of_kind, : len(names)] = _named(readings.values[of_kind], saved.vocabulary.get(kind, ()), names)
+    return replace(readings, values=values)
 
 
-def _parts(saved: _Saved) -> Matrix:
-    head = saved.heads[1]
-    parts = _matrix(saved.readings.parts, head + len(saved.topic_metrics))
-    if saved.topic_metrics == tuple(TOPIC_METRICS):
-        return parts
-    current = np.full((len(parts), PART_WIDTH), np.nan)
-    current[:, :PART_HEAD] = parts[:, :PART_HEAD]
-    _renamed(parts[:, head:], saved.topic_metrics, current[:, PART_HEAD:], tuple(TOPIC_METRICS))
-    return current
+def _parts(saved: _Saved) -> Parts:
+    parts = _table(Parts, saved.readings.parts, saved.heads[1], len(saved.topic_metrics))
+    return replace(parts, values=_named(parts.values, saved.topic_metrics, tuple(TOPIC_METRICS)))
 
 
-def _clients(saved: _Saved) -> Matrix:
-    head = saved.heads[2]
-    clients = _matrix(saved.clients, head + len(saved.undelivered))
-    if saved.undelivered == UNDELIVERED:
-        return clients
-    current = np.full((len(clients), CLIENT_WIDTH), np.nan)
-    current[:, :LEFT] = clients[:, :LEFT]
-    _renamed(clients[:, head:], saved.undelivered, current[:, LEFT:], UNDELIVERED)
-    return current
+def _clients(saved: _Saved) -> Clients:
+    clients = _table(Clients, saved.clients, saved.heads[2], len(saved.undelivered))
+    return replace(clients, values=_named(clients.values, saved.undelivered, UNDELIVERED).copy())
 
 
-def _renamed(values: Matrix, names: Sequence[str], into: Matrix, into_names: Sequence[str]) -> None:
-    for position, name in enumerate(into_names):
-        if name in names:
-            into[:, position] = values[:, names.index(name)]
+def _named(values: Floats, before: Sequence[str], names: Sequence[str]) -> Floats:
+    """The values by these names, of those by the names `before`."""
+    if before == names:
+        return values[:, : len(names)]
+    known = np.column_stack([values, np.full(len(values), np.nan)])
+    return known[:, [before.index(name) if name in before else -1 for name in names]]

@@ -15,7 +15,7 @@ from clienthealth.settings import MonitorSettings
 from clienthealth.step.limits import share
 from clienthealth.step.ownership import ProcessKey
 from clienthealth.step.state import BucketState
-from clienthealth.windows.packed import TS, WHO, LogEntry
+from clienthealth.windows.packed import LogEntry
 
 #: So far (ms) may a process's newest line be ahead of metrics that are read without delay.
 AHEAD_MS = 60_000
@@ -56,11 +56,11 @@ def due(
     return now
 
 
-def _reached(state: BucketState) -> dict[ProcessKey, float]:
+def _reached(state: BucketState) -> dict[ProcessKey, int]:
     """The newest reading of each process, by its own clock."""
-    newest = np.zeros(len(state.whos))
-    np.maximum.at(newest, state.rows[:, WHO].astype(np.int64), state.rows[:, TS])
-    reached: dict[ProcessKey, float] = {}
+    newest = np.zeros(len(state.whos), np.int64)
+    np.maximum.at(newest, state.readings.who, state.readings.ts)
+    reached: dict[ProcessKey, int] = {}
     for who, ts_ms in zip(state.whos, newest.tolist(), strict=True):
-        reached[who.process] = max(ts_ms, reached.get(who.process, 0.0))
+        reached[who.process] = max(ts_ms, reached.get(who.process, 0))
     return reached

@@ -11,7 +11,8 @@ import numpy as np
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 from clienthealth.windows.columns import Floats
-from clienthealth.windows.view import POSITION, TOPIC_POSITION, Parts, Windows
+from clienthealth.windows.packed import Parts
+from clienthealth.windows.view import POSITION, TOPIC_POSITION, About, Windows
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,15 @@ def _tabulated(window: ClientWindow) -> Windows:
         _matrix([reading.metrics for reading in readings], POSITION.get(kind or "", {})),
         np.zeros(1, np.int64),
         np.full(1, len(readings), np.int64),
-        _parts(readings),
-        [window.config],
-        [window.client.group or window.client.client_id],
-        [window.told or bool(window.logs or window.dumps or window.earlier_dumps)],
+        *_parts(readings),
+        lambda _: about(window),
     )
+
+
+def about(window: ClientWindow) -> About:
+    """What is known of its client."""
+    told = window.told or bool(window.logs or window.dumps or window.earlier_dumps)
+    return About(window.config, window.client.group or window.client.client_id, told)
 
 
 def _matrix(rows: Sequence[Mapping[str, float]], positions: Mapping[str, int]) -> Floats:
@@ -78,17 +83,16 @@ def _matrix(rows: Sequence[Mapping[str, float]], positions: Mapping[str, int]) -
     return matrix
 
 
-def _parts(readings: Sequence[Reading]) -> Parts:
+def _parts(readings: Sequence[Reading]) -> tuple[Parts, Sequence[str]]:
+    """What the readings say of topics, and the names of these."""
     entries = [topic for reading in readings for topic in reading.topics]
-    if not entries:
-        return Parts.none(len(readings))
     named: Iterable[str | None] = (name for entry in entries for name in (entry.topic, entry.thread))
     index = {name: at for at, name in enumerate(dict.fromkeys(name for name in named if name is not None))}
-    return Parts(
-        np.cumsum([0, *(len(reading.topics) for reading in readings)]),
-        np.array([index[entry.topic] for entry in entries], np.int64),
-        np.array([np.nan if entry.partition is None else entry.partition for entry in entries], np.float64),
-        np.array([-1 if entry.thread is None else index[entry.thread] for entry in entries], np.int64),
+    parts = Parts(
         _matrix([entry.metrics for entry in entries], TOPIC_POSITION),
-        list(index),
+        np.array([row for row, reading in enumerate(readings) for _ in reading.topics], np.int64),
+        np.array([index[entry.topic] for entry in entries], np.int64),
+        np.array([-1 if entry.partition is None else entry.partition for entry in entries], np.int64),
+        np.array([-1 if entry.thread is None else index[entry.thread] for entry in entries], np.int64),
     )
+    return parts, list(index)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from clienthealth.windows.columns import Ints
 
 #: Neighbours on a topic that tell the time together, and how far (ms) a time may be from theirs and still be believed.
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
-def topic_clock(
-    times: NDArray[np.float64], clients: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     """For each time what the clients of the block that it stands in say, each by its newest: the median of these.
 
     Never less than that of a block before. Then, for each, how long the block is: from when a third of its clients
@@ -28,4 +27,4 @@ def topic_clock(
     # The lower one of two: a clock that is behind says later that somebody has gone, one that is ahead wrongly.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begins[np.lexsort((begins, voted))][first + (counts + 1) // 3]
-    return medians[block], np.maximum(spans, 0.0)[block]
+    return medians[block], np.maximum(spans, 0)[block]

@@ -1,12 +1,14 @@
-"""A column of numbers over rows, and queries over many spans of its rows at once.
+"""Tables of named columns; a column of numbers over rows, and queries over many spans of its rows at once.
 
 Queries use cumulative counts over the known values. So overlapping spans cost no more than disjoint ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,71 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass
+class Table:
+    """Rows of numbers (`values`, NaN: unknown), and what a subclass names: for each a column of integers (-1: none)."""
+
+    values: Floats
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @classmethod
+    def head(cls) -> int:
+        """How many columns there are before the values."""
+        return len(fields(cls)) - 1
+
+    @classmethod
+    def of(cls, data: bytes, width: int) -> Self:
+        """Rows of the columns, in their order, and then so many values, eight bytes each; to be read, not written."""
+        words = np.frombuffer(data, np.int64).reshape(-1, cls.head() + width)
+        return cls(words[:, cls.head() :].view(np.float64), *words[:, : cls.head()].T)
+
+    def data(self) -> bytes:
+        """The inverse of `of`."""
+        values, *columns = self._arrays()
+        return np.column_stack([*columns, values.view(np.int64)]).tobytes()
+
+    @classmethod
+    def of_matrix(cls, matrix: Floats, head: int) -> Self:
+        """The same of floating point numbers alone, NaN for -1; `head`: the columns before the values."""
+        columns = matrix[:, : cls.head()].T.copy()
+        columns[np.isnan(columns)] = -1
+        return cls(matrix[:, head:], *columns.astype(np.int64))
+
+    def matrix(self) -> Floats:
+        """The inverse of `of_matrix`."""
+        values, *columns = self._arrays()
+        return np.column_stack([*columns, values])
+
+    @classmethod
+    def none(cls, width: int) -> Self:
+        """No rows of so many values."""
+        return cls.of_matrix(np.empty((0, cls.head() + width)), cls.head())
+
+    def at(self, rows: Ints | Bools | slice) -> Self:
+        """Some of the rows, in this order."""
+        return type(self)(*(array[rows] for array in self._arrays()))
+
+    @classmethod
+    def joined(cls, tables: Iterable[Self]) -> Self:
+        """All rows of these tables."""
+        return cls(*map(np.concatenate, zip(*(table._arrays() for table in tables), strict=True)))
+
+    def merged(self, starts: Ints) -> Self:
+        """One row for all from each start to the next: of each column, what the first of them has that knows it."""
+
+        def known_first(array: NDArray[Any]) -> NDArray[Any]:
+            rows = np.arange(len(array)).reshape(-1, *[1] * (array.ndim - 1))
+            first = np.minimum.reduceat(np.where(array >= 0, rows, rows + len(array)), starts) % len(array)
+            return np.take_along_axis(array, first, axis=0)
+
+        return type(self)(*map(known_first, self._arrays()))
+
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
+        return tuple(vars(self).values())
 
 
 class Column:
@@ -63,7 +130,7 @@ class Column:
     def bounds(self, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
         """Spans of rows as spans of the known values alone."""
         if not self.reported:
-            return np.zeros_like(lo), np.zeros_like(hi)
+            return lo, lo
         return (lo, hi) if self.whole else (self._before[lo], self._before[hi])
 
     def count(self, lo: Ints, hi: Ints) -> Ints:

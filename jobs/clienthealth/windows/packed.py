@@ -1,8 +1,7 @@
 """What was decoded in the form in which it travels to the step and is kept there.
 
-A reading is a row of float64: HEAD columns that say when, where from and whose it is, then the metrics of its kind in
-the order of CLIENT_METRICS (NaN: unknown). What it says of single topics, partitions and threads are rows of a second
-matrix, which name the row they belong to. Texts stand once in lists beside the matrices, and rows hold their positions.
+Readings are one table, what they say of single topics, partitions and threads another, whose rows name the reading
+that they belong to. Texts stand once in lists beside the tables, and rows hold their positions.
 
 A `Chunk` is what one decoding task has for one bucket of processes; `packer.Packer` makes chunks.
 """
@@ -10,29 +9,53 @@ A `Chunk` is what one decoding task has for one bucket of processes; `packer.Pac
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Identity, Member
+from clienthealth.windows.columns import Ints, Table
 
-Matrix = NDArray[np.float64]
-
-#: The columns before the metrics: time (epoch ms), input record (partition, offset, topic as position in `names`),
-#: client and configuration (positions in their lists, -1: none), reporting interval (ms), whether totals count since
-#: the reading before (1) or since the client's start (0), and whether the reading is new in this batch.
-TS, PARTITION, OFFSET, TOPIC, WHO, CONFIG, INTERVAL, DELTA, FRESH = range(9)
-HEAD = 9
 METRICS_MAX = max(map(len, CLIENT_METRICS.values()))
-WIDTH = HEAD + METRICS_MAX
 
-#: The columns of a part before its metrics: its reading (row), topic and thread (positions in `names`), partition.
-ROW, PART_TOPIC, PART_PARTITION, PART_THREAD = range(4)
-PART_HEAD = 4
-PART_WIDTH = PART_HEAD + len(TOPIC_METRICS)
+
+@dataclass
+class Readings(Table):
+    """Readings; `values`: the metrics of each one's kind in the order of CLIENT_METRICS, then nothing known.
+
+    ts                        epoch ms
+    partition, offset, topic  the input record, its topic as position in `names`
+    who, config               client and configuration, as positions in their lists
+    interval                  how often its client reports, ms
+    delta                     do totals count since the reading before (1) or since the client's start (0)?
+    fresh                     is it new in this batch?
+    """
+
+    ts: Ints
+    partition: Ints
+    offset: Ints
+    topic: Ints
+    who: Ints
+    config: Ints
+    interval: Ints
+    delta: Ints
+    fresh: Ints
+
+
+@dataclass
+class Parts(Table):
+    """What readings say of single topics, partitions and threads; `values`: in the order of TOPIC_METRICS.
+
+    row            the reading
+    topic, thread  positions in `names`
+    """
+
+    row: Ints
+    topic: Ints
+    partition: Ints
+    thread: Ints
 
 
 class Who(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -147,14 +170,14 @@ class Chunk(msgspec.Struct, array_like=True):
     left_out: int = 0
 
     @property
-    def readings(self) -> Matrix:
-        """Matrix [readings, WIDTH]."""
-        return np.frombuffer(self.rows, np.float64).reshape(-1, WIDTH)
+    def readings(self) -> Readings:
+        """The table of `rows`."""
+        return Readings.of(self.rows, METRICS_MAX)
 
     @property
-    def topic_parts(self) -> Matrix:
-        """Matrix [parts, PART_WIDTH]; ROW is the position in `readings`."""
-        return np.frombuffer(self.parts, np.float64).reshape(-1, PART_WIDTH)
+    def topic_parts(self) -> Parts:
+        """The table of `parts`; `row` is the position in `readings`."""
+        return Parts.of(self.parts, len(TOPIC_METRICS))
 
 
 _encode = msgspec.msgpack.Encoder().encode

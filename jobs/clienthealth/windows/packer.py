@@ -14,17 +14,13 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.windows.clock import SKEW_MS, topic_clock
 from clienthealth.windows.packed import (
-    HEAD,
     METRICS_MAX,
-    OFFSET,
-    PART_WIDTH,
-    PARTITION,
-    TS,
-    WHO,
     Chunk,
     GroupPartition,
     GroupReading,
     LogEntry,
+    Parts,
+    Readings,
     Who,
     bucket_of,
     bucket_of_process,
@@ -38,7 +34,7 @@ NAN = float("nan")
 def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
     """What packs a reading of a client of this kind, and what fills it up."""
     metrics = len(CLIENT_METRICS[kind])
-    return struct.Struct(f"={HEAD + metrics}d").pack, np.full(METRICS_MAX - metrics, NAN).tobytes()
+    return struct.Struct(f"={Readings.head()}q{metrics}d").pack, np.full(METRICS_MAX - metrics, NAN).tobytes()
 
 
 class Slot:
@@ -105,7 +101,7 @@ class Packer:
         if topic is not slot.topic:
             slot.topic, slot.topic_at = topic, chunk.name(topic)
         head = slot.pack(
-            ts_ms, partition, offset, slot.topic_at, slot.at, slot.config_at, interval_ms, delta, 1.0, *values
+            ts_ms, partition, offset, slot.topic_at, slot.at, slot.config_at, interval_ms, delta, 1, *values
         )
         chunk.rows.append(head + slot.pad)
         return chunk, len(chunk.rows) - 1
@@ -216,23 +212,21 @@ class Packer:
         them is hours off.
         """
         whole = list(chunks)
-        rows = np.concatenate([chunk.readings[:, : WHO + 1] for chunk in whole]) if whole else np.empty((0, WHO + 1))
-        if len(rows):
-            order = np.lexsort((rows[:, OFFSET], rows[:, PARTITION]))
-            before = np.cumsum([0, *(len(chunk.whos) for chunk in whole[:-1])])
-            clients = np.repeat(before, [len(chunk.readings) for chunk in whole]) + rows[:, WHO].astype(np.int64)
-            clock, spans = np.empty(len(rows)), np.empty(len(rows))
-            clock[order], spans[order] = topic_clock(rows[order, TS], clients[order])
-            off = rows[:, TS] - clock
-            times = np.where((off <= SKEW_MS) & (-off <= SKEW_MS + spans), rows[:, TS], clock)
-            begin = 0
-            for chunk in whole:
-                who = chunk.readings[:, WHO].astype(np.int64)
-                newest = np.zeros(len(chunk.whos))
-                np.maximum.at(newest, who, times[begin : begin + len(who)])
-                chunk.heard = newest.astype(np.int64).tolist()
-                begin += len(who)
-            self.clock = (int(clock[order[-1]]), sum(len(chunk.whos) for chunk in whole))
+        if any(chunk.rows for chunk in whole):
+            tables = ((rows.who, rows.ts, rows.partition, rows.offset) for rows in (chunk.readings for chunk in whole))
+            of_chunk, *columns = zip(*tables, strict=True)
+            ts, partition, offset = map(np.concatenate, columns)
+            ends = np.cumsum([len(chunk.whos) for chunk in whole])
+            clients = np.concatenate([who + before for who, before in zip(of_chunk, [0, *ends[:-1]], strict=True)])
+            order = np.lexsort((offset, partition))
+            clock, spans = np.empty_like(ts), np.empty_like(ts)
+            clock[order], spans[order] = topic_clock(ts[order], clients[order])
+            off = ts - clock
+            newest = np.zeros(ends[-1], np.int64)
+            np.maximum.at(newest, clients, np.where((off <= SKEW_MS) & (-off <= SKEW_MS + spans), ts, clock))
+            for chunk, heard in zip(whole, np.split(newest, ends[:-1]), strict=True):
+                chunk.heard = heard.tolist()
+            self.clock = (int(clock[order[-1]]), int(ends[-1]))
         elif times_of_groups := [group.ts_ms for chunk in whole for group in chunk.groups]:
             self.clock = (sorted(times_of_groups)[len(times_of_groups) // 2], 0)
         elif self.log_times:
@@ -240,7 +234,7 @@ class Packer:
             self.clock = (newest_lines[len(newest_lines) // 2], 0)
 
 
-_part = struct.Struct(f"={PART_WIDTH}d").pack
+_part = struct.Struct(f"={Parts.head()}q{len(TOPIC_METRICS)}d").pack
 
 
 class _Open:
@@ -285,7 +279,7 @@ class _Open:
         self, row: int, topic: str, partition: int | None, thread: str | None, values: Sequence[float]
     ) -> None:
         """The same, the metrics in the order of TOPIC_METRICS."""
-        number = NAN if partition is None else partition
+        number = -1 if partition is None else partition
         at = -1 if thread is None else self.name(thread)
         self.parts.append(_part(row, self.name(topic), number, at, *values))
 

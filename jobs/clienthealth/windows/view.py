@@ -1,6 +1,6 @@
 """Windows of readings as arrays: what indicators and failure modes ask of thousands of windows, or of one, at once.
 
-All readings lie in one matrix of rows, a window is a span [lo, hi) of it, and an answer is an array with one element
+All readings lie in one table, a window is a span [lo, hi) of it, and an answer is an array with one element
 per window. The judges ask the same functions about one window (`ClientWindow.table`).
 """
 
@@ -9,54 +9,37 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from clienthealth.model.clients import Kind
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.windows.columns import Bools, Column, Floats, Ints, counted, spread, unknown
+from clienthealth.windows.packed import Parts
 
-__all__ = ["MIN_READINGS", "Bools", "Floats", "Ints", "Parts", "Runs", "Windows", "number"]
+__all__ = ["MIN_READINGS", "Bools", "Floats", "Ints", "Runs", "Windows", "number"]
 
 T = TypeVar("T")
 
 #: With fewer readings in a window nothing can be judged by metrics.
 MIN_READINGS = 3
 
-#: The log lines in which a client tells its options when it starts.
-
 POSITION = {kind: {name: at for at, name in enumerate(names)} for kind, names in CLIENT_METRICS.items()}
 TOPIC_POSITION = {name: at for at, name in enumerate(TOPIC_METRICS)}
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What readings say of single topics, partitions and threads, in the order of the readings' rows.
+class About(NamedTuple):
+    """What is known of a client beside its readings.
 
-    begin      int64[n + 1]: the parts of row r are begin[r]:begin[r + 1]
-    topic      int64[m]: index into names
-    partition  float64[m]: NaN where there is none
-    thread     int64[m]: index into names, -1 where there is none
-    values     float64[m, len(TOPIC_METRICS)]: NaN where unknown
+    config  its options
+    group   its consumer group, else its client id
+    told    was ever a log line or a thread dump of its process read?
     """
 
-    begin: Ints
-    topic: Ints
-    partition: Floats
-    thread: Ints
-    values: Floats
-    names: Sequence[str]
-
-    @classmethod
-    def none(cls, rows: int) -> Parts:
-        """Of so many readings that speak of no topic."""
-        no, empty = np.zeros(0), np.zeros(0, np.int64)
-        return cls(np.zeros(rows + 1, np.int64), empty, no, empty, np.zeros((0, len(TOPIC_METRICS))), ())
-
-    def col(self, name: str) -> Floats:
-        """A metric of TOPIC_METRICS over all parts, NaN where unknown."""
-        return self.values[:, TOPIC_POSITION[name]]
+    config: Mapping[str, str]
+    group: str
+    told: bool
 
 
 @dataclass(frozen=True)
@@ -88,11 +71,10 @@ class Windows:
     Answers are arrays with one element per window; NaN: unknown. What is worked out over rows is kept, and selections
     (`at`) share it.
 
-    ts      int64[n], epoch ms
-    values  float64[n, len(CLIENT_METRICS[kind])], NaN where unknown, finite and ≥ 0 elsewhere; totals are cumulative
-    lo, hi  int64[w]
-    config  one mapping of options per window; group: its consumer group, else its client id; told: was ever a log line
-            or a thread dump of its process read
+    ts      epoch ms
+    values  in the order of CLIENT_METRICS[kind], NaN where unknown, finite and ≥ 0 elsewhere; totals are cumulative
+    parts   what the readings say of single topics, in the order of their rows; `names`: of its topics and threads
+    about   the client of each window
     """
 
     def __init__(
@@ -103,12 +85,12 @@ class Windows:
         lo: Ints,
         hi: Ints,
         parts: Parts,
-        config: Sequence[Mapping[str, str]],
-        group: Sequence[str],
-        told: Sequence[bool],
+        names: Sequence[str],
+        about: Callable[[int], About],
     ) -> None:
-        self.kind, self.ts, self.values, self.lo, self.hi, self.parts = kind, ts, values, lo, hi, parts
-        self._config, self._group, self._told = config, group, told
+        self.kind, self.ts, self.values, self.lo, self.hi = kind, ts, values, lo, hi
+        self.parts, self.names = parts, names
+        self._about = about
         self._which: Ints = np.arange(len(lo))
         self._columns: dict[str, Column] = {}
         self._of_rows: dict[str, object] = {}
@@ -126,9 +108,8 @@ class Windows:
             self.lo[windows],
             self.hi[windows],
             self.parts,
-            self._config,
-            self._group,
-            self._told,
+            self.names,
+            self._about,
         )
         selected._which = self._which[windows]
         selected._columns, selected._of_rows = self._columns, self._of_rows
@@ -284,32 +265,41 @@ class Windows:
     def option(self, name: str, windows: Ints | None = None) -> Floats:
         """A numeric option of the clients' configuration, for all windows or for these; NaN where it is no number."""
         which = self._which if windows is None else self._which[windows]
-        return np.array([number(self._config[at].get(name)) for at in which.tolist()], np.float64)
+        return np.array([number(self._about(at).config.get(name)) for at in which.tolist()], np.float64)
 
     @cached_property
     def told(self) -> Bools:
         """Was a log line or a thread dump of the client's process ever read? Else what they would tell is not known."""
-        return np.array(self._told, np.bool_)[self._which]
+        return np.array([self._about(at).told for at in self._which.tolist()], np.bool_)
 
     def groups(self, windows: Ints) -> list[str]:
         """The consumer groups (else the ids of the clients) of these windows."""
-        return [self._group[at] for at in self._which[windows].tolist()]
+        return [self._about(at).group for at in self._which[windows].tolist()]
+
+    @property
+    def part_begin(self) -> Ints:
+        """Where the parts of each row begin; one number more than there are rows."""
+        return self.once_for_rows("parts", lambda: np.searchsorted(self.parts.row, np.arange(len(self.ts) + 1)))
+
+    def of_topics(self, name: str) -> Floats:
+        """A metric of TOPIC_METRICS over all parts, NaN where unknown."""
+        return self.parts.values[:, TOPIC_POSITION[name]]
 
     @cached_property
     def has_topics(self) -> Bools:
         """Does any reading speak of single topics?"""
-        return self.parts.begin[self.hi] > self.parts.begin[self.lo]
+        return self.part_begin[self.hi] > self.part_begin[self.lo]
 
     def last_parts(self) -> tuple[Ints, Ints]:
         """Each window's parts of its last reading, as spans [begin, end) of the parts."""
         row = np.maximum(self.hi - 1, self.lo)
-        return self.parts.begin[row], np.where(self.samples > 0, self.parts.begin[np.minimum(row + 1, self.hi)], 0)
+        return self.part_begin[row], np.where(self.samples > 0, self.part_begin[np.minimum(row + 1, self.hi)], 0)
 
     def last_knows(self, *names: str) -> Bools:
         """Does any part of the last reading know one of these metrics of topics?"""
         counts = self.once_for_rows(
             f"parts that know {names}",
-            lambda: counted(np.logical_or.reduce([~np.isnan(self.parts.col(n)) for n in names])),
+            lambda: counted(np.logical_or.reduce([~np.isnan(self.of_topics(n)) for n in names])),
         )
         begin, end = self.last_parts()
         return counts[np.maximum(begin, end)] > counts[begin]

@@ -149,9 +149,9 @@ def _lags(w: Windows) -> Column:
 
 def _summed(w: Windows, name: str) -> Floats:
     """A metric of partitions by reading, summed over all of them; NaN where none tells it."""
-    values = w.parts.col(name)
+    values = w.of_topics(name)
     counts = np.concatenate([[0], np.cumsum(~np.isnan(values))])
-    begin, end = w.parts.begin[:-1], w.parts.begin[1:]
+    begin, end = w.part_begin[:-1], w.part_begin[1:]
     sums = np.concatenate([[0.0], np.cumsum(np.nan_to_num(values))])
     of_rows: Floats = np.where(counts[end] > counts[begin], sums[end] - sums[begin], np.nan)
     return of_rows

@@ -287,7 +287,7 @@ def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[l
     if not at_limit or not victims:
         return None
     first, last = window.readings[rows[0]], window.readings[-1]
-    names, lag = w.parts.names, dict(zip(now.topic.tolist(), now.lag.tolist(), strict=True))
+    names, lag = w.names, dict(zip(now.topic.tolist(), now.lag.tolist(), strict=True))
     text = (
         f"the prefetch queue of topic {names[at_limit[0]]} was at its limit for "
         f"{elapsed((last.ts_ms - first.ts_ms) / 1000)}, while {listing(names[t] for t in victims)} got nothing with "
