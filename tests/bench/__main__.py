@@ -1,6 +1,6 @@
 """`make bench`: what the complete monitor costs, against its budgets and a peer. Two hours on two quiet cores.
 
-    python -m tests.bench [NAME…] [--quick] [--records N] [--clients N] [--days N] [--of DIR]
+    python -m tests.bench [NAME…] [--quick] [--records N] [--clients N] [--days N] [--of DIR] [--before COMMIT]
 
 Without names: all of them, then the older benchmarks (bench_*.py). Each measurement is a program of its own with its
 own broker; its result goes to .cache/bench/NAME.json and to the page tests/bench/RESULTS.md. A quick run is there to
@@ -64,13 +64,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--of", type=Path, metavar="DIR", help="what a monitor has written: its checkpoints and history"
     )
+    parser.add_argument("--before", metavar="COMMIT", help="measure that commit's monitor, too (backlog_canonical)")
     asked = parser.parse_args(arguments)
     unknown = [name for name in asked.names if name not in (*NAMES, *OTHERS)]
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}; known are {', '.join((*NAMES, *OTHERS))}")
     if len(asked.names) == 1 and asked.names[0] in NAMES:
-        return _measure(asked.names[0], Scope(asked.quick, asked.records, asked.clients, asked.days, asked.of))
-    given = {name: getattr(asked, name) for name in ("records", "clients", "days", "of")}
+        scope = Scope(asked.quick, asked.records, asked.clients, asked.days, asked.of, asked.before)
+        return _measure(asked.names[0], scope)
+    given = {name: getattr(asked, name) for name in ("records", "clients", "days", "of", "before")}
     options = ["--quick"] if asked.quick else []
     options += [text for name, value in given.items() if value for text in (f"--{name}", str(value))]
     failed = [name for name in asked.names or (*NAMES, *OTHERS) if _program(name, options) != 0]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,13 +18,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from clienthealth.configuration import load
 from clienthealth.errors import ServiceError
+from clienthealth.platform import jars
 from clienthealth.settings import Settings
 from deploy.demo.broker import Broker
 from deploy.demo.processes import Process, free_port
 from deploy.demo.topics import create_ours
 from tests.bench.checkpoints import Checkpoints
 from tests.bench.publish import newest
-from tests.bench.results import FOLDER
+from tests.bench.results import FOLDER, ROOT
 from tests.bench.usage import Usage
 from tests.support.settings_file import write_settings
 
@@ -34,6 +37,21 @@ PREFIX = "kafka_client_health_"
 
 
 Launch = Callable[[Settings, Path], tuple[Sequence[str], Mapping[str, str]]]
+
+
+def launch_of(commit: str) -> Launch:
+    """The monitor of another commit of this repository, with this environment's packages and jars."""
+    there = FOLDER / "commits" / commit
+    if not there.exists():
+        there.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["git", "-C", ROOT, "worktree", "add", "--quiet", "--detach", there, commit], check=True)
+    paths = [str(there / folder) for folder in ("jobs", "exporters")]
+
+    def launch(_: Settings, config: Path) -> tuple[Sequence[str], Mapping[str, str]]:
+        environment = {"PYTHONPATH": os.pathsep.join(paths), "KAFKA_HEALTH_CACHE": str(jars.cache())}
+        return [sys.executable, "-m", "clienthealth.cli", "monitor", "--config", str(config)], environment
+
+    return launch
 
 
 class Lab:

@@ -10,6 +10,8 @@ from pathlib import Path
 class Scope:
     """How much is measured: `records` of a backlog, `clients` and `days` of a history, `of` which monitor.
 
+    `before`: a commit whose monitor is measured in turns with ours.
+
     None for what the measurement uses by itself.
     """
 
@@ -18,6 +20,7 @@ class Scope:
     clients: int | None = None
     days: int | None = None
     of: Path | None = None
+    before: str | None = None
 
     def backlog(self, usual: int) -> int:
         """Records of a backlog: as many as were asked for, a tenth in a quick run."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tests.bench import canonical, peer, raw
 from tests.bench.backlog import WorkedOff, work_off
-from tests.bench.lab import PARTITIONS, Lab
+from tests.bench.lab import PARTITIONS, Lab, launch_of
 from tests.bench.measurements import Scope
 from tests.bench.peer import PeerPass
 from tests.bench.publish import Filled, fill, readings
@@ -27,12 +28,29 @@ def measure(scope: Scope) -> Result:
         filled = fill(lab.servers, TOPIC, readings(canonical.producer(), records, CLIENTS), CLIENTS)
         settings = {"max_offsets_per_trigger": bound} if (bound := scope.batch(records)) else {}
         ours: list[WorkedOff] = []
+        before: list[WorkedOff] = []
         peers: list[PeerPass] = []
         for number in range(1, 2 if scope.quick else PASSES + 1):
             peers.append(peer.run(lab, f"peer-{number}", TOPIC, filled, PARTITIONS))
             ours.append(work_off(lab, f"monitor-{number}", TOPIC, filled, **settings))
+            if scope.before:
+                launch = launch_of(scope.before)
+                before.append(work_off(lab, f"before-{number}", TOPIC, filled, launch=launch, **settings))
         reading = raw.read(lab, TOPIC, filled)
-    return _result(ours, peers, reading, filled)
+    result = _result(ours, peers, reading, filled)
+    return _beside(result, ours, before, scope.before) if scope.before else result
+
+
+def _beside(result: Result, ours: Sequence[WorkedOff], before: Sequence[WorkedOff], commit: str) -> Result:
+    """The result with what another commit's monitor took in the same turns."""
+    ratio = statistics.median(b.micros / a.micros for a, b in zip(ours, before, strict=True))
+    rate = statistics.median(run.rate for run in before)
+    figure = Figure("CPU of a record, commit before as a multiple", ratio, "×", note=f"{commit}: {rate:,.0f}/s")
+    rows = [[f"{commit}, {cells[0]}", *cells[1:]] for cells in (_our_row(n, run) for n, run in enumerate(before, 1))]
+    table, *others = result.tables
+    return replace(
+        result, figures=[*result.figures, figure], tables=[replace(table, rows=[*table.rows, *rows]), *others]
+    )
 
 
 def _result(ours: Sequence[WorkedOff], peers: Sequence[PeerPass], reading: raw.Read, filled: Filled) -> Result:
