@@ -92,9 +92,10 @@ class Result:
 
     @property
     def summary(self) -> str | None:
-        """The last line of pytest, None for a stage of other commands."""
+        """The last line of pytest, though a JVM ends later and has the last word; None for other commands."""
         by_pytest = STAGES[self.name].commands[0][1:3] == ["-m", "pytest"]
-        return self.lines[-1] if by_pytest and self.lines else None
+        told = [line for line in self.lines if re.search(r"^=*\s*\d+ .* in \d+\.\d+s", line)]
+        return [*self.lines, *told][-1] if by_pytest and self.lines else None
 
 
 async def run(names: Sequence[str]) -> int:
