@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from clienthealth.configuration import load
 from clienthealth.errors import ServiceError
-from clienthealth.platform import jars
 from clienthealth.settings import Settings
 from deploy.demo.broker import Broker
 from deploy.demo.processes import Process, free_port
@@ -40,16 +38,15 @@ Launch = Callable[[Settings, Path], tuple[Sequence[str], Mapping[str, str]]]
 
 
 def launch_of(commit: str) -> Launch:
-    """The monitor of another commit of this repository, with this environment's packages and jars."""
+    """The monitor of another commit of this repository, with the packages and jars that it asked for."""
     there = FOLDER / "commits" / commit
     if not there.exists():
         there.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(["git", "-C", ROOT, "worktree", "add", "--quiet", "--detach", there, commit], check=True)
-    paths = [str(there / folder) for folder in ("jobs", "exporters")]
+    subprocess.run(["make", "--silent", "-C", there, "setup"], check=True)
 
     def launch(_: Settings, config: Path) -> tuple[Sequence[str], Mapping[str, str]]:
-        environment = {"PYTHONPATH": os.pathsep.join(paths), "KAFKA_HEALTH_CACHE": str(jars.cache())}
-        return [sys.executable, "-m", "clienthealth.cli", "monitor", "--config", str(config)], environment
+        return [str(there / ".venv" / "bin" / "kafka-health"), "monitor", "--config", str(config)], {}
 
     return launch
 

@@ -27,7 +27,10 @@ def filled_in(text: str) -> bytes:
 
 
 class Pattern(Protocol):
-    """What makes records of what varies."""
+    """What makes records of what varies. `clients`: how many clients one record speaks of."""
+
+    @property
+    def clients(self) -> int: ...
 
     def record(self, values: Values) -> tuple[bytes, bytes]:
         """Key and value of one record."""
@@ -35,7 +38,7 @@ class Pattern(Protocol):
 
 @dataclass(frozen=True)
 class Template:
-    """How the records of one format look. `clients`: how many clients one record speaks of."""
+    """How the records of one format look."""
 
     value: bytes
     key: bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clienthealth.errors import SettingsError
-from clienthealth.platform.kafka import producer, python_options
+from clienthealth.platform.kafka import _reason, producer, python_options
 from clienthealth.settings import KafkaSettings, Settings
 
 
@@ -61,3 +61,16 @@ def test_options_are_checked_before_a_connection_is_tried() -> None:
     settings = Settings(kafka=KafkaSettings("127.0.0.1:1", {"no.such.option": "x"}))
     with pytest.raises(SettingsError, match=r"no\.such\.option"):
         producer(settings)
+
+
+@pytest.mark.parametrize(
+    ("failures", "reason"),
+    [
+        (["socket disconnected", "Connection timed out"], "it closed the connection"),
+        (["Connection timed out", "Connection reset by peer"], "it closed the connection"),
+        (["UnsupportedSaslMechanism", "socket disconnected"], "it does not know this sasl.mechanism"),
+        (["Request timed out after 290 ms"], "Request timed out after 290 ms"),
+    ],
+)
+def test_the_attempt_that_tells_most_is_the_reason(failures: list[str], reason: str) -> None:
+    assert (_reason(failures) or "").startswith(reason)

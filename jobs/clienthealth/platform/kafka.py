@@ -33,6 +33,8 @@ _SAME = {
 }
 _FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
 _CLOSED = "socket disconnected"
+#: What says less, in rising order: a broker that has refused us only closes later connections; time is over amid one.
+_VAGUE = (_CLOSED, "Connection reset", "timed out")
 #: Part of what kafka-python says → what it means.
 _WORDS = {
     "ECONNREFUSED": "nobody listens there",
@@ -42,7 +44,10 @@ _WORDS = {
     "UnsupportedSaslMechanism": "it does not know this sasl.mechanism",
     "NO_CERTIFICATE": "ssl.truststore.location names a file without a PEM certificate",
     "No such file": "a file that an option ssl.….location names does not exist",
-    _CLOSED: "it closed the connection; look at security.protocol, sasl.mechanism, user and password",
+    **dict.fromkeys(
+        (_CLOSED, "Connection reset"),
+        "it closed the connection; look at security.protocol, sasl.mechanism, user and password",
+    ),
 }
 _LOGIN_MODULES = ("PlainLoginModule", "ScramLoginModule")
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
@@ -111,11 +116,15 @@ def _attempts() -> Iterator[list[str]]:
 
 
 def _reason(failures: Sequence[str]) -> str | None:
-    """The most telling of the failures, in words: a broker that has refused us says less at the next attempts."""
+    """The most telling of the failures, in words."""
     if not failures:
         return None
-    telling = next((failure for failure in failures if _CLOSED not in failure), failures[-1])
+    telling = min(failures, key=_vague)
     return next((words for part, words in _WORDS.items() if part in telling), telling)
+
+
+def _vague(failure: str) -> int:
+    return next((rank for rank, part in enumerate(_VAGUE, 1) if part in failure), 0)
 
 
 def _typed(name: str, value: str) -> bool | int | str:

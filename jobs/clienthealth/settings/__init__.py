@@ -84,7 +84,7 @@ class MonitorSettings(Checked):
     )
     start_seconds_back: int = setting(900, "how far back a new checkpoint starts reading", at_least=0, at_most=YEAR)
     max_offsets_per_trigger: int = setting(
-        200_000, "upper bound of a batch, so that a backlog is worked off in steps", at_least=1
+        400_000, "upper bound of a batch, so that a backlog is worked off in steps", at_least=1
     )
     shuffle_partitions: int = setting(
         2, "state partitions; about the number of cores; fixed with the checkpoint", at_least=1, at_most=10_000

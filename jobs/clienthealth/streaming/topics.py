@@ -51,8 +51,10 @@ def ticks(spark: SparkSession) -> DataFrame:
 TICKS_SECONDS = 30
 NO_TOPIC = "(?!)"
 
-#: Records that the client unpacks at once, all in memory: of the largest that are let through, a quarter of the heap.
-POLLED = 50
+#: Records that the client hands over at once. Spark seeks before each poll, so that what a fetch of 1 MB holds beyond
+#: is fetched and unpacked again: 50 cost half of a backlog's time. They are all in memory: where records are so large
+#: that the heap ends, fewer are read at a time (`poison`).
+POLLED = 2000
 
 #: The client's own bound is on what is not compressed yet, and the brokers' on what is: the state of a group of 10,000
 #: partitions is larger than both allow. Every reader can unpack gzip.

@@ -31,5 +31,5 @@ class Scope:
         return quick if self.quick else usual
 
     def batch(self, records: int) -> int | None:
-        """A bound of the monitor's batches where its own would make one of all the records."""
-        return records // 4 if records < 400_000 else None
+        """A bound of the monitor's batches where its own would make too few of all the records."""
+        return records // 6 if records < 2_000_000 else None

@@ -15,7 +15,7 @@ from tests.bench.publish import Filled, fill, readings
 from tests.bench.results import Figure, Result, Table
 
 TITLE = "Canonical snapshots, 1.5 kB, 5,000 clients"
-RECORDS, CLIENTS, PASSES = 400_000, 5_000, 3
+RECORDS, CLIENTS, PASSES = 2_000_000, 5_000, 3
 TOPIC = "client-metrics"
 AIM, MICROS = 1.3, 28.0
 

@@ -11,23 +11,24 @@ from tests.bench.lab import PARTITIONS, Lab
 from tests.bench.measurements import Scope
 from tests.bench.publish import fill, readings
 from tests.bench.results import Figure, Result, Table
-from tests.bench.templates import Template
+from tests.bench.templates import Pattern
 
 TITLE = "Other formats of metrics, 5,000 clients each"
 TOPIC, CLIENTS = "client-metrics", 5_000
 
 
 class _Format(NamedTuple):
-    template: Callable[[], Template]
+    template: Callable[[], Pattern]
     records: int
     target: float
 
 
 FORMATS: Mapping[str, _Format] = {
-    "librdkafka statistics": _Format(samples.librdkafka, 200_000, 25_000),
-    "Telegraf": _Format(samples.telegraf, 200_000, 25_000),
-    "Jolokia": _Format(samples.jolokia, 200_000, 25_000),
-    "OTLP JSON": _Format(samples.otlp, 100_000, 10_000),
+    "librdkafka statistics": _Format(samples.librdkafka, 1_200_000, 25_000),
+    "Telegraf": _Format(samples.telegraf, 1_200_000, 25_000),
+    "Jolokia": _Format(samples.jolokia, 1_200_000, 25_000),
+    "OTLP JSON": _Format(samples.otlp, 400_000, 10_000),
+    "OTLP protobuf": _Format(samples.otlp_protobuf, 400_000, 10_000),
 }
 
 
@@ -40,7 +41,7 @@ def measure(scope: Scope) -> Result:
         with Lab() as lab:
             lab.topics()
             filled = fill(lab.servers, TOPIC, readings(template, records, CLIENTS // template.clients), CLIENTS)
-            run = work_off(lab, "monitor", TOPIC, filled, max_offsets_per_trigger=records // 4)
+            run = work_off(lab, "monitor", TOPIC, filled, max_offsets_per_trigger=records // 6)
         figures.append(
             Figure(
                 f"{name}, {filled.mean_bytes / 1000:.1f} kB, snapshots/s",
@@ -58,7 +59,7 @@ def measure(scope: Scope) -> Result:
         )
     head = ["", "bytes", "clients in a record", "records/s", "CPU µs/record", "JVM", "Python", "broker", "peak MB"]
     how = (
-        f"Healthy clients, 10 s apart, keyed, {PARTITIONS} partitions; batches of a quarter of the records, all sinks "
+        f"Healthy clients, 10 s apart, keyed, {PARTITIONS} partitions; batches of a sixth of the records, all sinks "
         "on, warm from the first batch that ends past a third. Of a record that speaks of two clients both count as "
         "snapshots."
     )

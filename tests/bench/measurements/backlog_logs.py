@@ -27,7 +27,7 @@ def measure(scope: Scope) -> Result:
         with Lab() as lab:
             lab.topics()
             filled = fill(lab.servers, TOPIC, lines(records), PROCESSES)
-            settings = {"max_offsets_per_trigger": records // 4} if records <= 4 * 200_000 else {}
+            settings = {"max_offsets_per_trigger": bound} if (bound := scope.batch(records)) else {}
             run = work_off(lab, "monitor", TOPIC, filled, **settings)
         figures.append(Figure(what, run.rate, "/s", target, "least"))
         rows.append(_row(what, filled, run))
