@@ -87,7 +87,7 @@ def test_a_query_goes_on_where_its_checkpoint_stands(spark: SparkSession, root: 
             spark.readStream.text(str(tmp_path / "in"))
             .groupBy("value")
             .applyInPandasWithState(
-                _summed,  # type: ignore[arg-type]
+                _summed,
                 "total int",
                 "total int",
                 "update",

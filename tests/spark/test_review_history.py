@@ -160,10 +160,10 @@ def test_no_history_and_another_schema_are_told(spark: SparkSession, root: str, 
 
 
 def test_a_history_of_0_1_is_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
-    """Its tables by the source of that release: some columns less, and Delta's own 30 days of log."""
+    """Its tables by the source of that release: some columns less, and Delta's own 30 days of log and 7 of files."""
     since = {"minutes": ("clock_skew_seconds", "also_seen")}
     with pytest.MonkeyPatch.context() as then:
-        then.setattr(history, "LOG_KEPT", "interval 30 days")
+        then.setattr(history, "KEPT", {})
         for table, schema in history.TABLES.items():
             fields = [field for field in schema if field.name not in since.get(table, ())]
             history._make(spark, history.path(str(tmp_path), table), StructType(fields))
@@ -173,7 +173,9 @@ def test_a_history_of_0_1_is_gone_on_with(spark: SparkSession, tmp_path: Path) -
     for table, schema in history.TABLES.items():
         delta = DeltaTable.forPath(spark, history.path(str(tmp_path), table))
         assert delta.toDF().columns == schema.names
-        assert delta.detail().select("properties").collect()[0][0]["delta.logRetentionDuration"] == "interval 1 days"
+        properties = delta.detail().select("properties").collect()[0][0]
+        assert properties["delta.logRetentionDuration"] == "interval 1 days"
+        assert properties["delta.deletedFileRetentionDuration"] == "interval 1 days"
     (incident,) = history.open_incidents(spark, str(tmp_path))
     assert (incident.client, incident.verdict) == (ORDERS, CONFIRMED)
 

@@ -72,6 +72,19 @@ from clienthealth.streaming.failures import explained
             "an executor has no module 'clienthealth'",
         ),
         ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.", StateError, "is damaged"),
+        # As Spark 4.2 says it where files of a checkpoint are gone.
+        (
+            "[STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY] Cannot restart streaming query with stateful "
+            "operators because the state directory is empty or missing.",
+            StateError,
+            "is damaged",
+        ),
+        (
+            "[STREAMING_CHECKPOINT_MISSING_METADATA_FILE] Checkpoint location file:/c/monitor is in an inconsistent "
+            "state: the metadata file is missing",
+            StateError,
+            "is damaged",
+        ),
     ],
 )
 def test_each_has_its_sentence(java_message: str, kind: type[Exception], sentence: str) -> None:

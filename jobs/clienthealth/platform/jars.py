@@ -47,47 +47,42 @@ SETS = {
     # Without what is among PySpark's own jars already.
     "spark": JarSet(
         (
-            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
-            # The connector asks for 3.9.0, which has known vulnerabilities; the higher of two versions wins.
-            "org.apache.kafka:kafka-clients:3.9.2",
-            "io.delta:delta-spark_2.13:4.0.1",
+            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+            "io.delta:delta-spark_4.2_2.13:4.4.0",
         ),
         without=(
             "org.scala-lang:*",
             "org.scala-lang.modules:*",
             "org.apache.hadoop:*",
             "org.apache.spark:spark-tags_2.13",
-            "org.antlr:*",
             "org.slf4j:*",
-            "org.lz4:*",
+            "org.apache.logging.log4j:*",
+            "org.apache.parquet:*",
+            "org.roaringbitmap:*",
+            "com.fasterxml.jackson.core:*",
+            "at.yawk.lz4:*",
             "org.xerial.snappy:*",
-            "com.github.luben:*",
             "com.google.code.findbugs:jsr305",
-            "commons-logging:*",
         ),
     ),
     # Object stores, beside the set above: Hadoop's client of S3, as Spark's own Hadoop is; of Amazon's SDK what it uses
-    # (its bundle has 560 MB); and Spark's writer of checkpoints that needs no rename.
+    # (its bundle has 690 MB); and Spark's writer of checkpoints that needs no rename, which no release after 4.1 has.
     "s3": JarSet(
         (
-            "org.apache.hadoop:hadoop-aws:3.4.1",
-            *(f"software.amazon.awssdk:{part}:2.24.9" for part in _AWS),
-            "org.apache.spark:spark-hadoop-cloud_2.13:4.0.0",
+            "org.apache.hadoop:hadoop-aws:3.5.0",
+            *(f"software.amazon.awssdk:{part}:2.35.4" for part in _AWS),
+            "org.apache.spark:spark-hadoop-cloud_2.13:4.1.2",
         ),
         without=(
             "software.amazon.awssdk:bundle",
-            "org.scala-lang:*",
-            "org.apache.spark:spark-tags_2.13",
-            "org.apache.spark:spark-core_2.13",
-            "org.apache.hadoop:hadoop-client-api",
             "org.apache.hadoop:hadoop-client-runtime",
             "org.apache.hadoop:hadoop-azure",
             "org.apache.hadoop:hadoop-cloud-storage",
+            "org.apache.hadoop:hadoop-huaweicloud",
             "com.google.cloud.bigdataoss:*",
             "org.slf4j:*",
             "io.netty:*",
             "commons-codec:*",
-            "commons-logging:*",
             "org.apache.httpcomponents:*",
             "com.fasterxml.jackson.core:*",
             "com.fasterxml.jackson.dataformat:*",

@@ -14,4 +14,4 @@ import clienthealth.streaming.stepping
 import clienthealth.streaming.worker  # noqa: F401
 
 if __name__ == "__main__":
-    daemon.manager()  # type: ignore[no-untyped-call]
+    daemon.manager()

@@ -55,7 +55,8 @@ _STATE: tuple[tuple[str, str], ...] = (
         "anew with another folder in [monitor] checkpoint: open incidents are taken over from the history",
     ),
     (
-        r"CANNOT_LOAD_STATE_STORE|Error reading (streaming )?(state|delta) file|FileNotFoundException[^\n]*/state/",
+        r"CANNOT_LOAD_STATE_STORE|Error reading (streaming )?(state|delta) file|FileNotFoundException[^\n]*/state/"
+        r"|MISSING_STATE_DIRECTORY|CHECKPOINT_MISSING_METADATA_FILE|CHECKSUM_VERIFICATION_FAILED",
         "the state in {0} is damaged; begin anew with another folder in [monitor] checkpoint: open incidents are taken "
         "over from the history",
     ),

@@ -23,7 +23,7 @@ class Files:
         self._scanner = jvm.java.util.Scanner
         configuration = spark._jsparkSession.sessionState().newHadoopConf()
         self._files = self._path(self._root).getFileSystem(configuration)
-        manager = getattr(jvm, "org.apache.spark.sql.execution.streaming.CheckpointFileManager$")
+        manager = getattr(jvm, "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager$")
         self._manager = getattr(manager, "MODULE$").create(self._path(self._root), configuration)
 
     def read(self, name: str) -> str | None:

@@ -50,7 +50,8 @@ from clienthealth.streaming.files import Files, first_line
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
 #: Of Delta, whose own default is 30 days: each commit lists the folder of the log, which grows by four files a commit.
-LOG_PROPERTY, LOG_KEPT = "delta.logRetentionDuration", "interval 1 days"
+#: Files that are no longer in use may not be kept for longer than the log.
+KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 
 
 def _table(*fields: tuple[str, DataType]) -> StructType:
@@ -188,8 +189,9 @@ def create(spark: SparkSession, root: str) -> None:
         if table not in made:
             _make(spark, where, schema)
             continue
-        if made[table].get(LOG_PROPERTY) != LOG_KEPT:
-            spark.sql(f"ALTER TABLE delta.`{where}` SET TBLPROPERTIES ('{LOG_PROPERTY}' = '{LOG_KEPT}')")
+        if not KEPT.items() <= made[table].items():
+            kept = ", ".join(f"'{name}' = '{value}'" for name, value in KEPT.items())
+            spark.sql(f"ALTER TABLE delta.`{where}` SET TBLPROPERTIES ({kept})")
         columns = DeltaTable.forPath(spark, where).toDF().columns
         new = [f"`{field.name}` {field.dataType.simpleString()}" for field in schema if field.name not in columns]
         if new:
@@ -214,15 +216,10 @@ def _checked(spark: SparkSession, where: str) -> dict[str, str]:
 
 
 def _make(spark: SparkSession, where: str, schema: StructType) -> None:
-    (
-        DeltaTable.createIfNotExists(spark)
-        .location(where)
-        .addColumns(schema)
-        .partitionedBy("day")
-        .property(VERSION_PROPERTY, str(SCHEMA_VERSION))
-        .property(LOG_PROPERTY, LOG_KEPT)
-        .execute()
-    )
+    table = DeltaTable.createIfNotExists(spark).location(where).addColumns(schema).partitionedBy("day")
+    for name, value in {VERSION_PROPERTY: str(SCHEMA_VERSION), **KEPT}.items():
+        table = table.property(name, value)
+    table.execute()
 
 
 def there(spark: SparkSession, root: str) -> bool:

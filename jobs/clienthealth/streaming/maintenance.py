@@ -41,8 +41,8 @@ def maintain(
 ) -> Iterator[Maintained]:
     """Maintain the tables one after the other. `alone`: no monitor writes them. Raises InputError where there is none.
 
-    A deleted or replaced file stays on disk for Delta's seven days, so that a review which runs at the same time can
-    still read it.
+    A deleted or replaced file stays on disk for a day (`history.KEPT`), so that a review which runs at the same time
+    can still read it.
     """
     if on_s3(root) and not alone and spark.conf.get(LOG_STORE, None) is None:
         raise SettingsError(

@@ -54,7 +54,7 @@ def rows(
         decoded.unionByName(passing)
         .groupBy("bucket")
         .applyInPandasWithState(
-            stepper(settings, opened, numbers),  # type: ignore[arg-type]
+            stepper(settings, opened, numbers),
             ROWS,
             STATE,
             "update",

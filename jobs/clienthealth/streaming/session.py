@@ -67,7 +67,8 @@ def _look_up_once(spark: SparkSession) -> None:
     """
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
-    jvm.functions, jvm.PythonUtils = jvm.functions, jvm.PythonUtils
+    for name in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
+        setattr(jvm, name, getattr(jvm, name))
 
 
 @contextmanager

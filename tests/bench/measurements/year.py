@@ -426,7 +426,7 @@ def _quality(clients: int, day: date) -> pa.Table:
 
 def _of_schema(schema: StructType, given: Mapping[str, Any], rows: int) -> pa.Table:
     """All columns that a file of the table has; null where nothing is given."""
-    types = {field.name: to_arrow_type(field.dataType) for field in schema if field.name != "day"}
+    types = {field.name: to_arrow_type(field.dataType, timezone="UTC") for field in schema if field.name != "day"}
     arrays = {
         name: given[name] if isinstance(given.get(name), pa.Array) else pa.array(given.get(name) or [None] * rows, kind)
         for name, kind in types.items()
