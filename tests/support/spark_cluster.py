@@ -90,7 +90,9 @@ class SparkCluster:
 
     def state(self) -> dict[str, Any] | None:
         """What the master says of itself, None while it does not answer."""
-        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self._web}/json/", timeout=5) as answer:
+        url = f"http://127.0.0.1:{self._web}/json/"
+        # At its start every address answers with its first page.
+        with suppress(OSError, json.JSONDecodeError), urllib.request.urlopen(url, timeout=5) as answer:
             document: dict[str, Any] = json.load(answer)
             return document
         return None
