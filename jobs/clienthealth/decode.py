@@ -32,7 +32,7 @@ import json
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -193,7 +193,7 @@ def _filled(record: Record, data: bytes | memoryview) -> Record | str:
     """The record with this payload, or why that is none."""
     named = record.headers.get("format")
     record.signal = signal(data)
-    if record.signal or any(fmt.name == named and fmt.binary for stream in STREAMS for fmt in formats(stream)):
+    if record.signal or named in _binary_formats():
         record.data = data
         return record
     try:
@@ -315,6 +315,11 @@ def _by_name(stream: Stream) -> Mapping[str, Format]:
     return {fmt.name: fmt for fmt in formats(stream)}
 
 
+@cache
+def _binary_formats() -> frozenset[str]:
+    return frozenset(fmt.name for stream in STREAMS for fmt in formats(stream) if fmt.binary)
+
+
 def _format(record: Record, stream: Stream) -> Format | None:
     """As the header says, else the first that recognises the record, else None."""
     by_name = _by_name(stream)
@@ -331,9 +336,9 @@ def _format(record: Record, stream: Stream) -> Format | None:
 
 
 def _could_be(record: Record, fmt: Format) -> bool:
-    if record.data is not None or fmt.binary:
+    if fmt.binary or record.data is not None:
         return fmt.binary and record.data is not None
-    return fmt.stream == "logs" or fmt.text or record.document is not None
+    return record.document is not None or fmt.text or fmt.stream == "logs"
 
 
 def _decoded(record: Record, fmt: Format | None) -> tuple[list[Any], list[str]]:

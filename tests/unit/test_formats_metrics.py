@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +13,9 @@ import pytest
 
 from clienthealth.decode import Decoded, decode_any, decode_metrics, key_parts
 from clienthealth.formats import Format, formats
+from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import RawRecord, Snapshot
+from clienthealth.model.values import number
 from clienthealth.settings import IdentitySettings, MonitorSettings, Settings
 from clienthealth.step.bucket import client_of
 from clienthealth.windows.packed import Who, who_of
@@ -239,3 +243,36 @@ def test_of_mixed_input_metrics_are_told_from_logs() -> None:
     assert kind(canonical()) == ("canonical", 1, 0)
     assert kind(b"2026-11-20 18:40:31,204 ERROR [main] com.example.App - no") == ("plain_text", 0, 1)
     assert kind(canonical(message="it is a log"), format="json_log") == ("json_log", 0, 1)
+
+
+def test_samples_taken_together_are_those_taken_one_by_one() -> None:
+    dice = random.Random(7)
+    largest = int(sys.float_info.max)
+    odd = (None, True, "7", "NaN", -1, -1.0, float("nan"), float("inf"), 10**400, largest, largest + 1, 1e308, 0, -0.0)
+    names = ("select-total", "io-ratio", "waiting-threads", "records-lag")
+    for _ in range(5_000):
+        together, one_by_one = Samples(AT), Samples(AT)
+        for _ in range(dice.randrange(1, 4)):
+            place = (dice.choice((None, "t")), dice.choice((None, 1)), None, dice.choice((None, 1, 2)))
+            spelled = dice.choices(names, k=dice.randrange(5))
+            values = [dice.choice(odd) if dice.random() < 0.2 else dice.choice((1, 2.5, 3)) for _ in spelled]
+            together.add_all("c", "producer", spelled, values, *place)
+            one_by_one.add("c", "producer", None, None)
+            for name, value in zip(spelled, values, strict=True):
+                one_by_one.add("c", "producer", name, number(value), *place)
+        assert repr(together.snapshots()) == repr(one_by_one.snapshots())
+
+
+def test_the_same_fields_of_telegraf_are_of_a_client_or_of_one_of_its_brokers() -> None:
+    fields = {"select_total": 7, "request_latency_avg": 2.5}
+
+    def metrics(name: str, **tags: str) -> list[Mapping[str, float]]:
+        point = {"name": name, "fields": fields, "tags": {"client_id": "p", **tags}, "timestamp": 1795200030}
+        return [snapshot.metrics for snapshot in decoded(Raw("x", json.dumps(point).encode(), key=b"s|i|")).snapshots]
+
+    whole, of_node = {"select-total": 7.0, "request-latency-avg": 2.5}, {"request-latency-avg": 2.5}
+    slowest = {"slowest-node": 3.0, "slowest-node-latency-avg": 2.5}
+    for _ in range(2):
+        assert metrics("kafka_producer") == [whole]
+        assert metrics("kafka_producer", node_id="node-3") == [of_node | slowest]
+        assert metrics("app") == []

@@ -61,9 +61,9 @@ def _of_zstd(data: bytes | memoryview, most: int) -> bytes:
 
 def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
     """The number of the schema and what is behind it, None where the payload has no such frame."""
-    view = memoryview(data)
-    if len(view) <= _FRAME or view[0] != 0:
+    if len(data) <= _FRAME or data[0] != 0:
         return None
+    view = memoryview(data)
     return int.from_bytes(view[1:_FRAME], "big"), view[_FRAME:]
 
 

@@ -8,7 +8,7 @@ out. Which JVM it was, tell the tag `host` and the agent's URL, or that of the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -47,6 +47,20 @@ class _Whose(NamedTuple):
     node: int | None
 
 
+class _Layout(NamedTuple):
+    """What the names of a measurement and of its fields say.
+
+    series  the fields that are series of Prometheus, with the names of these; the other fields then say nothing
+    kind    of the client, None where it is no Kafka client's
+    fields  those that we read, where there are no series; `names` are ours of them
+    """
+
+    series: Sequence[tuple[str, str]]
+    kind: str | None = None
+    fields: Sequence[str] = ()
+    names: Sequence[str] = ()
+
+
 class Processes:
     """The processes of which the metrics of a record are: one Telegraf asks many, and writes several rounds at once."""
 
@@ -55,14 +69,19 @@ class Processes:
 
     def add(self, point: Point) -> None:
         """Take a metric."""
-        if kind_of(point.name) is not None and not _VALUES.isdisjoint(point.fields):
-            for field in _VALUES & point.fields.keys():
-                self._add_series(point.name, point, point.fields[field])
-        elif any(kind_of(field) is not None for field in point.fields):
-            for field, value in point.fields.items():
-                self._add_series(field, point, value)
-        else:
-            self._add_attributes(point)
+        name, tags, fields, ts_ms = point
+        service, host, instance, client_id, topic, partition, of_node = _whose(tags)
+        layout = _layout(name, tuple(fields), of_node is not None)
+        for field, spelled in layout.series:
+            self._add_series(spelled, point, fields[field])
+        if layout.series:
+            return
+        key = (ts_ms, service, host, instance)
+        process = self._by_time.get(key)
+        if process is None:
+            process = self._by_time[key] = Samples(ts_ms, service=service, host=host, instance=instance, library="java")
+        values = [fields[field] for field in layout.fields]
+        process.add_all(client_id, layout.kind, layout.names, values, topic, partition, node=of_node)
 
     def snapshots(self) -> list[Snapshot]:
         """One per client, process and moment."""
@@ -78,20 +97,16 @@ class Processes:
             process = self._by_time[point.ts_ms, scraped] = scraped.process(point.ts_ms)
         add_series(process, described, number(value))
 
-    def _add_attributes(self, point: Point) -> None:
-        whose = _whose(point.tags)
-        key = (point.ts_ms, whose.service, whose.host, whose.instance)
-        process = self._by_time.get(key)
-        if process is None:
-            process = self._by_time[key] = Samples(
-                point.ts_ms, service=whose.service, host=whose.host, instance=whose.instance, library="java"
-            )
-        kind = _kind(point.name, point.fields)
-        for field, value in point.fields.items():
-            name = _NAMES.get(_attribute(field))
-            if whose.node is not None and name is not None and not name.startswith("request-latency"):
-                name = None
-            process.add(whose.client_id, kind, name, number(value), whose.topic, whose.partition, node=whose.node)
+
+@lru_cache(maxsize=4096)
+def _layout(name: str, fields: tuple[str, ...], of_node: bool) -> _Layout:
+    if kind_of(name) is not None and not _VALUES.isdisjoint(fields):
+        return _Layout([(field, name) for field in fields if field in _VALUES])
+    if of_clients := [(field, field) for field in fields if kind_of(field) is not None]:
+        return _Layout(of_clients)
+    ours = {field: _NAMES.get(_attribute(field)) for field in fields}
+    read = {field: one for field, one in ours.items() if one and (not of_node or one.startswith("request-latency"))}
+    return _Layout((), _kind(name, fields) if fields else None, tuple(read), tuple(read.values()))
 
 
 @lru_cache(maxsize=16_384)
@@ -115,6 +130,5 @@ def _kind(name: str, fields: Iterable[str]) -> str | None:
     return next((_TELLING[a] for field in fields if (a := _attribute(field)) in _TELLING), None)
 
 
-@lru_cache(maxsize=4096)
 def _attribute(field: str) -> str:
     return field.replace("_", "-")

@@ -1,17 +1,19 @@
 """From single samples (one metric of one client, topic or partition) to snapshots of clients.
 
-What most formats use: a `Samples` takes the samples of one process at one moment, one by one, and makes
+What most formats use: a `Samples` takes the samples of one process at one moment, and makes
 a snapshot of each client in them. Nothing but a last sorting of topics is worse than linear, so that a client with
 thousands of partitions is no trouble.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.nodes import slowest_node
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
+from clienthealth.model.values import all_known, number
 
 #: Metrics that some give per topic or partition only; the client's own is their sum.
 SUMMED = (
@@ -87,6 +89,39 @@ class Samples:
         if value >= metrics.get(name, -1.0):
             metrics[name] = value
 
+    def add_all(
+        self,
+        client_id: str | None,
+        kind: str | None,
+        names: Sequence[str],
+        values: Sequence[Any],
+        topic: str | None = None,
+        partition: int | None = None,
+        thread: str | None = None,
+        node: int | None = None,
+    ) -> None:
+        """Take samples of one client, topic or broker, see `add`; of none the client is seen all the same.
+
+        names   ours
+        values  as many, as the record has them, see `number`
+        """
+        if kind is None:
+            return
+        self._client(client_id, kind)
+        metrics: dict[str, float] | None = None
+        if names and all_known(values):
+            metrics = self.metrics(client_id, kind, topic, partition, thread, node)
+            if not metrics:
+                metrics.update(zip(names, map(float, values), strict=True))
+                if len(metrics) == len(names):
+                    return
+        for name, value in zip(names, map(number, values), strict=True):
+            if value is not None:
+                if metrics is None:
+                    metrics = self.metrics(client_id, kind, topic, partition, thread, node)
+                if value >= metrics.get(name, -1.0):
+                    metrics[name] = value
+
     def metrics(
         self,
         client_id: str | None,
@@ -133,8 +168,12 @@ class Samples:
         return max(self._versions.values(), default=None)
 
     def _snapshot(self, client_id: str | None, kind: str, client: _Client, rolled_up: bool, whole: bool) -> Snapshot:
-        places = _without_doubles(client.parts)
-        derived = _derived(places.values()) if rolled_up and places else {}
+        places = _without_doubles(client.parts) if client.parts else client.parts
+        metrics = _of_clients(client.own)
+        if client.nodes:
+            metrics = _of_nodes(client.nodes, whole) | metrics
+        if places and rolled_up:
+            metrics = _derived(places.values()) | metrics
         return Snapshot(
             ts_ms=self.ts_ms,
             client=Identity(
@@ -147,8 +186,8 @@ class Samples:
                 version=self._versions.get((client_id, kind)) or self.version or self._of_others,
                 group=self._groups.get((client_id, kind)) or self.group,
             ),
-            metrics={**derived, **_of_nodes(client.nodes, whole), **_of_clients(client.own)},
-            topics=_topics(places),
+            metrics=metrics,
+            topics=_topics(places) if places else [],
             interval_ms=self.interval_ms,
             delta=self.delta,
         )
@@ -172,6 +211,8 @@ def unusable(error: str = "wrong-types") -> Snapshot:
 
 def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
     """Without those that only a topic or a partition can have (without one they have no meaning)."""
+    if metrics.keys() <= _CLIENT_METRICS:
+        return dict(metrics)
     return {name: value for name, value in metrics.items() if name in _CLIENT_METRICS}
 
 

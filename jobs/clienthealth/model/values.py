@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -17,6 +17,7 @@ LATEST_MS = 253_402_300_799_999
 MIN_INTERVAL_MS, MAX_INTERVAL_MS = 1_000, 3_600_000
 #: No float is larger; integers and infinity are.
 _LARGEST = sys.float_info.max
+_NUMBERS = frozenset({float, int})
 #: Numbers of partitions have 32 bits in Kafka's protocol.
 MIN_INT, MAX_INT = -(2**31), 2**31 - 1
 
@@ -31,9 +32,9 @@ def measurement(value: Any) -> float | None:
     NaN and infinities (averages of nothing), and everything negative: -1 (never polled), -1001 (no offset).
     """
     # No bool: its type is neither. The upper bound keeps out infinity, and integers that no float can hold.
-    if (type(value) is float or type(value) is int) and 0 <= value <= _LARGEST:
-        return float(value)
-    return None
+    if type(value) is float:
+        return value if 0 <= value <= _LARGEST else None
+    return float(value) if type(value) is int and 0 <= value <= _LARGEST else None
 
 
 def number(value: Any) -> float | None:
@@ -46,6 +47,17 @@ def number(value: Any) -> float | None:
         except ValueError:
             return None
     return measurement(value)
+
+
+def all_known(values: Sequence[Any]) -> bool:
+    """Is each a measurement (see there)?"""
+    if not _NUMBERS.issuperset(map(type, values)):
+        return False
+    try:
+        # Of a NaN the sum is none that compares, and then `min` would say nothing.
+        return sum(values) < _LARGEST and min(values, default=0) >= 0
+    except OverflowError:
+        return False
 
 
 def integer(value: Any) -> int | None:
@@ -73,6 +85,8 @@ def text(value: Any) -> str | None:
 
 def present(value: Any) -> str | None:
     """The text (see there) without blanks around it, None where nothing remains."""
+    if type(value) is str:
+        return value.strip() or None
     as_text = text(value)
     return (as_text.strip() or None) if as_text is not None else None
 
