@@ -60,6 +60,18 @@ class MBean(NamedTuple):
     names: Mapping[str, str]
 
 
+class _Layout(NamedTuple):
+    """What the names of an MBean's attributes say.
+
+    attributes  those that we read; `names` are ours of them
+    lags        those that are a partition's lag, with topic and partition
+    """
+
+    attributes: Sequence[str]
+    names: Sequence[str]
+    lags: Sequence[tuple[str, str, int]]
+
+
 def _by_path() -> dict[str, dict[str, str]]:
     """See NAMES."""
     by_path: dict[str, dict[str, str]] = {}
@@ -154,17 +166,31 @@ def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapsh
 def read(samples: Samples, name: str, attributes: Mapping[str, Any]) -> None:
     """Take the samples of an MBean by its name and attributes. An MBean of no client's has none."""
     mbean = parts(name)
-    if mbean.kind is None:
+    _, _, client_id, kind, group, topic, partition, thread, of_node, _ = mbean
+    if kind is None:
         _read_version(samples, mbean, attributes)
         return
-    if attributes:
-        add(samples, mbean, None, None)
-    for attribute, value in attributes.items():
-        if (ours := mbean.names.get(attribute)) is not None:
-            add(samples, mbean, ours, number(value))
-        elif attribute.endswith(_LAG) and (in_name := _LAG_IN_NAME.fullmatch(attribute)):
-            of_partition = mbean._replace(topic=in_name["topic"], partition=int(in_name["partition"]))
-            add(samples, of_partition, "records-lag", number(value))
+    if not attributes:
+        return
+    layout = _layout(mbean.path if mbean.names else "", tuple(attributes))
+    values = [attributes[attribute] for attribute in layout.attributes]
+    samples.add_all(client_id, kind, layout.names, values, topic, partition, thread, of_node)
+    if group and client_id:
+        samples.saw(client_id, kind, group=group)
+    for attribute, of_topic, of_partition in layout.lags:
+        samples.add(client_id, kind, "records-lag", number(attributes[attribute]), of_topic, of_partition, thread)
+
+
+@lru_cache(maxsize=1024)
+def _layout(path: str, attributes: tuple[str, ...]) -> _Layout:
+    ours = NAMES.get(path, _NOTHING)
+    read = [attribute for attribute in attributes if attribute in ours]
+    lags = [
+        (attribute, in_name["topic"], int(in_name["partition"]))
+        for attribute in attributes
+        if attribute.endswith(_LAG) and attribute not in ours and (in_name := _LAG_IN_NAME.fullmatch(attribute))
+    ]
+    return _Layout(read, [ours[attribute] for attribute in read], lags)
 
 
 def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -> None:

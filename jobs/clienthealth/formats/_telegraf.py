@@ -98,7 +98,7 @@ class Processes:
         add_series(process, described, number(value))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _layout(name: str, fields: tuple[str, ...], of_node: bool) -> _Layout:
     if kind_of(name) is not None and not _VALUES.isdisjoint(fields):
         return _Layout([(field, name) for field in fields if field in _VALUES])
