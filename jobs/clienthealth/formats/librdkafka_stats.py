@@ -10,6 +10,7 @@ the application set it, and host and process are missing: who has replicas names
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from clienthealth.formats import Format, Record
@@ -19,6 +20,9 @@ from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.model.values import integer, mapping, measurement, millis, present, text
 
 Object = Mapping[str, Any]
+
+_FACTORS = {name: factor for name, (_, factor) in LIBRDKAFKA.items()}
+_node = lru_cache(maxsize=4096)(node)
 
 
 def _recognise(record: Record) -> bool:
@@ -59,17 +63,14 @@ def _decode(record: Record) -> list[Snapshot] | None:
 def _metrics(stats: Object, producer: bool) -> dict[str, float]:
     brokers = [mapping(broker) for broker in stats["brokers"].values()]
     of_kind = _of_producer(stats, brokers) if producer else _of_consumer(stats, brokers)
-    fields = {
-        **of_kind,
-        "reply-queue": measurement(stats.get("replyq")),
-        "connection-count": float(sum(broker.get("state") == "UP" for broker in brokers)),
-    }
-    return {name: value * LIBRDKAFKA[name][1] for name, value in fields.items() if value is not None}
+    of_kind["reply-queue"] = measurement(stats.get("replyq"))
+    of_kind["connection-count"] = float(sum([broker.get("state") == "UP" for broker in brokers]))
+    return {name: value * _FACTORS[name] for name, value in of_kind.items() if value is not None}
 
 
 def _of_producer(stats: Object, brokers: list[Object]) -> dict[str, float | None]:
-    internal = _windows(brokers, "int_latency")
-    round_trip = _windows(brokers, "rtt")
+    queued, longest_queued = _over(brokers, "int_latency")
+    round_trip, longest_round_trip = _over(brokers, "rtt")
     size, limit = measurement(stats.get("msg_size")), measurement(stats.get("msg_size_max"))
     topics = [mapping(topic) for topic in stats["topics"].values()]
     return {
@@ -78,60 +79,61 @@ def _of_producer(stats: Object, brokers: list[Object]) -> dict[str, float | None
         "queue-records": measurement(stats.get("msg_cnt")),
         "queue-records-limit": measurement(stats.get("msg_max")),
         "record-send-total": measurement(stats.get("txmsgs")),
-        "record-queue-time-avg": _mean(internal),
-        "record-queue-time-max": _maximum(internal),
-        "request-latency-avg": _mean(round_trip),
-        "request-latency-max": _maximum(round_trip),
+        "record-queue-time-avg": queued,
+        "record-queue-time-max": longest_queued,
+        "request-latency-avg": round_trip,
+        "request-latency-max": longest_round_trip,
         **slowest_node(_by_node(brokers)),
-        "produce-throttle-time-avg": _mean(_windows(brokers, "throttle")),
-        "batch-size-avg": _mean(_windows(topics, "batchsize")),
-        "requests-in-flight": _total(broker.get("waitresp_cnt") for broker in brokers),
-        "metadata-age": min(_measurements(topic.get("metadata_age") for topic in topics), default=None),
+        "produce-throttle-time-avg": _over(brokers, "throttle")[0],
+        "batch-size-avg": _over(topics, "batchsize")[0],
+        "requests-in-flight": _total([broker.get("waitresp_cnt") for broker in brokers]),
+        "metadata-age": min(_measurements([topic.get("metadata_age") for topic in topics]), default=None),
     }
 
 
 def _of_consumer(stats: Object, brokers: list[Object]) -> dict[str, float | None]:
     group = mapping(stats.get("cgrp"))
-    lags = (
+    lags = [
         mapping(partition).get("consumer_lag")
         for topic in stats["topics"].values()
         for partition in mapping(mapping(topic).get("partitions")).values()
-    )
+    ]
     return {
         "records-consumed-total": measurement(stats.get("rxmsgs")),
         "records-lag-max": max(_measurements(lags), default=None),
         "assigned-partitions": measurement(group.get("assignment_size")),
         "rebalance-total": measurement(group.get("rebalance_cnt")),
-        "fetch-throttle-time-avg": _mean(_windows(brokers, "throttle")),
+        "fetch-throttle-time-avg": _over(brokers, "throttle")[0],
     }
 
 
 def _by_node(brokers: list[Object]) -> dict[int, float | None]:
     """The average round trip of each broker by its id."""
-    ids = [node(present(broker.get("nodeid"))) for broker in brokers]
-    return {
-        number: _mean(_windows([broker], "rtt"))
-        for number, broker in zip(ids, brokers, strict=True)
-        if number is not None
-    }
+    by_node = {}
+    for broker in brokers:
+        number = _node(present(broker.get("nodeid")))
+        if number is not None:
+            by_node[number] = _over([broker], "rtt")[0]
+    return by_node
 
 
-def _windows(parents: list[Object], name: str) -> list[tuple[float, Object]]:
-    """How much each broker (or topic) measured in its window, and the window, without those that measured nothing."""
-    windows = [mapping(one.get(name)) for one in parents]
-    return [(count, window) for window in windows if (count := measurement(window.get("cnt")))]
-
-
-def _mean(windows: list[tuple[float, Object]]) -> float | None:
-    """The average over brokers or topics, weighted by how much each measured."""
-    used = [(count, average) for count, window in windows if (average := measurement(window.get("avg"))) is not None]
-    return (
-        measurement(sum(count * average for count, average in used) / sum(count for count, _ in used)) if used else None
-    )
-
-
-def _maximum(windows: list[tuple[float, Object]]) -> float | None:
-    return max(_measurements(window.get("max") for _, window in windows), default=None)
+def _over(parents: list[Object], name: str) -> tuple[float | None, float | None]:
+    """Of what brokers (or topics) measured in their windows: the average, weighted by how often, and the maximum."""
+    weights, weighted, maxima = [], [], []
+    for parent in parents:
+        window = parent.get(name)
+        if type(window) is not dict:
+            continue
+        count = measurement(window.get("cnt"))
+        if not count:
+            continue
+        average, maximum = measurement(window.get("avg")), measurement(window.get("max"))
+        if average is not None:
+            weights.append(count)
+            weighted.append(count * average)
+        if maximum is not None:
+            maxima.append(maximum)
+    return measurement(sum(weighted) / sum(weights)) if weights else None, max(maxima, default=None)
 
 
 def _total(values: Iterable[Any]) -> float | None:
@@ -164,19 +166,15 @@ def _of_partition(partition: Object, producer: bool, waiting: float | None) -> d
         "committed-offset": committed if committed is not None else measurement(partition.get("commited_offset")),
     }
     if producer:
-        fields |= {
-            "queue-records": waiting,
-            "queue-bytes": _sum(partition, "msgq_bytes", "xmit_msgq_bytes"),
-            "record-send-total": measurement(partition.get("txmsgs")),
-        }
+        fields["queue-records"] = waiting
+        fields["queue-bytes"] = _sum(partition, "msgq_bytes", "xmit_msgq_bytes")
+        fields["record-send-total"] = measurement(partition.get("txmsgs"))
     else:
-        fields |= {
-            "queue-records": measurement(partition.get("fetchq_cnt")),
-            "queue-bytes": measurement(partition.get("fetchq_size")),
-            "records-consumed-total": measurement(partition.get("rxmsgs")),
-            "start-offset": measurement(partition.get("lo_offset")),
-            "end-offset": measurement(partition.get("hi_offset")),
-        }
+        fields["queue-records"] = measurement(partition.get("fetchq_cnt"))
+        fields["queue-bytes"] = measurement(partition.get("fetchq_size"))
+        fields["records-consumed-total"] = measurement(partition.get("rxmsgs"))
+        fields["start-offset"] = measurement(partition.get("lo_offset"))
+        fields["end-offset"] = measurement(partition.get("hi_offset"))
     return {name: value for name, value in fields.items() if value is not None}
 
 
