@@ -26,12 +26,13 @@ _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 _STATE = "spark.sql.streaming.stateStore"
 #: A small heap that gives back what it does not need: most of what is large lies in Python workers. A JVM without
 #: memory ends at once, and is started again, instead of lingering. Spark searches the message of a failed foreachBatch
-#: with an expression that recurses for each character: hence the stack. The thorough compiler takes what runs ten
-#: times as often as is usual: by itself it costs half of a start and most of what an idle monitor uses; without it a
-#: backlog takes a tenth longer. (The quick one alone gets a cache of 48 MB, which Spark overflows: nothing more is
-#: compiled.)
+#: with an expression that recurses for each character: hence the stack. Its classes take 190 MB; each time that they
+#: outgrow what the JVM expects, all of the heap is looked through. The thorough compiler takes what runs ten times
+#: as often as is usual: by itself it costs half of a start and most of what an idle monitor uses; without it a backlog
+#: takes a tenth longer. (The quick one alone gets a cache of 48 MB, which Spark overflows: nothing more is compiled.)
 _JVM = (
     "-XX:+UseSerialGC -Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=25 -XX:+ExitOnOutOfMemoryError -Xss16m "
+    "-XX:MetaspaceSize=192m "
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 "
     "-XX:Tier4BackEdgeThreshold=400000 -XX:ReservedCodeCacheSize=240m"
 )
