@@ -26,12 +26,15 @@ class Files:
         manager = getattr(jvm, "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager$")
         self._manager = getattr(manager, "MODULE$").create(self._path(self._root), configuration)
 
+    def exists(self, name: str) -> bool:
+        """Is there a file or folder of this name."""
+        return bool(self._files.exists(self._path(f"{self._root}/{name}")))
+
     def read(self, name: str) -> str | None:
         """A file as text, None where there is none."""
-        path = self._path(f"{self._root}/{name}")
-        if not self._files.exists(path):
+        if not self.exists(name):
             return None
-        stream = self._files.open(path)
+        stream = self._files.open(self._path(f"{self._root}/{name}"))
         try:
             scanner = self._scanner(stream, "UTF-8").useDelimiter("\\A")
             return str(scanner.next()) if scanner.hasNext() else ""

@@ -16,7 +16,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from typing import Protocol
 from uuid import uuid4
@@ -46,6 +46,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.health_record import verdict_from_json
 from clienthealth.model.verdicts import UNHEALTHY
 from clienthealth.streaming.files import Files, first_line
+from clienthealth.streaming.together import Together
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
@@ -184,10 +185,11 @@ def create(spark: SparkSession, root: str) -> None:
     Raises InputError where a table has another schema version; then nothing was changed.
     """
     made = {table: _checked(spark, path(root, table)) for table in TABLES if _is_there(spark, root, table)}
+    missing: list[Callable[[], None]] = []
     for table, schema in TABLES.items():
         where = path(root, table)
         if table not in made:
-            _make(spark, where, schema)
+            missing.append(partial(_make, spark, where, schema))
             continue
         if not KEPT.items() <= made[table].items():
             kept = ", ".join(f"'{name}' = '{value}'" for name, value in KEPT.items())
@@ -196,6 +198,7 @@ def create(spark: SparkSession, root: str) -> None:
         new = [f"`{field.name}` {field.dataType.simpleString()}" for field in schema if field.name not in columns]
         if new:
             spark.sql(f"ALTER TABLE delta.`{where}` ADD COLUMNS ({', '.join(new)})")
+    Together()(spark, missing)
 
 
 def _is_there(spark: SparkSession, root: str, table: str) -> bool:
@@ -220,6 +223,13 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
     for name, value in {VERSION_PROPERTY: str(SCHEMA_VERSION), **KEPT}.items():
         table = table.property(name, value)
     table.execute()
+
+
+def _as_made(spark: SparkSession, root: str, table: str) -> bool:
+    """Has nothing ever been written to it? A query would say the same, in seconds of each first start."""
+    log = Files(spark, f"{path(root, table)}/_delta_log")
+    # The log of a table that is written to loses its oldest files first.
+    return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
 
 
 def there(spark: SparkSession, root: str) -> bool:
@@ -272,6 +282,8 @@ def ends(spark: SparkSession, root: str) -> datetime | None:
 
 
 def _outermost(spark: SparkSession, root: str, table: str, which: Callable[[Column | str], Column]) -> int | None:
+    if _as_made(spark, root, table):
+        return None
     rows, time = read(spark, root, table), F.unix_millis(TIMES[table])
     day = rows.agg(which("day")).collect()[0][0]
     at: int | None = rows.where(F.col("day") == F.lit(day)).agg(which(time)).collect()[0][0]
@@ -280,6 +292,8 @@ def _outermost(spark: SparkSession, root: str, table: str, which: Callable[[Colu
 
 def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origin]]:
     """The newest commits of batches, the newest first, with their time (epoch ms). Releases up to 0.2 named none."""
+    if _as_made(spark, root, table):
+        return []
     rows = DeltaTable.forPath(spark, path(root, table)).history(COMMITS).filter(r"userMetadata rlike '^\\S+ \\d+$'")
     named = rows.select(F.unix_millis("timestamp").alias("ms"), "userMetadata").collect()
     split = ((row["ms"], row["userMetadata"].split(" ")) for row in named)
@@ -390,6 +404,8 @@ def append_quality(
 
 def open_incidents(spark: SparkSession, root: str) -> list[OpenIncident]:
     """The incidents that were open when the history was last written, for a monitor that starts again."""
+    if _as_made(spark, root, "verdicts"):
+        return []
     newest = Window.partitionBy(*CLIENT_KEY, "mode").orderBy(F.desc("observed"), F.desc("ts"))
     rows = (
         read(spark, root, "verdicts")
