@@ -37,25 +37,6 @@ _WORKLOADS = ("k8s.deployment.name", "k8s.statefulset.name")
 _LAST_RESORT = ("k8s.container.name", "container.name")
 
 
-class Metric(NamedTuple):
-    """What a metric's name says. `name`: ours; `of_nodes`: do we read it where it is of one broker?"""
-
-    kind: str
-    name: str | None
-    of_nodes: bool
-    kip714: bool
-
-
-@lru_cache(maxsize=4096)
-def metric(spelled: str) -> Metric | None:
-    """A metric's name taken apart, None where it is no Kafka client's."""
-    match = _CLIENT_METRIC.match(spelled)
-    if match is None:
-        return None
-    name = _NAMES.get(spelled)
-    return Metric(match[1], name, bool(name and name.startswith("request-latency")), spelled.startswith(KIP714))
-
-
 class Sample(NamedTuple):
     """What a data point is of: the name of its metric and its attributes taken together.
 
@@ -69,6 +50,32 @@ class Sample(NamedTuple):
     topic: str | None = None
     partition: int | None = None
     node: int | None = None
+
+
+class Metric(NamedTuple):
+    """What a metric's name says.
+
+    name      ours, None for one that we do not read
+    of_nodes  do we read it where it is of one broker?
+    bare      a point of it without attributes
+    """
+
+    kind: str
+    name: str | None
+    of_nodes: bool
+    kip714: bool
+    bare: Sample
+
+
+@lru_cache(maxsize=4096)
+def metric(spelled: str) -> Metric | None:
+    """A metric's name taken apart, None where it is no Kafka client's."""
+    match = _CLIENT_METRIC.match(spelled)
+    if match is None:
+        return None
+    kind, name = match[1], _NAMES.get(spelled)
+    of_nodes = bool(name and name.startswith("request-latency"))
+    return Metric(kind, name, of_nodes, spelled.startswith(KIP714), Sample(None, kind, name))
 
 
 def sample(metric: Metric, attributes: Mapping[str, str], ids: Sequence[str]) -> Sample:

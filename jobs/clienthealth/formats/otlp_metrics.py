@@ -7,10 +7,20 @@ without Kafka metrics too.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from clienthealth.formats import Format, Record
-from clienthealth.formats._otlp import AGENT_INTERVAL_MS, Points, Sample, metric, resource_of, sample
+from clienthealth.formats._otlp import (
+    AGENT_INTERVAL_MS,
+    Metric,
+    Points,
+    Resource,
+    Sample,
+    metric,
+    resource_of,
+    sample,
+)
 from clienthealth.model.samples import unusable
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import mapping, measurement, millis, number, text
@@ -18,6 +28,12 @@ from clienthealth.settings import IdentitySettings
 
 DELTA = (1, "1", "AGGREGATION_TEMPORALITY_DELTA")
 
+#: As many resources, and as many sets of attributes of points, are kept by what they say.
+REMEMBERED = 16_384
+
+Attributes = tuple[tuple[str, str], ...]
+
+_METRICS = frozenset({dict, type(None)})
 _NO_ATTRIBUTES: Mapping[str, str] = {}
 
 
@@ -39,14 +55,16 @@ def _decode(record: Record) -> list[Snapshot] | None:
         readable = [scope["metrics"] for scope in scopes if _is_readable(scope)]
         broken += len(readable) < len(scopes)
         attributes = _attributes(mapping(mapping(resource).get("resource")).get("attributes"))
-        snapshots += _points(readable, attributes, record.identity).snapshots()
+        points = Points(_resource(tuple(attributes.items()), record.identity))
+        _take(readable, points, record.identity.otlp_client_id)
+        snapshots += points.snapshots()
     return [*snapshots, *(unusable() for _ in range(broken))]
 
 
 def _is_readable(scope: Any) -> bool:
     """Has it a list of metrics, each an object? (Some write null for none.)"""
     metrics = mapping(scope).get("metrics")
-    return type(metrics) is list and all(type(metric) is dict or metric is None for metric in metrics)
+    return type(metrics) is list and _METRICS.issuperset(map(type, metrics))
 
 
 def _attributes(listed: Any) -> Mapping[str, str]:
@@ -72,8 +90,20 @@ def _scalar(value: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _points(scopes: list[list[Any]], attributes: Mapping[str, str], identity: IdentitySettings) -> Points:
-    collected = Points(resource_of(attributes, identity))
+@lru_cache(maxsize=REMEMBERED)
+def _resource(attributes: Attributes, identity: IdentitySettings) -> Resource:
+    return resource_of(dict(attributes), identity)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _sample(metric: Metric, attributes: Attributes, ids: tuple[str, ...]) -> Sample:
+    return sample(metric, dict(attributes), ids)
+
+
+def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
+    """Give the points of a resource."""
+    own: dict[str, dict[str, float]] = {}
+    pushed = deltas = False
     # Most points of a record share their times.
     last_end: Any = None
     last_begin: Any = None
@@ -84,28 +114,38 @@ def _points(scopes: list[list[Any]], attributes: Mapping[str, str], identity: Id
             if described is None:
                 continue
             total = one.get("sum")
-            delta = type(total) is dict and total.get("aggregationTemporality") in DELTA
-            points = _data_points(total)
-            if points is None:
-                points = _data_points(one.get("gauge"))
+            points, delta = None, False
+            if type(total) is dict:
+                points, delta = total.get("dataPoints"), total.get("aggregationTemporality") in DELTA
+            if type(points) is not list:
+                gauge = one.get("gauge")
+                points = gauge.get("dataPoints") if type(gauge) is dict else None
+                if type(points) is not list:
+                    continue
             if not points:
                 continue
-            collected.has_points_of(described.kip714, delta)
-            bare = Sample(None, described.kind, described.name)
+            kind, ours, _, kip714, bare = described
+            pushed, deltas = pushed or kip714, deltas or delta
             for point in points:
                 if type(point) is not dict:
                     continue
                 if (end := point.get("timeUnixNano")) != last_end:
                     last_end = end
-                    collected.ended(_moment(end))
+                    into.ended(_moment(end))
                 if delta and (begin := point.get("startTimeUnixNano")) != last_begin:
                     last_begin = begin
-                    collected.counts_since(_moment(begin))
-                listed = point.get("attributes")
-                collected.add(
-                    sample(described, _attributes(listed), identity.otlp_client_id) if listed else bare, _value(point)
-                )
-    return collected
+                    into.counts_since(_moment(begin))
+                value = point.get("asDouble")
+                value = measurement(value) if type(value) is float else _value(point)
+                if listed := point.get("attributes"):
+                    into.add(_sample(described, tuple(_attributes(listed).items()), ids), value)
+                    continue
+                of_client = own.get(kind)
+                if of_client is None:
+                    of_client = own[kind] = into.metrics(bare)
+                if ours is not None and value is not None and value >= of_client.get(ours, -1.0):
+                    of_client[ours] = value
+    into.has_points_of(pushed, deltas)
 
 
 def _moment(nanos: Any) -> int | None:
@@ -114,15 +154,8 @@ def _moment(nanos: Any) -> int | None:
     return millis(since_1970 / 1e6) if since_1970 is not None else None
 
 
-def _data_points(aggregation: Any) -> list[Any] | None:
-    points = aggregation.get("dataPoints") if type(aggregation) is dict else None
-    return points if type(points) is list else None
-
-
 def _value(point: Mapping[str, Any]) -> float | None:
     value = point.get("asDouble")
-    if type(value) is float:
-        return measurement(value)
     return number(value if value is not None else point.get("asInt"))
 
 

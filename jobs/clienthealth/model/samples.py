@@ -229,9 +229,11 @@ def _of_nodes(nodes: Mapping[int, Mapping[str, float]], whole: bool) -> dict[str
 def _topics(parts: Mapping[Part, Mapping[str, float]]) -> list[TopicMetrics]:
     topics = []
     for topic, partition, thread in sorted(parts, key=_order) if len(parts) > 1 else parts:
-        metrics = {n: value for n, value in parts[topic, partition, thread].items() if n in TOPIC_METRICS}
+        metrics = parts[topic, partition, thread]
+        if not metrics.keys() <= TOPIC_METRICS.keys():
+            metrics = {name: value for name, value in metrics.items() if name in TOPIC_METRICS}
         if metrics:
-            topics.append(TopicMetrics(topic, partition, thread, metrics=metrics))
+            topics.append(TopicMetrics(topic, partition, thread, metrics=dict(metrics)))
     return topics
 
 
