@@ -1,7 +1,8 @@
 """When which records were worked off, by the checkpoints of the monitor's queries.
 
 Spark writes `offsets/<n>` when it has planned a batch (with the time, and how far the batch goes in each topic) and
-`commits/<n>` when all of the batch's results are where they belong. To read them costs the monitor nothing, and they
+`commits/<n>` when all of the batch's results are where they belong,
+and the monitor has waited until the next is due. To read them costs the monitor nothing, and they
 are as exact as a batch can be. Spark deletes those of long ago: `look` every few seconds.
 """
 
@@ -22,11 +23,6 @@ class Batch:
     planned: float
     committed: float
     ends: Mapping[str, int]
-
-    @property
-    def seconds(self) -> float:
-        """From the plan to the commit."""
-        return self.committed - self.planned
 
 
 class Checkpoints:
