@@ -53,7 +53,8 @@ def warm(progress: Sequence[tuple[float, int]], records: int) -> tuple[tuple[flo
 
 def work_off(lab: Lab, name: str, topic: str, filled: Filled, **settings: Any) -> WorkedOff:
     """Start a monitor on a topic that is full, and wait until it is done."""
-    with lab.monitor(name, **settings) as monitor:
+    # Nothing more is to come: a last batch of few records need not wait for others.
+    with lab.monitor(name, trigger_seconds=0, **settings) as monitor:
         monitor.work_off(topic, filled.records, LIMIT_SECONDS)
         progress = monitor.checkpoints.worked_off(topic)
         (since, before), (until, after) = warm(progress, filled.records)

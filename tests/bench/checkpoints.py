@@ -1,9 +1,9 @@
 """When which records were worked off, by the checkpoints of the monitor's queries.
 
 Spark writes `offsets/<n>` when it has planned a batch (with the time, and how far the batch goes in each topic) and
-`commits/<n>` when all of the batch's results are where they belong,
-and the monitor has waited until the next is due. To read them costs the monitor nothing, and they
-are as exact as a batch can be. Spark deletes those of long ago: `look` every few seconds.
+`commits/<n>` when all of the batch's results are where they belong
+and the monitor has waited until the next is due. To read them costs the monitor nothing, and they are as exact as a
+batch can be. Spark deletes those of long ago: `look` every few seconds.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from tests.bench.results import Figure, Result, Table
 
 TITLE = "Log lines"
 TOPIC = "client-logs"
-NOISE, STORM, TARGET = 1_000_000, 200_000, 150_000
+NOISE, STORM, TARGET = 2_400_000, 600_000, 150_000
 
 
 def measure(scope: Scope) -> Result:
@@ -34,8 +34,8 @@ def measure(scope: Scope) -> Result:
     head = ["", "bytes", "lines/s", "CPU µs/line", "JVM", "Python", "broker", "peak MB", "rejects"]
     how = (
         f"Lines of {PROCESSES} processes from {SECONDS} s, keyed by process, {PARTITIONS} partitions, no metrics "
-        f"beside them. In the storm {LOUD} of 10 lines are of one client. All sinks on, warm from the first batch "
-        "that ends past a third."
+        f"beside them; {NOISE:,}, of the storm {STORM:,}. In it {LOUD} of 10 lines are of one "
+        "client. All sinks on, warm from the first batch that ends past a third."
     )
     return Result(figures, how, [Table(head, rows)])
 
