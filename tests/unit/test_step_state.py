@@ -134,7 +134,7 @@ def test_a_partition_that_was_not_known_to_an_earlier_release_is_not_known() -> 
     assert contents(load(data[:4] + msgspec.msgpack.encode(saved), 1)) == contents(load(data, 1))
 
 
-def of_another_release(state: BucketState) -> bytes:
+def of_another_release(state: BucketState) -> bytes | bytearray:
     """The state as a program wrote it that knew the producers' third metric not yet, and one more after the fourth.
 
     The same for what is said of topics, and for what tells how much was not delivered.

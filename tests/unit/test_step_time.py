@@ -8,6 +8,7 @@ import pytest
 
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.step import Published
+from clienthealth.step.readings import intervals
 from tests.support.stepped import START, Stepped, snapshot
 
 HONEST = [f"client-{n}" for n in range(20)]
@@ -125,6 +126,20 @@ def test_a_client_that_returns_withdraws_its_departure() -> None:
     ]
     assert departures(published) == []
     assert not monitor.records["shop|h:g|gone"].get("departed")
+
+
+def test_how_often_a_slow_reporter_reports_is_the_middle_of_its_gaps_and_others_are_believed() -> None:
+    times = {
+        "says 10, gaps 30 31 90": (10, [0, 30, 61, 151]),
+        "says 10, gaps 20 50": (10, [0, 20, 70]),
+        "says 60, gaps 10 10 10 300": (60, [0, 10, 20, 30, 330]),
+        "says 60, too few": (60, [0, 10]),
+        "says 10, gaps 10 11": (10, [0, 10, 21]),
+    }
+    monitor = Stepped()
+    monitor.batch([snapshot(s, metrics(s), name, every=every) for name, (every, at) in times.items() for s in at], 400)
+    every_ms = dict(zip((who.client_id for who in monitor.state.whos), intervals(monitor.state).tolist(), strict=True))
+    assert {name: every_ms[name] / 1000 for name in times} == dict(zip(times, [31, 35, 10, 60, 10], strict=True))
 
 
 @pytest.mark.parametrize("every", [60, 300])

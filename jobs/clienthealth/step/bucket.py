@@ -101,8 +101,14 @@ class Bucket:
         )
 
     def _about(self, number: int) -> About:
-        who = self.state.whos[number]
-        return About(self.config(number), who.group or who.client_id, who.process in self.state.told)
+        about = self._abouts.get(number)
+        if about is None:
+            who = self.state.whos[number]
+            told = who.process in self.state.told
+            about = self._abouts[number] = About(self.config(number), who.group or who.client_id, told)
+        return about
+
+    _abouts: dict[int, About] = field(default_factory=dict)
 
     def config(self, number: int) -> Mapping[str, str]:
         """A client's options: as it reports them, else as it logged them when it started."""

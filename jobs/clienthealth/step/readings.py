@@ -181,8 +181,13 @@ def intervals(state: BucketState) -> Floats:
     many = np.flatnonzero(counts >= 3)
     last = first[many] + counts[many] - 1
     mean = (ts[last] - ts[first[many]]) / (counts[many] - 1)
-    for number in many[(mean > USUAL_INTERVAL_MS) | (every[many] > USUAL_INTERVAL_MS)].tolist():
-        every[number] = float(np.median(np.diff(ts[first[number] : first[number] + counts[number]])))
+    seldom = np.zeros(len(every), bool)
+    seldom[many] = (mean > USUAL_INTERVAL_MS) | (every[many] > USUAL_INTERVAL_MS)
+    later = np.flatnonzero((who[1:] == who[:-1]) & seldom[who[1:]]) + 1
+    of_client, gaps = who[later], ts[later] - ts[later - 1]
+    gaps = gaps[np.lexsort((gaps, of_client))]
+    number, begin, count = np.unique(of_client, return_index=True, return_counts=True)
+    every[number] = (gaps[begin + (count - 1) // 2] + gaps[begin + count // 2]) / 2
     return every
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -208,7 +208,7 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Saved)
 
 
-def save(state: BucketState, buckets: int) -> bytes:
+def save(state: BucketState, buckets: int) -> bytearray:
     """The state as bytes. `buckets`: over how many buckets processes are spread."""
     saved = _Saved(
         buckets=buckets,
@@ -218,12 +218,12 @@ def save(state: BucketState, buckets: int) -> bytes:
         heads=(Readings.head(), Parts.head(), Clients.head()),
         time_ms=state.time_ms,
         whos=state.whos,
-        clients=state.clients.matrix().tobytes(),
+        clients=_bytes(state.clients),
         readings=Chunk(
             configs=state.configs,
             names=state.names,
-            rows=state.readings.matrix().tobytes(),
-            parts=state.parts.matrix().tobytes(),
+            rows=_bytes(state.readings),
+            parts=_bytes(state.parts),
             log_entries=state.log_entries,
         ),
         lifecycle=[(*key, [event for _, event in lines]) for key, lines in state.lifecycle.items()],
@@ -242,10 +242,17 @@ def save(state: BucketState, buckets: int) -> bytes:
         also_seen=[(*process, runs) for process, runs in state.also_seen.items()],
         reported_once=state.reported_once.tobytes(),
     )
-    return _MAGIC + bytes([VERSION]) + _encoder.encode(saved)
+    data = bytearray((*_MAGIC, VERSION))
+    _encoder.encode_into(saved, data, len(data))
+    return data
 
 
-def load(data: bytes, buckets: int) -> BucketState:
+def _bytes(table: Table) -> bytes:
+    # The encoder takes a view as well, and a state is not copied once more.
+    return cast(bytes, table.matrix().reshape(-1).view(np.uint8).data)
+
+
+def load(data: bytes | bytearray, buckets: int) -> BucketState:
     """The inverse of `save`, for states that any released version wrote. Raises StateError."""
     if data[:3] != _MAGIC:
         raise StateError("the checkpoint holds no state of this monitor; name another folder in [monitor] checkpoint")

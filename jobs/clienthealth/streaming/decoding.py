@@ -80,7 +80,7 @@ def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int
     return decode
 
 
-def compressed(data: bytes) -> bytes:
+def compressed(data: bytes | bytearray) -> bytes:
     """LZ4, with the size before it."""
     import pyarrow as pa
 
