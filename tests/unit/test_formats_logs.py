@@ -308,6 +308,7 @@ REJECTED: dict[str, tuple[bytes | None, str]] = {
     "no log records": (b'{"resourceLogs": []}', "empty"),
     "wrong types": (b'{"resourceLogs": "x"}', "wrong-types"),
     "no message": (b'{"@timestamp": "2026-11-20T20:00:00Z", "log.level": "INFO"}', "empty"),
+    "an empty stack": (b'{"@timestamp": "2026-11-20T20:00:00Z", "error.stack_trace": "\\n"}', "empty"),
     "tomorrow": (b'{"@timestamp": "2026-11-22T20:00:00Z", "message": "x"}', "future-timestamp"),
 }
 

@@ -106,7 +106,7 @@ def _finished(line: LogLine) -> LogLine:
     client, message, thread = line.client, line.message, line.thread or None
     stack = (line.stack or "").rstrip("\r\n")
     error = line.error
-    if error is None and message is None and line.stack is None and not line.dumps:
+    if error is None and message is None and not stack and not line.dumps:
         error = "empty: no message"
     return LogLine(
         ts_ms=line.ts_ms,
