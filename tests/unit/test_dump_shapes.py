@@ -234,6 +234,7 @@ def test_real_dumps_read_the_same_with_and_without_their_title() -> None:
         '{"a": [1, 2',
         "#1 a list\n#2 of things\n",
         '"quoted" text\nat the door (open)\n',
+        'a line\n"kafka-producer-network-thread | orders" #12 daemon prio=5 os_prio=0 cp',
     ],
 )
 def test_what_is_no_dump_is_none(text: str) -> None:

@@ -214,8 +214,12 @@ class _Scan:
         return self.dump
 
     def _close(self) -> None:
-        if self.dump is not None and self.dump.blocks:
-            self.closed.append(self.dump)
+        # First lines of threads alone, without a title, say of no thread what it does.
+        dump = self.dump
+        if dump is not None and (
+            dump.titled or len(dump.taken) > len(dump.blocks) or any(b.state for b in dump.blocks)
+        ):
+            self.closed.append(dump)
         self.dump = self.block = None
 
     def _made(self, dump: _Open) -> Dump:
