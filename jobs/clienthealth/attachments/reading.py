@@ -279,15 +279,18 @@ class Reader:
 
     def _metrics(self, kind: str, text: Iterable[str]) -> Iterator[Recorded]:
         self._what(f"metrics ({kind})")
-        last = 0
+        last, speaks = 0, False
         for reading in metrics.readings(text, self._jvm, self._file_ms):
             last = reading.line
             ts_ms = reading.ts_ms
             if ts_ms is not None:
                 self._span(ts_ms)
             for snapshot in reading.snapshots:
+                speaks = True
                 yield self._record("metrics", reading.line, ts_ms=ts_ms, said=snapshot)
         self.input.read = max(self.input.read, last + 1, len(text) if isinstance(text, list) else 0)
+        if not speaks:
+            self.input.left_out = {"no-metrics": self.input.read}
 
     def _dumps_of(self, lines: list[bytes], layout: Layout) -> Generator[Recorded, None, set[int]]:
         """The dumps in the lines, each writer's on its own; the numbers of the lines that they are made of."""
