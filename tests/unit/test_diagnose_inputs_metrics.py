@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from clienthealth.diagnose.examine import examine
+from clienthealth.settings import Settings
 from tests.support.attachments import statuses, worst
 from tests.support.recorded import RECORDINGS
 
@@ -156,3 +158,19 @@ def test_a_page_without_a_sample_of_a_client_says_why_nothing_of_it_counts(tmp_p
     _, inputs = statuses(tmp_path / "page.txt")
     page = inputs["page.txt"]
     assert (page.read, page.used, page.left_out) == (2, 0, {"no-metrics": 2})
+
+
+def test_samples_in_a_mail_are_read_beside_its_log_lines(tmp_path: Path) -> None:
+    lines = [f"2026-11-20 21:02:{second},164 INFO [main] app - taking orders" for second in range(10, 20)]
+    (tmp_path / "mail.txt").write_text(
+        "Since this morning orders are late. On the pod:\n\n$ curl -s localhost:9404/metrics | grep producer\n"
+        'kafka_producer_producer_metrics_buffer_available_bytes{client_id="p-1",} 1048576.0\n'
+        'kafka_producer_producer_metrics_buffer_total_bytes{client_id="p-1",} 33554432.0\n\nIts log:\n\n'
+        + "\n".join([*lines, "2026-11-20 21:02:20,001 WARN [kafka-producer-network-thread | p-1] org.apache.kafka."])
+        + "clients.NetworkClient - [Producer clientId=p-1] Connection to node 3 (b-3/10.0.0.3:9092) could not be "
+        "established. Node may not be available.\n"
+    )
+    [(client, verdicts)] = examine([tmp_path / "mail.txt"], Settings()).clients
+    assert (client.client_id, client.kind) == ("p-1", "producer")
+    assert any("records wait in its buffer" in (verdict.reason or "") for verdict in verdicts)
+    assert statuses(tmp_path / "mail.txt")[1]["mail.txt"].used == 2, "the reading, and the line of the client"

@@ -80,12 +80,16 @@ def kind_of(head: str) -> str | None:
     samples = [line for line in data_rows if _SAMPLE.match(line) and ("{" in line or "_" in line.split()[0])]
     if samples and len(samples) * 2 > len(data_rows):
         return "Prometheus exposition"
-    if sum(any(pattern.match(line) for pattern in _LINES) for line in rows) > 0:
+    if any(_of_client(_SAMPLE.match(line)) or any(pattern.match(line) for pattern in _LINES) for line in rows):
         return "metrics as text"
     heading = next((n for n, line in enumerate(rows) if _HEADING.match(line)), None)
     if heading is not None and any(_ATTRIBUTE.match(line) for line in rows[heading + 1 : heading + 40]):
         return "MBeans as text"
     return None
+
+
+def _of_client(sample: re.Match[str] | None) -> bool:
+    return sample is not None and sample["name"][: len("kafka_producer_")] in _KINDS
 
 
 def _is_csv(line: str) -> bool:
@@ -147,7 +151,8 @@ class _Pile:
     sampled_ms: int | None
 
     def take(self, count: int, line: str) -> Iterator[Reading]:
-        if (match := _SAMPLE.match(line)) and match["name"][: len("kafka_producer_")] in _KINDS:
+        match = _SAMPLE.match(line)
+        if match and _of_client(match):
             key = match["name"], match["labels"] or ""
             ts = _epoch_ms(match["ts"])
             if key in self.series or (ts is not None and self.sampled_ms not in (None, ts)):
