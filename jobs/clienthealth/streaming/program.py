@@ -21,6 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from clienthealth.configuration.installation import fixed_labels
 from clienthealth.errors import HeapError, ServiceError
+from clienthealth.platform.stopping import set_by_signal
 from clienthealth.self_monitoring.metrics import SelfMetrics
 from clienthealth.settings import Settings
 from clienthealth.step.state import VERSION
@@ -178,7 +179,7 @@ def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
 @contextmanager
 def _stop_signal() -> Iterator[threading.Event]:
     stop = threading.Event()
-    previous = {s: signal.signal(s, lambda *_: stop.set()) for s in (signal.SIGTERM, signal.SIGINT)}
+    previous = {s: signal.signal(s, lambda *_: set_by_signal(stop)) for s in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield stop
     finally:
