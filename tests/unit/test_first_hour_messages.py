@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from clienthealth.cli.monitor import _alone
 from clienthealth.errors import HealthError
 from clienthealth.platform.java import java, version
 from clienthealth.platform.kafka import admin
@@ -43,6 +44,17 @@ def nobody_listens(_: Path, __: pytest.MonkeyPatch) -> None:
     admin(Settings(kafka=KafkaSettings("127.0.0.1:1")), bootstrap_timeout_ms=500)
 
 
+def no_settings(_: Path, patch: pytest.MonkeyPatch) -> None:
+    settings = Settings(kafka=KafkaSettings("127.0.0.1:1"))
+    patch.setattr("clienthealth.platform.kafka.KafkaSettings", lambda: settings.kafka)
+    admin(settings, bootstrap_timeout_ms=500)
+
+
+def second_monitor(folder: Path, _: pytest.MonkeyPatch) -> None:
+    with _alone(str(folder)), _alone(str(folder)):
+        pass
+
+
 def of_spark(text: str) -> Callable[[Path, pytest.MonkeyPatch], None]:
     def failed(_: Path, __: pytest.MonkeyPatch) -> None:
         raise explained(text, Settings())
@@ -55,8 +67,10 @@ HAPPENS = {
     "there is no Java": no_java,
     "Java is too old": old_java,
     "the address of the brokers is wrong, or they are down": nobody_listens,
+    "the settings were not named, so that the built-in address counts": no_settings,
     "the disk is full": of_spark(FULL),
-    "a second monitor was started": of_spark(TWO),
+    "a second monitor was started": second_monitor,
+    "a second monitor was started on another machine": of_spark(TWO),
 }
 (SECTION,) = re.findall(
     r"^## In the first hour\n(.*?)^## ", (ROOT / "deploy/README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE

@@ -11,7 +11,7 @@ from prometheus_client import start_http_server
 
 from clienthealth.cli import check_config, monitor, parser_for
 from clienthealth.doctor.limits import limits
-from clienthealth.errors import SettingsError
+from clienthealth.errors import SettingsError, StateError
 from clienthealth.self_monitoring.metrics import SelfMetrics
 from clienthealth.settings import MonitorSettings, Settings
 from clienthealth.streaming.stepping import Summary
@@ -41,6 +41,24 @@ def test_a_job_that_fails_is_started_again_ever_more_seldom(monkeypatch: pytest.
     assert code == 0
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert {tuple(command[3:]) for command in commands} == {("monitor", "--once", "--config", "health.toml")}
+
+
+def test_a_second_monitor_on_a_checkpoint_ends_at_once_and_the_first_goes_on(tmp_path: Path) -> None:
+    checkpoint = str(tmp_path / "state")
+    with (
+        monitor._alone(checkpoint),
+        pytest.raises(StateError, match=f"another monitor works on the checkpoint in {checkpoint}"),
+        monitor._alone(checkpoint),
+    ):
+        raise AssertionError("two monitors on one checkpoint")
+    with monitor._alone(checkpoint):
+        pass
+
+
+@pytest.mark.parametrize("checkpoint", ["s3a://health/checkpoints", "/dev/null/state"])
+def test_a_checkpoint_that_cannot_be_locked_is_none_of_the_lock_s_business(checkpoint: str) -> None:
+    with monitor._alone(checkpoint):
+        pass
 
 
 def test_whoever_runs_after_an_exhausted_heap_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-from clienthealth.errors import HeapError, ServiceError
+from clienthealth.errors import HeapError, ServiceError, StateError
 
 HELP = "read client metrics and logs, judge them, publish health, incidents and history"
 
@@ -44,7 +48,8 @@ def run(args: argparse.Namespace) -> int:
 
     settings = load(args.config)
     if not args.once and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        return _supervised(args.config)
+        with _alone(settings.monitor.checkpoint):
+            return _supervised(args.config)
     from clienthealth.cli._logging import to_stderr
     from clienthealth.streaming.program import run as run_monitor
     from clienthealth.streaming.session import session
@@ -59,13 +64,43 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+@contextmanager
+def _alone(checkpoint: str) -> Iterator[None]:
+    """Hold the checkpoint for as long as this process lives, where it is a folder that can be locked.
+
+    A second monitor that starts on it ends, and the first goes on; without a lock the checkpoint itself shows it too
+    late for both. Raises StateError.
+    """
+    from clienthealth.platform.locations import is_url
+    from clienthealth.streaming.failures import ANOTHER
+
+    lock = None
+    try:
+        if not is_url(checkpoint):
+            Path(checkpoint).mkdir(parents=True, exist_ok=True)
+            lock = os.open(Path(checkpoint, "lock"), os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise StateError(ANOTHER.format(checkpoint)) from error
+    except OSError as error:
+        # Where it cannot be written, the job says what to do.
+        print(f"kafka-health: {checkpoint} cannot be locked: {error.strerror}", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
 def _supervised(config: str | None) -> int:
     """Start the job as a process of its own, and again when it has failed; its exit code where that is final."""
+    from clienthealth.platform.stopping import set_by_signal
+
     command = [sys.executable, "-m", "clienthealth.cli", "monitor", "--once", *(["--config", config] if config else [])]
     stop, job = threading.Event(), _Job()
 
     def stop_job(number: int, _: object) -> None:
-        stop.set()
+        set_by_signal(stop)
         job.signal(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -18,7 +18,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
 from clienthealth.errors import ServiceError, SettingsError
-from clienthealth.settings import Settings
+from clienthealth.settings import KafkaSettings, Settings
 
 _Client = TypeVar("_Client")
 
@@ -93,7 +93,13 @@ def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[
             return client(bootstrap_servers=servers, **{**python_options(settings.kafka.options), **options})
         except KafkaError as error:
             why = _reason(failures) or str(error)
-            raise ServiceError(f"Kafka at {settings.kafka.bootstrap_servers}: {why}") from error
+            raise ServiceError(f"Kafka at {settings.kafka.bootstrap_servers}: {why}{_hint(settings)}") from error
+
+
+def _hint(settings: Settings) -> str:
+    """For whoever forgot to name the settings."""
+    default = settings.kafka.bootstrap_servers == KafkaSettings().bootstrap_servers
+    return "; if your settings name another address, give them with --config" if default else ""
 
 
 @contextmanager
