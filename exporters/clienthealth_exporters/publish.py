@@ -29,6 +29,11 @@ WARNING_SECONDS = 60.0
 _json = msgspec.json.Encoder().encode
 #: How long `send` may wait for a topic that is not there.
 MAX_BLOCK_MS = 5_000
+#: What that means.
+NO_METADATA = (
+    "there is no such topic, or this user may not write to it, or the brokers do not answer; "
+    "'kafka-health init' creates topics, 'kafka-health doctor' says what is wrong"
+)
 
 
 class _Record(NamedTuple):
@@ -129,7 +134,8 @@ class Publisher:
             future.add_errback(lambda error: self._not_delivered(record, error))
 
     def _not_delivered(self, record: _Record, error: BaseException) -> None:
-        log.warning("a record for %s was not delivered (%s); it is sent again", record.topic, error)
+        why = NO_METADATA if "Failed to update metadata" in str(error) else error
+        log.warning("a record for %s was not delivered (%s); it is sent again", record.topic, why)
         self._failed.append(record)
 
     def _done(self) -> None:

@@ -54,7 +54,7 @@ class Answers:
         options = {"security.protocol": self.protocol}
         if self.protocol.startswith("SASL_"):
             if not (self.username and self.password):
-                raise SettingsError(f"{self.protocol} needs a user and a password: --username and --password-file")
+                raise SettingsError(f"{self.protocol} needs --username and --password-file")
             options["sasl.mechanism"] = self.mechanism
             user, password = (part.replace("\\", "\\\\").replace('"', '\\"') for part in (self.username, self.password))
             login = f'{LOGIN_MODULES[self.mechanism]} required username="{user}" password="{password}";'

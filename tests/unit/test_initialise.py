@@ -60,7 +60,10 @@ def test_a_login_without_its_parts_is_told() -> None:
     ("arguments", "sentence"),
     [
         ([], "--bootstrap-servers is missing, and nobody is there to be asked"),
-        (["--bootstrap-servers", "b:1", "--security-protocol", "SASL_SSL", "--username", "u"], "--password-file"),
+        (
+            ["--bootstrap-servers", "b:1", "--security-protocol", "SASL_SSL", "--username", "u"],
+            "--username and --password-file",
+        ),
         (
             [
                 *("--bootstrap-servers", "b:1", "--security-protocol", "SASL_SSL", "--username", "u"),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+import pytest
 from kafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
 
 from clienthealth_exporters.publish import Publisher
@@ -82,3 +83,14 @@ def test_a_full_publisher_makes_its_source_wait() -> None:
     publisher.send("t", "k", {"n": 2})
     assert kafka.sent == [b'{"n":1}', b'{"n":1}', b'{"n":1}', b'{"n":2}']
     assert publisher.close() == 0
+
+
+def test_a_topic_that_is_missing_is_told_with_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+    kafka = FakeProducer(KafkaTimeoutError("Failed to update metadata after 5.0 secs."))
+    publisher = Publisher(kafka, pause_seconds=0.01)
+    publisher.send("t", "k", {"n": 1})
+    assert kafka.twice.wait(60)
+    publisher.close()
+    assert "there is no such topic" in caplog.text
+    assert "'kafka-health init' creates topics" in caplog.text
+    assert "secs" not in caplog.text

@@ -119,6 +119,9 @@ def serve(settings: Settings, stop: threading.Event) -> None:
     """Read and publish all clusters until `stop` is set. Brokers may come and go."""
     all_clusters = clusters(settings)
     with ThreadPoolExecutor(len(all_clusters), "cluster") as threads:
+        for _, each in all_clusters:
+            often = each.groups.interval_seconds
+            log.info("consumer groups of %s are read every %g s", each.kafka.bootstrap_servers, often)
         tasks = [threads.submit(_serve, GroupExporter(settings, cluster), stop) for cluster in all_clusters]
         wait(tasks, return_when=FIRST_EXCEPTION)
         # One that ended by a mistake of ours ends all, and is raised.

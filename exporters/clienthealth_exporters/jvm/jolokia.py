@@ -87,7 +87,8 @@ class Jolokia:
         except urllib.error.HTTPError as error:
             raise JolokiaError(f"{self.url}: HTTP {error.code} {error.reason}") from error
         except (OSError, urllib.error.URLError) as error:
-            raise JolokiaError(f"{self.url}: {getattr(error, 'reason', error)}") from error
+            reason = getattr(error, "reason", error)
+            raise JolokiaError(f"{self.url}: {getattr(reason, 'strerror', None) or reason}") from error
         try:
             return msgspec.json.decode(content)
         except msgspec.DecodeError:

@@ -30,7 +30,8 @@ def limits(settings: Settings) -> Iterator[Finding]:
         values = _read(url)
     except (OSError, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        yield Finding(ABOUT, "skipped", f"At most: {at_most}. The monitor does not answer at {url}: {reason}.")
+        why = getattr(reason, "strerror", None) or reason
+        yield Finding(ABOUT, "skipped", f"At most: {at_most}. The monitor does not answer at {url}: {why}.")
         return
     clients = values.get(("state_rows", ""), 0)
     yield Finding(ABOUT, "ok", f"At most: {at_most}. The monitor keeps {clients:,.0f} clients now.")

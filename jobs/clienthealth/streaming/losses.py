@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 #: Topic and partition → the offset that is read next.
 Positions = Mapping[tuple[str, int], int]
 TIMEOUT_MS = 5_000
+ABSENT = (
+    "the topic %s is not there, or this user may not see it: it is read once it is; 'kafka-health init' creates topics"
+)
 
 
 class Losses:
@@ -46,6 +49,7 @@ class Losses:
             properties.setProperty(name.removeprefix("kafka."), value)
         self._admin: Any = kafka.clients.admin.AdminClient.create(properties)
         self._seen: dict[tuple[str, int], int] = {}
+        self._absent: set[str] = set()
         self._lock, self._looked = threading.Lock(), 0.0
         for topic in self._topics:
             metrics.lost.labels(topic)
@@ -91,6 +95,11 @@ class Losses:
             there = {str(name) for name in self._admin.listTopics().names().get()}
             for topic in self._topics:
                 self._metrics.present.labels(topic).set(topic in there)
+                if topic not in there and topic not in self._absent:
+                    log.warning(ABSENT, topic)
+                elif topic in there and topic in self._absent:
+                    log.info("the topic %s is there now", topic)
+            self._absent = {topic for topic in self._topics if topic not in there}
             self._compare({where: at for where, at in positions.items() if where[0] in there})
         except Py4JJavaError as error:
             log.warning("what Kafka has deleted cannot be seen: %s", str(error.java_exception))
