@@ -160,8 +160,11 @@ def test_what_a_process_suffered_from_is_not_its_successors(instance: str | None
     failed = [
         logged(s, "topic-not-in-metadata", "p", instance=instance, topic="t", waitMs="60000") for s in range(40, 70, 10)
     ]
-    stuck = {"record-send-total": 7.0, "record-error-total": 1.0, "select-total": 1.0}
-    inputs = [snapshot(s, stuck, "p", instance="h:1") for s in range(0, 70, 10)] + failed
+    inputs: list[Any] = [
+        snapshot(s, {"record-send-total": 7, "record-error-total": max(0, s / 10 - 3), "select-total": 1}, "p")
+        for s in range(0, 70, 10)
+    ]
+    inputs += failed
     inputs += [reading(s, "h:2") for s in range(75, 300, 10)]
     run(monitor, inputs, 300)
     assert {c.client.instance for c in changes(monitor, METADATA)} == {"h:1"}

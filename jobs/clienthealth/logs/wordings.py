@@ -50,6 +50,9 @@ class Meaning:
     process   it speaks of the whole process, so of all its clients
     life      what it tells of a client's life: that it begins or closes, that it ends with work undone, or that its
               process is killed
+    counted   a counter of the Java client that has risen when it says so ("": none)
+    halted    a counter of the Java client that rises no more once it has said so ("": none)
+    away      it says so where nobody has called poll() for max.poll.interval.ms
     """
 
     says: str
@@ -58,6 +61,9 @@ class Meaning:
     relief: bool = False
     process: bool = False
     life: Life | None = None
+    counted: str = ""
+    halted: str = ""
+    away: bool = False
 
     @cached_property
     def ids(self) -> frozenset[str]:

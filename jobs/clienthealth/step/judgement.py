@@ -25,6 +25,7 @@ from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import LiveMode, Mode
 from clienthealth.step import process_log, recovery, skew
 from clienthealth.step.bucket import NO_LOG, Bucket, ClientCard, WindowLog, client_card, client_of
+from clienthealth.step.credible import credible, heard_out
 from clienthealth.step.ownership import ProcessKey
 from clienthealth.step.readings import NEVER_MS, SHIFT
 from clienthealth.windows.client_window import ClientWindow
@@ -186,14 +187,14 @@ class _Judgement:
             try:
                 if key not in inside:
                     inside[key] = logs[who.process].within(begin, until)
-                log = inside[key].about(who)
+                events, dumps, earlier = inside[key].about(who)
+                events = credible(self.bucket, number, events)
             except Exception as mistake:  # noqa: BLE001 - its log is of no use; its clients are judged without
                 self.bucket.faults.of_process(logs[who.process].entries, mistake)
                 faulty.add(who.process)
                 continue
-            events, dumps, _ = log
             if events or dumps:
-                window_logs[position] = log
+                window_logs[position] = events, dumps, earlier
         return {at: log for at, log in window_logs.items() if self.state.whos[int(client[at])].process not in faulty}
 
     def _kind(self, kind: str, touched: Touched) -> None:
@@ -304,6 +305,7 @@ class _Judgement:
                 else:
                     verdicts.append(Verdict(mode.id, "ok"))
             judged.append((end, verdicts))
+        judged = [(end, [self._heard_out(number, found) for found in verdicts]) for end, verdicts in judged]
         offset = int(self.state.clients.heard[number] - self.state.clients.last[number])
 
         def window_at(step: int) -> ClientWindow:
@@ -312,6 +314,9 @@ class _Judgement:
             return self.bucket.window(who, number, start, end, lo, hi, touched.logs.get(at, NO_LOG))
 
         return self._entered(client_of(who), judged, seen, offset, window_at)
+
+    def _heard_out(self, number: int, found: Verdict) -> Verdict:
+        return heard_out(self.bucket, number, found)
 
     def _entered(
         self,
@@ -394,6 +399,9 @@ class _Collected(_Judgement):
 
     def _must_be_judged(self, key: str, suspected: bool) -> bool:
         return True
+
+    def _heard_out(self, number: int, found: Verdict) -> Verdict:
+        return found
 
     def _entered(
         self,

@@ -97,6 +97,7 @@ CLOSING = Meaning(
         ),
     ),
     kind="consumer",
+    halted="fetch-total",
 )
 CLOSED = Meaning(
     "a consumer has closed",

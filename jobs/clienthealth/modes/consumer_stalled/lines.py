@@ -38,6 +38,7 @@ POLL_EXPIRED = Meaning(
         ),
     ),
     kind="consumer",
+    away=True,
 )
 COMMIT_REFUSED = Meaning(
     "a commit was refused, as the group goes on without this member",
@@ -55,6 +56,7 @@ COMMIT_REFUSED = Meaning(
         ),
     ),
     kind="consumer",
+    away=True,
 )
 THREAD_DIED = Meaning(
     "a thread has ended by an exception that nobody caught",

@@ -39,6 +39,7 @@ EXPIRED = Meaning(
         ),
     ),
     kind="producer",
+    counted="record-error-total",
 )
 REFUSED = Meaning(
     "a broker refused records",

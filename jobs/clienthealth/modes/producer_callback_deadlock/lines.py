@@ -18,6 +18,7 @@ THREAD_DIED = Meaning(
         ),
     ),
     kind="producer",
+    halted="select-total",
 )
 #: What makes it a deadlock is that nothing leaves it.
 EXHAUSTED = Meaning(

@@ -31,6 +31,7 @@ METADATA_WAITED = Meaning(
         ),
     ),
     kind="producer",
+    counted="record-error-total",
 )
 TOPIC_ERRORS = Meaning(
     "the brokers answer that the topic is not there, or not allowed",

@@ -1,0 +1,129 @@
+"""Lines that a client's own metrics refute: a file that is shipped anew, and another process of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from clienthealth.incidents import Transition
+from tests.support.stepped import Stepped, logged, snapshot
+
+IO_THREAD = "kafka-producer-network-thread | p"
+
+
+def producer(second: float, instance: str = "a", stuck_since: float = 1e9, failed: float = 0) -> Any:
+    """A producer that sends; its I/O thread goes on until `stuck_since`."""
+    went = min(second, stuck_since)
+    metrics = {
+        "record-send-total": 100 * went,
+        "record-error-total": failed,
+        "select-total": 50 * went,
+        "buffer-total-bytes": 1e6,
+        "buffer-available-bytes": 1e6,
+    }
+    return snapshot(second, metrics, "p", instance=instance)
+
+
+def consumer(second: float, instance: str = "a", away_since: float = 1e9) -> Any:
+    """A consumer that polls until `away_since`."""
+    polled = min(second, away_since)
+    metrics = {
+        "last-poll-seconds-ago": second - polled,
+        "time-between-poll-max": 500,
+        "records-consumed-total": 100 * polled + 1,
+        "fetch-total": 2 * polled + 1,
+        "records-lag-max": 10,
+        "assigned-partitions": 4,
+    }
+    reading = snapshot(second, metrics, "c", "consumer", instance=instance)
+    reading.config = {"max.poll.interval.ms": "60000"}
+    return reading
+
+
+def run(monitor: Stepped, inputs: list[Any], second: int = 600) -> list[Transition]:
+    """All in order in batches of 10 s, with somebody else who reports; how incidents changed."""
+    others = [snapshot(s, {"select-total": s}, "other", instance="o:1", host="o") for s in range(0, second, 10)]
+    monitor.batches([*inputs, *others], 10)
+    return [change for published in monitor.published for change in published.changes]
+
+
+#: What a healthy client cannot have logged: mode, client, lines.
+REFUTED: list[tuple[str, Callable[..., Any], list[Any]]] = [
+    ("producer-callback-deadlock", producer, [logged(203, "io-thread-died", "p")]),
+    (
+        "producer-callback-deadlock",
+        producer,
+        [logged(203, "topic-not-in-metadata", "p", thread=IO_THREAD, topic="t", waitMs="60000")],
+    ),
+    (
+        "send-blocked-on-metadata",
+        producer,
+        [logged(203 + n, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for n in range(5)],
+    ),
+    (
+        "delivery-stalled",
+        producer,
+        [logged(203 + 10 * n, "records-expired", "p", partition="t-0", records="5", waitMs="120000") for n in range(5)],
+    ),
+    ("consumer-stalled", consumer, [logged(203, "poll-timeout-expired", "c")]),
+    ("consumer-stalled", consumer, [logged(203 + n, "commit-refused", "c") for n in range(0, 20, 5)]),
+    ("consumer-shutdown-loop", consumer, [logged(203, "consumer-closing", "c")]),
+]
+
+
+@pytest.mark.parametrize(("mode", "client", "lines"), REFUTED)
+def test_old_lines_with_new_times_accuse_nobody_whose_metrics_say_otherwise(
+    mode: str, client: Callable[..., Any], lines: list[Any]
+) -> None:
+    """The shipper reads a file from its beginning; its lines bear no time, so they get that of the reading."""
+    monitor = Stepped(saved=True)
+    assert run(monitor, [*(client(s) for s in range(0, 600, 10)), *lines]) == []
+    newest = {
+        v["mode"]: v["status"] for v in monitor.records[f"shop|a|{'p' if client is producer else 'c'}"]["verdicts"]
+    }
+    assert newest[mode] == "ok"
+
+
+def test_a_thread_that_has_died_is_that_of_the_client_whose_selects_ended() -> None:
+    """A canary beside the old version, one client id, one host, and lines that name neither."""
+    inputs = [producer(s, "a") for s in range(0, 600, 10)] + [producer(s, "b", 200) for s in range(3, 600, 10)]
+    changes = run(Stepped(), [*inputs, logged(200, "io-thread-died", "p")])
+    assert [(c.client.instance, c.change, c.verdict.status) for c in changes] == [("b", "opened", "confirmed")]
+
+
+def test_who_was_thrown_out_of_its_group_is_the_one_that_did_not_poll() -> None:
+    inputs = [consumer(s, "a") for s in range(0, 600, 10)] + [consumer(s, "b", 140) for s in range(3, 600, 10)]
+    changes = run(Stepped(), [*inputs, logged(200, "poll-timeout-expired", "c")])
+    assert {c.client.instance for c in changes} == {"b"}
+    assert [c.change for c in changes if c.verdict.mode == "consumer-stalled"] == ["opened", "escalated"]
+
+
+def test_lines_alone_open_an_incident_once_the_metrics_after_them_do_not_speak_against_it() -> None:
+    """Sends fail from 200 s on, as the log and the client's own count say: 30 s later it is known, since it began."""
+    inputs: list[Any] = [producer(s, failed=max(0, (s - 195) // 5)) for s in range(0, 400, 10)]
+    inputs += [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(200, 400, 5)]
+    monitor = Stepped()
+    changes = run(monitor, inputs, 400)
+    assert [(c.verdict.mode, c.change) for c in changes] == [("send-blocked-on-metadata", "opened")]
+    opened = next(n for n, p in enumerate(monitor.published) if p.changes)
+    assert opened <= 23
+
+
+def test_a_client_whose_metrics_end_with_the_line_is_accused_by_the_lines_that_follow() -> None:
+    """Its agent fails with its I/O thread: nothing refutes what its process goes on to say."""
+    inputs: list[Any] = [producer(s) for s in range(0, 200, 10)]
+    inputs += [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(200, 500, 20)]
+    changes = run(Stepped(), inputs)
+    assert ("send-blocked-on-metadata", "opened") in [(c.verdict.mode, c.change) for c in changes]
+
+
+def test_other_libraries_count_otherwise() -> None:
+    """kafka-python's producers count no send that got no metadata."""
+    readings = [producer(s) for s in range(0, 600, 10)]
+    for reading in readings:
+        reading.client.library = "kafka-python"
+    lines = [logged(203 + n, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for n in range(5)]
+    changes = run(Stepped(), [*readings, *lines])
+    assert [(c.verdict.mode, c.change) for c in changes][:1] == [("send-blocked-on-metadata", "opened")]
