@@ -19,6 +19,8 @@ from clienthealth.windows.client_window import ClientWindow
 
 #: Where a mode cannot see recovery in what a client reports, being ok for so long without any symptom is one.
 NO_SYMPTOM_MS = 600_000
+#: A fault that comes back sooner than so long (ms) after the last window that showed it had not ended.
+CALM_MS = 60_000
 #: A process that says nothing for so long, and of which no client reports, has gone.
 GONE_MS = 180_000
 
@@ -33,6 +35,11 @@ def shows(mode: Mode, window: ClientWindow) -> bool:
     return any(event.signature in _symptoms()[mode.id] for event in window.logs)
 
 
+def _told(mode: Mode, window: ClientWindow) -> bool:
+    """Does a line tell of the end of what the mode is about?"""
+    return any(event in meaning for meaning in mode.lines if meaning.relief for event in window.logs)
+
+
 def is_over(
     incidents: Incidents, key: str, window: Callable[[], ClientWindow], in_force: Mapping[str, Mode], end_ms: int
 ) -> Callable[[str], bool]:
@@ -45,7 +52,7 @@ def is_over(
         mode, incident, newest = in_force[mode_id], incidents.of_client(key)[mode_id], window()
         recovered = mode.recovered if isinstance(mode, LiveMode) else None
         if recovered is not None and recovered(newest, mode.thresholds):
-            return True
+            return newest.newest_ms - incident.seen_ms >= CALM_MS or _told(mode, newest)
         symptom = shows(mode, newest)
         return not symptom and (recovered is None or end_ms - incident.seen_ms - incident.forgiven_ms > NO_SYMPTOM_MS)
 

@@ -47,6 +47,11 @@ class ClientWindow:
         # Not a field: another window, made of this one by `dataclasses.replace`, may have other readings.
         object.__setattr__(self, "_rows", rows)
 
+    @property
+    def newest_ms(self) -> int:
+        """The time of the newest that is in it (epoch ms); 0 where nothing is."""
+        return max((one.ts_ms for all_ in (self.readings, self.logs, self.dumps) for one in all_[-1:]), default=0)
+
     @cached_property
     def table(self) -> Windows:
         """The window as an array of one window: row r is `readings[r]`."""
