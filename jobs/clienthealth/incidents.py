@@ -17,7 +17,8 @@ from clienthealth.model.clients import Client
 from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
 
-#: `moved`: an incident of a process without a client's name turns out to be a client's, which takes it over.
+#: `moved`: an incident turns out to be of a client whose process had no client's name, or which had another instance;
+#: that takes it over.
 Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 
 

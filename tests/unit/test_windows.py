@@ -142,7 +142,8 @@ def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_in
         ("10.0.0.1:Wc", "opened"),
     ]
     closed = [(c.ts_ms - START) / 1000 for c in changes if c.change == "closed"]
-    assert not closed if ill else closed and closed[0] <= 180
+    # A minute of calm after what the dump is in.
+    assert not closed if ill else closed and closed[0] <= 210
     newest = dict(record for published in monitor.published for record in published.records)
     assert newest["shop|h:1|p"] is None
 

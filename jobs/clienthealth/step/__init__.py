@@ -25,6 +25,7 @@ from clienthealth.step import (
     process_log,
     readings,
     recovery,
+    renamed,
     skew,
 )
 from clienthealth.step.bucket import Bucket, client_of
@@ -71,6 +72,9 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     taken = intake.take(state, chunks, settings.monitor, faults, now_ms)
     new, chunks, published.late, published.left_out = taken.log_entries, taken.chunks, taken.late, taken.left_out
     readings.renew_clients(state)
+    closed, no_more, moved = renamed.join(state, closed)
+    published.records += [(key, None) for key in no_more]
+    published.changes += moved
     grid = readings.grid_of(state, settings.monitor)
     bucket = Bucket(state, settings, grid, faults)
     _name(state, published)

@@ -83,13 +83,17 @@ def _telling(*lives: LifeTold) -> frozenset[str]:
     return frozenset(name for name, meaning in told if meaning.life and (not lives or meaning.life in lives))
 
 
+def is_start(event: LogEvent) -> bool:
+    """Does a line tell that a client is started?"""
+    return event.signature in _telling("begins") | CONFIG_LOGGED
+
+
 def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
     """When clients of each process were started, as far as that is in its log."""
     by_process: dict[ProcessKey, list[Start]] = defaultdict(list)
-    started = _telling("begins") | CONFIG_LOGGED
     for (service, host, client_id), lines in state.lifecycle.items():
         by_process[service, host] += [
-            Start(event.ts_ms, instance, client_id) for instance, event in lines if event.signature in started
+            Start(event.ts_ms, instance, client_id) for instance, event in lines if is_start(event)
         ]
     return by_process
 

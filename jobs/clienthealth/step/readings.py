@@ -77,7 +77,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
         readings.append(new)
         parts.append(of_topics)
         count += len(new)
-    state.readings, state.parts = _in_order(Readings.joined(readings), Parts.joined(parts), state.names)
+    state.readings, state.parts = in_order(Readings.joined(readings), Parts.joined(parts), state.names)
     return late
 
 
@@ -129,7 +129,7 @@ def keys(readings: Readings) -> Ints:
     return (readings.who << SHIFT) | readings.ts
 
 
-def _in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Readings, Parts]:
+def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Readings, Parts]:
     """Readings by client and time, one per instant: some formats bring one metric per record, some bring one twice.
 
     What is said of topics: by reading, topic (by name), partition and thread, each once.
