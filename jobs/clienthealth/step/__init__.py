@@ -17,6 +17,7 @@ from clienthealth.settings import Settings
 from clienthealth.step import (
     also_seen,
     departures,
+    ended,
     groups,
     intake,
     judgement,
@@ -106,6 +107,9 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     also_seen.evict(state)
     readings.evict(state, settings.monitor, grid)
     ownership.remember(state, gone.tolist())
+    for number in gone.tolist():
+        ended.remember(state, state.whos[number].identity, int(state.clients.last[number]))
+    ended.evict(state, settings.monitor)
     readings.forget(state, [*gone.tolist(), *bucket.faults.numbers])
     published.faults = bucket.faults.all
     published.skewed = int((skew.seconds(state, now_ms) != 0).sum())

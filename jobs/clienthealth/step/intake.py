@@ -11,7 +11,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.readings import Source
 from clienthealth.settings import MonitorSettings
-from clienthealth.step import also_seen, limits, process_log, readings, waiting
+from clienthealth.step import also_seen, ended, limits, process_log, readings, waiting
 from clienthealth.step.faults import Faults
 from clienthealth.step.ownership import ProcessKey
 from clienthealth.step.state import BucketState
@@ -33,10 +33,11 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
     left_out = Counter[str]()
     if already := sum(chunk.left_out for chunk in chunks):
         left_out["events-per-process"] = already
+    chunks, repeated = ended.without_repeated(state, chunks)
     refused = limits.clients(state, chunks, settings, left_out)
-    taken = Taken([limits.without(chunk, refused) for chunk in chunks], left_out=left_out)
+    taken = Taken([limits.without(chunk, refused) for chunk in chunks], left_out=left_out, late=repeated)
     readings.settle(state)
-    taken.late = _readings(state, taken.chunks, settings, faults)
+    taken.late += _readings(state, taken.chunks, settings, faults)
     limits.readings(state, settings, left_out)
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
     readings_arrived = any(clients for chunk in chunks for _, clients in chunk.clocks)

@@ -71,7 +71,7 @@ def clients(
             continue
         refused.add(identity)
     # Where there was room for all that reported once, nobody has to be known for it.
-    reported = np.concatenate([state.reported_once, np.fromiter(map(_mark, once), np.uint32)]) if once else _NOBODY
+    reported = np.concatenate([state.reported_once, np.fromiter(map(mark, once), np.uint32)]) if once else _NOBODY
     state.reported_once = reported[-share(REPORTED_ONCE, settings) :]
     return frozenset(refused)
 
@@ -79,9 +79,9 @@ def clients(
 _NOBODY = np.empty(0, np.uint32)
 
 
-def _mark(identity: Identity) -> int:
-    """By what it is known that a client reported. One in 60,000, at most, bears another's: it is taken in at once."""
-    return zlib.crc32("\0".join(identity).encode("utf-8", "surrogatepass"))
+def mark(names: Iterable[str]) -> int:
+    """By what a client or a process is known of which nothing else is kept; one in 40,000 bears another's."""
+    return zlib.crc32("\0".join(names).encode("utf-8", "surrogatepass"))
 
 
 def _again(state: BucketState, chunks: Iterable[Chunk], new: Iterable[Identity]) -> Set[Identity]:
@@ -89,13 +89,13 @@ def _again(state: BucketState, chunks: Iterable[Chunk], new: Iterable[Identity])
     reported = set(state.reported_once.tolist())
     first: dict[Identity, int] = {}
     last: dict[Identity, int] = {}
-    for identity, begin_ms, end_ms in _heard(chunks):
+    for identity, begin_ms, end_ms in heard(chunks):
         first[identity] = min(begin_ms, first.get(identity, begin_ms))
         last[identity] = max(end_ms, last.get(identity, end_ms))
-    return {one for one in new if last[one] - first[one] >= APART_MS or (reported and _mark(one) in reported)}
+    return {one for one in new if last[one] - first[one] >= APART_MS or (reported and mark(one) in reported)}
 
 
-def _heard(chunks: Iterable[Chunk]) -> Iterator[tuple[Identity, int, int]]:
+def heard(chunks: Iterable[Chunk]) -> Iterator[tuple[Identity, int, int]]:
     """The clients of each chunk, with the first and the last time (epoch ms) that it has of them."""
     for chunk in chunks:
         readings = chunk.readings

@@ -19,7 +19,8 @@ from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.modes import catalogue, modes
 from clienthealth.modes._polls import reports_in_poll
 from clienthealth.settings import MonitorSettings
-from clienthealth.step import ownership
+from clienthealth.step import ended, ownership
+from clienthealth.step.limits import mark
 from clienthealth.step.ownership import ProcessKey
 from clienthealth.step.state import BucketState
 from clienthealth.windows.packed import LogEntry, Who
@@ -128,10 +129,13 @@ def horizons(
     for entry in state.log_entries:
         last[entry.process] = entry.ts_ms  # in order of time
 
-    def closed(newest: int) -> float:
-        return min(newest, state.time_ms or newest) - 1000.0 * settings.watermark_seconds if newest else float("-inf")
+    def closed(process: ProcessKey) -> float:
+        if newest := last.get(process):
+            return min(newest, state.time_ms or newest) - 1000.0 * settings.watermark_seconds
+        ended_ms = state.ended.get(mark(process)) if state.ended else None
+        return float("-inf") if ended_ms is None else ended_ms + 1000.0 * settings.window_seconds
 
-    return {process: closed(last.get(process, 0)) for process in processes}
+    return {process: closed(process) for process in processes}
 
 
 def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> None:
@@ -147,6 +151,8 @@ def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> None
         kept += needed
         if needed:
             living.add(process)
+        else:
+            ended.remember(state, process, entries[-1].ts_ms)
         if process in living or state.time_ms - entries[-1].ts_ms <= LIFECYCLE_MS:
             passed = [entry for entry in entries if entry.ts_ms + length_ms <= closed]
             kept += [entry for entry in _with_whole_dumps(passed) if entry.dump is not None][-EARLIER_DUMPS:]

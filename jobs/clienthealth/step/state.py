@@ -129,6 +129,7 @@ class BucketState:
     gone      clients that have gone lately, so that what their processes logged is not taken for their successors'
     told      processes of which a log line or a thread dump was read
     former    clients that report no more but have an open incident: their processes still log
+    ended     the newest time that is known of clients and of processes' logs that have ended (`step/ended.py`)
     reported_once  marks of clients that found no room yet, in the order in which they reported (`step/limits.py`)
     incidents the open ones; `over`: those that were closed lately, for the minutes that are not written yet
     """
@@ -154,6 +155,7 @@ class BucketState:
     over: list[Transition] = field(default_factory=list)
     former: list[Who] = field(default_factory=list)
     groups: list[GroupState] = field(default_factory=list)
+    ended: dict[int, int] = field(default_factory=dict)
     reported_once: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
 
     def source(self, row: int) -> Source:
@@ -201,6 +203,7 @@ class _Saved(msgspec.Struct):
     waited_ms: int = 0
     also_seen: list[tuple[str, str, list[Run]]] = []
     reported_once: bytes = b""
+    ended: dict[int, int] = {}
 
 
 _VOCABULARY = {kind: tuple(names) for kind, names in CLIENT_METRICS.items()}
@@ -241,6 +244,7 @@ def save(state: BucketState, buckets: int) -> bytearray:
         waited_ms=state.waited_ms,
         also_seen=[(*process, runs) for process, runs in state.also_seen.items()],
         reported_once=state.reported_once.tobytes(),
+        ended=state.ended,
     )
     data = bytearray((*_MAGIC, VERSION))
     _encoder.encode_into(saved, data, len(data))
@@ -290,6 +294,7 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
         waited_ms=saved.waited_ms,
         also_seen={(service, host): runs for service, host, runs in saved.also_seen},
         reported_once=np.frombuffer(saved.reported_once, np.uint32),
+        ended=saved.ended,
     )
 
 

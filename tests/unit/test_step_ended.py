@@ -1,0 +1,82 @@
+"""What is delivered once more after its client or process has gone is a failure of nobody anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from clienthealth.settings import MonitorSettings, Settings
+from tests.support.stepped import Stepped, logged, snapshot
+
+BUFFER = 33_554_432.0
+
+
+def producer(second: float, instance: str, born: float = 0, stuck_since: float = 1e9) -> Any:
+    """A producer whose I/O thread stands from `stuck_since` on, while its buffer fills."""
+    metrics = {
+        "select-total": 50 * (min(second, stuck_since) - born),
+        "record-send-total": 100 * (min(second, stuck_since) - born),
+        "record-error-total": 0,
+        "buffer-total-bytes": BUFFER,
+        "buffer-available-bytes": max(0, BUFFER - max(0, second - stuck_since) * BUFFER / 60),
+        "waiting-threads": 2 if second - stuck_since > 60 else 0,
+    }
+    return snapshot(second, metrics, "p", instance=instance)
+
+
+def run(monitor: Stepped, until: int, *arriving: tuple[int, Sequence[Any]]) -> list[tuple[str, str, str]]:
+    """Batches of 10 s with somebody who reports. `arriving`: by how many seconds later than made, and inputs."""
+    by_batch: dict[int, list[Any]] = {}
+    for delay, inputs in arriving:
+        for one in inputs:
+            second = (one.ts_ms - 1_795_208_640_000) / 1000 + delay
+            by_batch.setdefault(int(second // 10), []).append(one)
+    for n in range(until // 10):
+        other = snapshot(10 * n, {"select-total": 10 * n}, "other", instance="o:1", host="o")
+        monitor.batch([other, *by_batch.get(n, [])], 10 * n + 10)
+    changes = [change for published in monitor.published for change in published.changes]
+    return [(c.client.instance, c.verdict.mode, c.change) for c in changes if c.change != "escalated"]
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_an_hour_that_is_sent_once_more_opens_no_incident_of_who_has_gone(saved: bool) -> None:
+    """A deadlock that a restart ended at 400 s; at 2000 s a collector begins to send all of it again."""
+    monitor = Stepped(saved=saved)
+    stuck = [producer(s, "h:1", stuck_since=120) for s in range(0, 400, 10)]
+    well = [producer(s, "h:2", born=410) for s in range(420, 2600, 10)]
+    changes = run(monitor, 2600, (0, [*stuck, *well]), (2000, stuck))
+    assert changes == [
+        ("h:1", "producer-callback-deadlock", "opened"),
+        ("h:1", "producer-callback-deadlock", "closed"),
+    ]
+    assert sum(published.late for published in monitor.published) == len(stuck)
+
+
+def test_an_end_is_told_once_though_metrics_and_log_come_again_after_it_was_shown_for_an_hour() -> None:
+    readings = [producer(s, "h:1") for s in range(0, 200, 10)]
+    end = [logged(200, "producer-closing", "p", timeout="5000"), logged(205, "producer-force-close", "p")]
+    changes = run(Stepped(saved=True), 5400, (0, [*readings, *end]), (4500, [*readings, *end]))
+    assert changes == [("h:1", "producer-not-closed", "opened"), ("h:1", "producer-not-closed", "closed")]
+
+
+def test_a_log_file_that_is_shipped_anew_repeats_no_failure_of_who_reports_nothing() -> None:
+    failed = [logged(s, "topic-not-in-metadata", "q", topic="t", waitMs="60000") for s in range(100, 250, 5)]
+    changes = run(Stepped(saved=True), 3000, (0, failed), (2000, failed))
+    assert changes == [("h", "send-blocked-on-metadata", "opened"), ("h", "send-blocked-on-metadata", "closed")]
+
+
+def test_who_comes_back_is_heard() -> None:
+    """A job under one name, each ten minutes; its second run hangs."""
+    first = [producer(s, "job") for s in range(0, 60, 10)]
+    second = [producer(s, "job", born=600, stuck_since=620) for s in range(610, 800, 10)]
+    changes = run(Stepped(saved=True), 800, (0, [*first, *second]))
+    assert changes == [("job", "producer-callback-deadlock", "opened")]
+
+
+def test_of_no_more_is_it_known_than_there_may_be_clients() -> None:
+    monitor = Stepped(Settings(monitor=MonitorSettings(buckets=1, max_clients=10)))
+    inputs = [producer(100 * n + s, f"h:{n}") for n in range(20) for s in (0, 10)]
+    run(monitor, 2200, (0, inputs))
+    assert len(monitor.state.ended) == 10
