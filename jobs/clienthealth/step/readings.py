@@ -11,6 +11,7 @@ import numpy as np
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.settings import MonitorSettings
 from clienthealth.step.state import UNDELIVERED, BucketState, Clients
+from clienthealth.windows.clock import SKEW_MS
 from clienthealth.windows.columns import Bools, Floats, Ints
 from clienthealth.windows.packed import Chunk, Parts, Readings, Who
 
@@ -24,6 +25,8 @@ MAX_INTERVAL_MS = 300_000
 #: An interval up to this is that of the usual window; what clients tell of longer ones is believed after a look at
 #: how often they really report.
 USUAL_INTERVAL_MS = 15_000
+#: A clock that is set back is followed up to so far (ms), and where nothing newer came for so long.
+SET_BACK_MS, STANDS_MS = 600_000, 45_000
 #: Before and after every time (ms).
 NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
 
@@ -50,18 +53,20 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
     clock, or by the clock of all where that is behind.
     """
     late = 0
-    horizon = horizons(state, settings)
-    grid = grid_of(state, settings)
     numbers = {who.identity: number for number, who in enumerate(state.whos)}
+    known_clients = len(numbers)
+    arrived = [(chunk, chunk.readings) for chunk in chunks]
+    entering = [(chunk, new, _numbered(state, chunk.whos, numbers)) for chunk, new in arrived if len(new)]
+    for chunk, _, numbered in entering:
+        np.maximum.at(state.clients.heard, numbered, chunk.heard)
+    _set_back(state, [(numbered[new.who], new.ts) for _, new, numbered in entering])
+    horizon = horizons(state, settings)[:known_clients]
+    grid = grid_of(state, settings)
     names = {name: at for at, name in enumerate(state.names)}
     configs: dict[int, int] = {}
     readings, parts, count = [state.readings], [state.parts], len(state.readings)
-    for chunk in chunks:
-        new, of_topics = chunk.readings, chunk.topic_parts
-        if not len(new):
-            continue
-        numbered = _numbered(state, chunk.whos, numbers)
-        np.maximum.at(state.clients.heard, numbered, chunk.heard)
+    for chunk, new, numbered in entering:
+        of_topics = chunk.topic_parts
         name_at = _entered(state.names, chunk.names, names)
         new.who, new.topic = numbered[new.who], name_at[new.topic]
         new.config = _configured(state, chunk.configs, configs)[new.config]
@@ -79,6 +84,27 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
         count += len(new)
     state.readings, state.parts = in_order(Readings.joined(readings), Parts.joined(parts), state.names)
     return late
+
+
+def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
+    """Follow clocks that were set back: what a client says from now on is not too late by what it said before.
+
+    Its newest reading was ahead of all clocks, and what comes now is in time; or it has been heard of for long after
+    its newest reading and tells of times before it. `new`: clients and times of the new readings.
+    """
+    clients = state.clients
+    newest = np.full(len(clients), NEVER_MS)
+    for who, ts in new:
+        np.maximum.at(newest, who, ts)
+    back = np.where(newest > NEVER_MS, clients.last - newest, 0)
+    behind = clients.heard - clients.last
+    ahead = (behind < -SKEW_MS) & (np.abs(newest - clients.heard) <= SKEW_MS)
+    stands = (behind > np.maximum(STANDS_MS, 3 * clients.every)) & (back <= SET_BACK_MS)
+    some = (back > SKEW_MS) & (ahead | stands)
+    if some.any():
+        clients.last[some] = newest[some]
+        who, ts = state.readings.who, state.readings.ts
+        keep_readings(state, ~some[who] | (ts <= clients.last[who]))
 
 
 def _numbered(state: BucketState, whos: Sequence[Who], numbers: dict[tuple[str, str, str, str], int]) -> Ints:
