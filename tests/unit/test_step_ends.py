@@ -192,3 +192,22 @@ def test_a_successor_that_logs_keeps_no_incident_of_its_predecessor_open() -> No
     assert {c.client.instance for c in of_deadlock} == {"h:1"}
     closed_in = [n for n, p in enumerate(monitor.published) for c in p.changes if c.change == "closed"]
     assert max(closed_in) * 10 < 300, "when it has gone"
+
+
+def test_what_was_killed_on_its_host_before_its_last_reading_was_another() -> None:
+    """An idle pod is killed for memory at 100 s; at 300 s the agent of the busy one beside it fails."""
+    monitor = Stepped()
+    idle = [
+        snapshot(s, {"buffer-total-bytes": BUFFER, "buffer-available-bytes": BUFFER}, "q") for s in range(0, 100, 10)
+    ]
+    busy = [reading(s, "h:2", 2e5) for s in range(0, 300, 10)]
+    run(monitor, [*idle, *busy, logged(100, "process-killed-for-memory", pid="1")], 500)
+    assert not changes(monitor)
+    assert verdict(monitor, "shop|h:2|p")["status"] == "unknown"
+
+
+def test_what_was_killed_when_it_fell_silent_was_its_process() -> None:
+    monitor = Stepped()
+    busy = [reading(s, "h:2", 2e5) for s in range(0, 300, 10)]
+    run(monitor, [*busy, logged(298, "process-killed-for-memory", pid="1")], 500)
+    assert [(c.client.instance, c.verdict.detail["cause"]) for c in changes(monitor)] == [("h:2", "killed")]
