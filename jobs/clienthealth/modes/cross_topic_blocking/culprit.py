@@ -89,7 +89,8 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     if len(handled) != 1:
         return None
     (topic,) = handled
-    (first, before), (last, now) = positioned[begin], positioned[-1]
+    # It may have got the topic meanwhile, or have lost it.
+    (first, before), *_, (last, now) = [one for one in positioned[begin:] if topic in one[1]]
     waiting = {t.topic for t in last.topics if (t.metrics.get("records-lag") or 0) > 0}
     starved = sorted((waiting | moved(positioned[0][1], before).keys()) - handled)
     return Alone(topic, first, last, now[topic] - before[topic], starved) if starved else None
