@@ -10,8 +10,10 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceKind, Status, Verdict
-from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
+from clienthealth.modes import FEW, MIN_READINGS, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools
 from clienthealth.windows.view import Windows
@@ -37,12 +39,44 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
 
     Speaks of metrics only.
     """
-    return mode.gate.suspects(w, mode.thresholds), mode.gate.reasons(w, mode.thresholds).tolist()
+    again = repeats(w)
+    reasons = mode.gate.reasons(w, mode.thresholds)
+    reasons[again] = REPEATS
+    return mode.gate.suspects(w, mode.thresholds) & ~again, reasons.tolist()
 
 
 def verdict(mode: FailureMode[T], window: ClientWindow) -> Verdict:
     """The full judgement of one window."""
-    return mode.judge(window, mode.thresholds)
+    if mode.absence or not repeats(window.table)[0]:
+        return mode.judge(window, mode.thresholds)
+    found = mode.judge(dataclasses.replace(window, readings=()), mode.thresholds)
+    return found if found.unhealthy or found.evidence else Verdict(mode.id, "unknown", reason=REPEATS)
+
+
+REPEATS = "its readings say the same again and again, the time too: whatever passes them on repeats the last one"
+#: What tells time in the readings of a Java client; its process selects, or this grows.
+_CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
+#: For so many seconds at least.
+_REPEATED_SECONDS = 15.0
+
+
+def repeats(w: Windows) -> Bools:
+    """Are readings those of a client that is there no more, as a gateway or a collector repeats the last one?
+
+    A Java client's I/O thread selects; where it stands, its metadata grow old, or its last poll lies further back.
+    """
+
+    def made() -> Bools:
+        clock = _CLOCKS.get(w.kind or "")
+        if clock is None:
+            return np.zeros(len(w), np.bool_)
+        still: Bools = w.reported("select-total") & (w.max("select-total") == w.min("select-total"))
+        still &= (w.samples >= MIN_READINGS) & (w.count(clock) == w.samples) & (w.max(clock) == w.min(clock))
+        some = np.flatnonzero(still)
+        still[some] = w.ts[w.hi[some] - 1] - w.ts[w.lo[some]] >= 1000 * _REPEATED_SECONDS
+        return still
+
+    return w.once("repeats", made)
 
 
 def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence: bool = False) -> list[Verdict]:

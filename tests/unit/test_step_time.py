@@ -147,7 +147,7 @@ def test_a_slow_reporter_is_judged_over_four_of_its_intervals(every: int) -> Non
     monitor = Stepped()
     stuck = metrics(0) | {"waiting-threads": 3, "buffer-available-bytes": 0}
     for n in range(12):
-        reported = stuck if n > 3 else metrics(n * every)
+        reported = stuck | {"metadata-age": n * every} if n > 3 else metrics(n * every)
         monitor.batch([snapshot(n * every, reported, every=every)], n * every + 1)
     record = monitor.records["shop|h:1|p"]
     assert record["window_end"] - record["window_start"] == 4000 * every

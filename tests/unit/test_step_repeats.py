@@ -1,0 +1,58 @@
+"""A gateway that repeats the last reading of a client that is there no more: it is neither ill nor well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.stepped import Stepped, snapshot
+
+
+def producer(second: float, said: float) -> Any:
+    """What it said last at `said`, with something in its buffer, passed on at `second`."""
+    metrics = {
+        "select-total": 50 * said,
+        "record-send-total": 100 * said,
+        "buffer-total-bytes": 1e6,
+        "buffer-available-bytes": 9e5,
+        "metadata-age": said % 300,
+    }
+    return snapshot(second, metrics, "p")
+
+
+def consumer(second: float, said: float) -> Any:
+    metrics = {
+        "select-total": 20 * said,
+        "last-poll-seconds-ago": 0,
+        "time-between-poll-max": 500,
+        "records-consumed-total": 100 * said,
+        "fetch-total": 2 * said,
+        "records-lag-max": 10,
+        "assigned-partitions": 4,
+    }
+    return snapshot(second, metrics, "c", "consumer")
+
+
+def statuses(monitor: Stepped, client_id: str) -> set[str]:
+    return {verdict["status"] for verdict in monitor.records[f"shop|h:1|{client_id}"]["verdicts"]}
+
+
+def test_a_reading_that_is_repeated_says_nothing_of_its_client() -> None:
+    """Both end at 200 s; what they said then is passed on until 600 s."""
+    monitor = Stepped()
+    for second in range(0, 600, 10):
+        monitor.batch([producer(second, min(second, 200)), consumer(second, min(second, 200))], second + 10)
+        if second == 190:
+            assert statuses(monitor, "p") == statuses(monitor, "c") == {"ok"}
+    assert statuses(monitor, "p") == statuses(monitor, "c") == {"unknown"}
+    assert not any(published.changes for published in monitor.published)
+
+
+def test_an_idle_client_says_that_time_passes() -> None:
+    """Nothing is sent, nothing is selected for a while; its metadata grow old."""
+    monitor = Stepped()
+    for second in range(0, 100, 10):
+        idle = producer(second, 0)
+        idle.metrics |= {"metadata-age": float(second), "buffer-available-bytes": 1e6}
+        monitor.batch([idle], second + 10)
+    reasons = [verdict.get("reason") or "" for verdict in monitor.records["shop|h:1|p"]["verdicts"]]
+    assert not any("again and again" in reason for reason in reasons)
