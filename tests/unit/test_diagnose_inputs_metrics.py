@@ -13,7 +13,7 @@ import pytest
 
 from clienthealth.diagnose.examine import examine
 from clienthealth.settings import Settings
-from tests.support.attachments import statuses, worst
+from tests.support.attachments import log, statuses, worst
 from tests.support.recorded import RECORDINGS
 
 CALLBACK = "producer-callback-deadlock"
@@ -126,6 +126,64 @@ def test_readings_without_a_time_are_never_ok(tmp_path: Path) -> None:
     verdicts, inputs = statuses(file)
     assert not inputs["metrics.prom"].timed
     assert {status for by_mode in verdicts.values() for status in by_mode.values()} == {"unknown"}
+
+
+def scrapes(folder: Path, readings: list[Row], name: str) -> Path:
+    """A scrape a file. `name`: of each, by its time."""
+    folder.mkdir()
+    for ts, values in readings:
+        file = folder / datetime.fromtimestamp(ts / 1000, UTC).strftime(name)
+        file.write_text("".join(line + "\n" for line in _samples(values)))
+    return folder
+
+
+def test_scrapes_have_the_time_in_their_names(tmp_path: Path) -> None:
+    for recording, status in (("deadlock-4.1", "confirmed"), ("healthy-4.1", "ok")):
+        folder = scrapes(tmp_path / recording, rows(recording)[::10], "metrics-%Y%m%dT%H%M%SZ.prom")
+        (client,) = (found := examine([folder], Settings())).clients
+        (verdict,) = (verdict for verdict in client[1] if verdict.mode == CALLBACK)
+        assert verdict.status == status
+        assert all(given.clocked for given in found.inputs)
+        assert (verdict.since_ms is not None) == verdict.unhealthy
+
+
+def test_the_day_in_a_name_is_not_that_of_a_log_of_many_days(tmp_path: Path) -> None:
+    folder = scrapes(tmp_path / "shop", rows("deadlock-4.1")[::10], "metrics-%Y%m%dT%H%M%SZ.prom")
+    first = rows("deadlock-4.1")[0][0]
+    text = (
+        "INFO [main] org.apache.kafka.clients.NetworkClient - [Producer clientId=order-publisher] Node -1 disconnected."
+    )
+    days = (datetime.fromtimestamp(first / 1000 - day * 86_400, UTC) for day in (8, 0))
+    (folder / "app.log").write_text("".join(f"{day:%Y-%m-%d %H:%M:%S},000 {text}\n" for day in days))
+    ((_, verdicts),) = examine([folder], Settings()).clients
+    (verdict,) = (verdict for verdict in verdicts if verdict.mode == CALLBACK)
+    assert verdict.since_ms is not None
+    assert first <= verdict.since_ms < first + 120_000
+
+
+def test_the_log_of_a_start_makes_no_end_of_the_last_scrape(tmp_path: Path) -> None:
+    """A producer whose callers wait for its buffer lives when somebody stops to look at it, and its log is quiet."""
+    half = [
+        (ts, {key: value * 64 if key[1].startswith("buffer-") else value for key, value in values.items()})
+        for ts, values in rows("back-pressure-3.9")[:60:10]
+    ]
+    folder = scrapes(tmp_path / "shop", half, "metrics-%Y%m%dT%H%M%SZ.prom")
+    (folder / "app.log").write_text(log("back-pressure-3.9").split("2026-11-21 08:23")[0])
+    by_client, _ = statuses(folder)
+    assert [by_mode["producer-not-closed"] for by_mode in by_client.values()] == ["unknown"]
+
+
+def test_properties_behind_a_client_id_are_no_part_of_it(tmp_path: Path) -> None:
+    """What the exporter makes of `client-id=(.+)><>`."""
+    file = tmp_path / "metrics.prom"
+    metrics = "kafka_producer_producer"
+    file.write_text(
+        f'{metrics}_metrics_record_send_total{{client_id="orders, eu",}} 12.0\n'
+        f'{metrics}_node_metrics_request_latency_avg{{client_id="orders, eu, node-id=node-1",}} 3.0\n'
+        f'{metrics}_topic_metrics_record_send_total{{client_id="orders, eu, topic=a, partition=0",}} 12.0\n'
+    )
+    by_client, _ = statuses(file)
+    assert list(by_client) == ["orders, eu"]
 
 
 def test_librdkafka_statistics_in_a_log(tmp_path: Path) -> None:

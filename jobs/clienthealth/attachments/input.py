@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 #: Why the end of a text is doubted.
 CUT = "its last line does not end"
@@ -20,7 +21,7 @@ class Input:
     start_ms   time of the first thing used in it, epoch ms; None where it says no time
     end_ms     and of the last
     dated      False where its times are those of a clock, of a day that nothing says
-    named      its times are those in its name
+    named      its times are those in its name: a clock, with or without the day; '' where they are not
     timed      False where times are made up: only the order is known, and no duration is claimed
     left_out   why the rest does not count → how many lines; what is none of Kafka's is not named
     unread     why evidence could not be read → how many lines: whoever it speaks of cannot be called healthy
@@ -36,7 +37,7 @@ class Input:
     start_ms: int | None = None
     end_ms: int | None = None
     dated: bool = True
-    named: bool = False
+    named: Literal["", "clock", "day"] = ""
     timed: bool = True
     left_out: Mapping[str, int] = field(default_factory=dict)
     unread: Mapping[str, int] = field(default_factory=dict)

@@ -452,8 +452,15 @@ _IN_NAME = re.compile(
 )
 
 
-def time_in_name(file: str, day_ms: int) -> int | None:
-    """The time (epoch ms) in the name of a file, as of a dump that says none itself; None where there is none.
+class TimeInName(NamedTuple):
+    """A time in the name of a file: epoch ms, and does it name the day, too."""
+
+    ts_ms: int
+    dated: bool
+
+
+def time_in_name(file: str, day_ms: int) -> TimeInName | None:
+    """The time in the name of a file, as of a dump or a scrape that says none itself; None where there is none.
 
     `day_ms`: any time of the day that counts where the name has only a clock.
     """
@@ -463,5 +470,5 @@ def time_in_name(file: str, day_ms: int) -> int | None:
             clock = datetime.fromisoformat(f"{day.replace('-', '')}T{match['h']}{match['m']}{match['s']}+00:00")
         except ValueError:
             continue
-        return int(clock.timestamp() * 1000)
+        return TimeInName(int(clock.timestamp() * 1000), match["day"] is not None)
     return None

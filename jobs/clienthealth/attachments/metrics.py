@@ -19,6 +19,7 @@ from clienthealth.mbeans import snapshots
 from clienthealth.model import metric_names
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.nodes import node
+from clienthealth.model.prometheus_labels import separated
 from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import integer, number
@@ -196,7 +197,7 @@ class _Pile:
         jvm = self.jvm
         process = Samples(ts_ms, service=jvm.service, host=jvm.host, instance=jvm.instance, library="java")
         for (name, text), value in self.series.items():
-            labels = {key: re.sub(r"\\(.)", r"\1", quoted) for key, quoted in _LABEL.findall(text)}
+            labels = separated({key: re.sub(r"\\(.)", r"\1", quoted) for key, quoted in _LABEL.findall(text)})
             client_id = next(
                 (labels[k] for k in ("client_id", "clientId", "client_id_", "id") if labels.get(k)), UNNAMED
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 from clienthealth.attachments import exports, metrics
 from clienthealth.attachments.archives import UnreadableError
@@ -280,7 +281,7 @@ class Reader:
     def _metrics(self, kind: str, text: Iterable[str]) -> Iterator[Recorded]:
         self._what(f"metrics ({kind})")
         last, speaks = 0, False
-        for reading in metrics.readings(text, self._jvm, self._file_ms):
+        for reading in self._moments(metrics.readings(text, self._jvm, self._file_ms)):
             last = reading.line
             ts_ms = reading.ts_ms
             if ts_ms is not None:
@@ -291,6 +292,15 @@ class Reader:
         self.input.read = max(self.input.read, last + 1, len(text) if isinstance(text, list) else 0)
         if not speaks:
             self.input.left_out = {"no-metrics": self.input.read}
+
+    def _moments(self, readings: Iterator[metrics.Reading]) -> Iterator[metrics.Reading]:
+        """The readings; where there is one alone, as of one scrape, and it says no time, it has that in the name."""
+        begin = list(islice(readings, 2))
+        if [reading.ts_ms for reading in begin] == [None] and (named_ms := self._time_in_name()) is not None:
+            for snapshot in begin[0].snapshots:
+                snapshot.ts_ms = named_ms
+            begin = [begin[0]._replace(ts_ms=named_ms)]
+        return chain(begin, readings)
 
     def _dumps_of(self, lines: list[bytes], layout: Layout) -> Generator[Recorded, None, set[int]]:
         """The dumps in the lines, each writer's on its own; the numbers of the lines that they are made of."""
@@ -334,10 +344,11 @@ class Reader:
             yield self._record("logs", first, b"", ts_ms, writer, said=LogLine(ts_ms=ts_ms, dumps=[dump]))
 
     def _time_in_name(self) -> int | None:
-        ts_ms = time_in_name(self._stream.file, self._file_ms)
-        if ts_ms is not None:
-            self.input.dated, self.input.named = False, True
-        return ts_ms
+        named = time_in_name(self._stream.file, self._file_ms)
+        if named is None:
+            return None
+        self.input.dated, self.input.named = False, "day" if named.dated else "clock"
+        return named.ts_ms
 
     # Large texts, and what is a log in small ones.
 

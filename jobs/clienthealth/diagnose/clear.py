@@ -61,12 +61,14 @@ def _clocked(verdict: Verdict, inputs: Sequence[Input]) -> Verdict:
 def _gone(verdict: Verdict, readings: int, inputs: Sequence[Input]) -> Verdict:
     """The verdict; unknown where a client is thought to have gone as somebody stopped to look at its metrics."""
     absent = modes()[verdict.mode].absence and verdict.unhealthy
-    if not absent or {fact.kind for fact in verdict.evidence} != {"metric"}:
+    kinds = {fact.kind for fact in verdict.evidence}
+    # Of a client that works its log says nothing: that it has no word of a close is no sign of an end.
+    if not absent or not kinds <= {"metric", "absence"}:
         return verdict
     pasted = {topic for attached in inputs if attached.what.startswith(PASTED) for topic in attached.topics}
-    topics = {fact.source.topic for fact in verdict.evidence if fact.source is not None}
+    topics = {fact.source.topic for fact in verdict.evidence if fact.kind == "metric" and fact.source is not None}
     looked_at = bool(topics) and topics <= pasted
-    if readings >= MIN_READINGS and not looked_at:
+    if (readings >= MIN_READINGS or "absence" in kinds) and not looked_at:
         return verdict
     return dataclasses.replace(verdict, status="unknown", reason=LOOKED_AT, evidence=())
 

@@ -79,7 +79,7 @@ def examine(
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
     """Records whose lines say the time but not the day, on the day that else is known of their process.
 
-    Where nothing else of it says one, the day stays unknown.
+    Where nothing else of it says one, the day is that in the file's name, or stays unknown.
     """
     process, attached = identified
     spans = [
@@ -90,7 +90,8 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
     shift = 0
     if spans and attached.start_ms is not None and attached.end_ms is not None:
         middle = (min(start for start, _ in spans) + max(end for _, end in spans)) / 2
-        shift = round((middle - (attached.start_ms + attached.end_ms) / 2) / DAY_MS) * DAY_MS
+        if attached.named != "day":
+            shift = round((middle - (attached.start_ms + attached.end_ms) / 2) / DAY_MS) * DAY_MS
         attached.start_ms, attached.end_ms, attached.dated = attached.start_ms + shift, attached.end_ms + shift, True
         first, last = min(start for start, _ in spans) - NEAR_MS, max(end for _, end in spans) + NEAR_MS
         if attached.named and not first <= attached.start_ms <= last:
@@ -98,6 +99,8 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
             cannot_read(attached, "the clock in its name fits nothing else")
+    elif attached.named == "day":
+        attached.dated = True
     for record in records:
         said = record.said
         if said is not None and said.ts_ms is not None:

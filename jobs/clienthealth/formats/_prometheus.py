@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from clienthealth.model import metric_names
 from clienthealth.model.nodes import node
+from clienthealth.model.prometheus_labels import separated
 from clienthealth.model.samples import Samples
 from clienthealth.model.values import host_and_instance, integer, present
 
@@ -72,7 +73,7 @@ def series(name: str, labels: Labels) -> tuple[Series, Scraped] | None:
     kind = kind_of(name)
     if kind is None:
         return None
-    values = dict(labels)
+    values = separated(dict(labels))
     of_node = node(label(values, "node_id", "node-id"))
     instance = label(values, "instance")
     host, scraped = label(values, "host", "pod"), None
