@@ -37,11 +37,13 @@ UNSEEN = {
     "not-closed-burst-4.1": "the burst was sent and lost between the last reading and the exit",
     "librdkafka-killed": "a flush() leaves the same statistics behind, and neither is logged",
     "aiokafka-returns": "no client of it reports",
+    "connect-sink-hangs-3.7": "the same",
 }
 #: Recordings whose fault shows in one kind of indirect evidence only.
 INDIRECT = {
     "slow-handler-3.7": "the Java consumer logs nothing before max.poll.interval.ms (300 s)",
     "slow-handler-4.1": "the same",
+    "streams-hangs-3.8": "the same",
     "librdkafka-hangs": "the records end before max.poll.interval.ms (300 s) has passed",
     "librdkafka-hangs-beside": "the same",
     "slow-handler-2.3": "the Java client logs nothing before max.poll.interval.ms (300 s)",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from clienthealth.model.readings import LogEvent, Reading, Thread
+from clienthealth.model.readings import LogEvent, Reading, Thread, ThreadDump
+from clienthealth.windows.client_window import ClientWindow
 from tests.scenarios._making import (
     Scenario,
     consumer,
@@ -52,6 +53,19 @@ def polling(away: Of, consumed: Of | None = None, lag: Of | None = None, **more:
     names |= {"assigned-partitions": still(2)} | {name.replace("_", "-"): of for name, of in more.items()}
     readings = consumer({"a": lag or still(0)})
     return [replace(r, metrics=c.metrics) for r, c in zip(readings, every(10, names), strict=True)]
+
+
+LOOP = ("org.apache.kafka.streams.processor.internals.StreamThread.run",)
+STREAMS = (
+    Thread("app-StreamThread-1", "WAITING", ("jdk.internal.misc.Unsafe.park", "com.example.Fraud.score", *LOOP), 100.0),
+    Thread("app-StreamThread-2", "RUNNABLE", (*POLL[:3], *LOOP), 100.0),
+)
+
+
+def named(client_id: str, readings: Sequence[Reading] = (), dumps: Sequence[ThreadDump] = ()) -> ClientWindow:
+    """A window of a consumer of this name."""
+    made = window("consumer", readings, dumps=dumps)
+    return replace(made, client=replace(made.client, client_id=client_id))
 
 
 def expired(*seconds: float) -> list[LogEvent]:
@@ -139,6 +153,26 @@ SCENARIOS: tuple[Scenario, ...] = (
             dumps=[dump(20, own(RESERVE))],
             config={"max.poll.interval.ms": "900000"},
             earlier=[dump(-300, own(POLL)), dump(-220, own(RESERVE))],
+        ),
+    ),
+    suspects(
+        "a-streams-thread-beside-another-that-polls",
+        named("app-StreamThread-1-consumer", dumps=[dump(1, *STREAMS), dump(40, *STREAMS)]),
+    ),
+    unknown(
+        "the-other-streams-thread-hangs",
+        named("app-StreamThread-2-consumer", dumps=[dump(1, *STREAMS), dump(40, *STREAMS)]),
+    ),
+    suspects(
+        "a-listener-beside-another-of-a-process-that-nothing-names",
+        named("", dumps=[dump(1, worker(HANDLER), own(POLL)), dump(40, worker(HANDLER), own(POLL))]),
+    ),
+    near_miss(
+        "kafka-streams-has-restored-its-state",
+        named(
+            "app-StreamThread-1-restore-consumer",
+            polling(lambda s: 400 + s, still(400)),
+            dumps=[dump(1, *STREAMS), dump(40, *STREAMS)],
         ),
     ),
     unknown(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -128,7 +128,7 @@ def test_readings_without_a_time_are_never_ok(tmp_path: Path) -> None:
     assert {status for by_mode in verdicts.values() for status in by_mode.values()} == {"unknown"}
 
 
-def scrapes(folder: Path, readings: list[Row], name: str) -> Path:
+def scrapes(folder: Path, readings: Sequence[Row], name: str) -> Path:
     """A scrape a file. `name`: of each, by its time."""
     folder.mkdir()
     for ts, values in readings:
@@ -163,7 +163,7 @@ def test_the_day_in_a_name_is_not_that_of_a_log_of_many_days(tmp_path: Path) -> 
 
 def test_the_log_of_a_start_makes_no_end_of_the_last_scrape(tmp_path: Path) -> None:
     """A producer whose callers wait for its buffer lives when somebody stops to look at it, and its log is quiet."""
-    half = [
+    half: list[Row] = [
         (ts, {key: value * 64 if key[1].startswith("buffer-") else value for key, value in values.items()})
         for ts, values in rows("back-pressure-3.9")[:60:10]
     ]

@@ -14,6 +14,7 @@ from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.report import report
 from clienthealth.model.verdicts import Verdict
 from clienthealth.settings import Settings
+from tests.support.recorded import RECORDINGS
 
 BLOCKED = "send-blocked-on-metadata"
 BEGIN_MS = 1_795_168_800_000  # 2026-11-20 10:00:00 UTC
@@ -117,3 +118,23 @@ def test_workers_in_an_archive_are_each_a_process(tmp_path: Path) -> None:
 )
 def test_files_say_by_their_names_whether_they_are_of_one_process(names: str, own: dict[str, str]) -> None:
     assert own_processes(names.split()) == own
+
+
+@pytest.mark.parametrize(
+    ("recording", "hangs"),
+    [
+        ("connect-sink-hangs-3.7", "connector-consumer-erp-sink-0"),
+        ("streams-hangs-3.8", "fraud-StreamThread-1-consumer"),
+    ],
+)
+def test_a_framework_names_whose_thread_hangs(recording: str, hangs: str) -> None:
+    """Thread dumps alone: other threads of the same kind go on beside it."""
+    found = verdicts(examine(sorted((RECORDINGS / recording).glob("jstack-*.txt")), Settings()))
+    stalled = {
+        client: of_client["consumer-stalled"]
+        for (_, client), of_client in found.items()
+        if "consumer-stalled" in of_client
+    }
+    assert len(stalled) > 1
+    assert {client for client, verdict in stalled.items() if verdict.unhealthy} == {hangs}
+    assert stalled[hangs].detail["cause"] == "handler-hangs"

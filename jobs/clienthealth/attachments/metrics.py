@@ -11,7 +11,8 @@ import ast
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from clienthealth.attachments.layouts import Times
@@ -111,6 +112,16 @@ def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator
         else:
             yield from pile.take(count, line)
     yield from pile.close()
+
+
+def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Iterator[Reading]:
+    """The readings; one alone, as of a scrape, that says no time has the one in its file's name: `named_ms`."""
+    begin = list(islice(found, 2))
+    if [reading.ts_ms for reading in begin] == [None] and (ts_ms := named_ms()) is not None:
+        for snapshot in begin[0].snapshots:
+            snapshot.ts_ms = ts_ms
+        begin = [begin[0]._replace(ts_ms=ts_ms)]
+    return chain(begin, found)
 
 
 class _Table:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from itertools import chain, islice
 
 from clienthealth.attachments import exports, metrics
 from clienthealth.attachments.archives import UnreadableError
@@ -281,7 +280,7 @@ class Reader:
     def _metrics(self, kind: str, text: Iterable[str]) -> Iterator[Recorded]:
         self._what(f"metrics ({kind})")
         last, speaks = 0, False
-        for reading in self._moments(metrics.readings(text, self._jvm, self._file_ms)):
+        for reading in metrics.timed(metrics.readings(text, self._jvm, self._file_ms), self._time_in_name):
             last = reading.line
             ts_ms = reading.ts_ms
             if ts_ms is not None:
@@ -292,15 +291,6 @@ class Reader:
         self.input.read = max(self.input.read, last + 1, len(text) if isinstance(text, list) else 0)
         if not speaks:
             self.input.left_out = {"no-metrics": self.input.read}
-
-    def _moments(self, readings: Iterator[metrics.Reading]) -> Iterator[metrics.Reading]:
-        """The readings; where there is one alone, as of one scrape, and it says no time, it has that in the name."""
-        begin = list(islice(readings, 2))
-        if [reading.ts_ms for reading in begin] == [None] and (named_ms := self._time_in_name()) is not None:
-            for snapshot in begin[0].snapshots:
-                snapshot.ts_ms = named_ms
-            begin = [begin[0]._replace(ts_ms=named_ms)]
-        return chain(begin, readings)
 
     def _dumps_of(self, lines: list[bytes], layout: Layout) -> Generator[Recorded, None, set[int]]:
         """The dumps in the lines, each writer's on its own; the numbers of the lines that they are made of."""

@@ -21,7 +21,8 @@ A consumer that has not polled for long, yet may take longer, is no healthy one 
 Known gaps. The client's own lag stands still with its polls: a frozen lag is no healthy lag, so it is asked only
 whether there ever was something to handle. A thread of an application that no framework runs, and that no dump found
 inside poll(), does not show that it polls. A librdkafka consumer that is closed with records waiting, in a process that
-goes on, looks like one whose handler hangs: it is suspected, no more.
+goes on, looks like one whose handler hangs: it is suspected, no more. What Kafka Streams restores a state with is not
+judged by its polls: they end with the restoring.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from clienthealth.logs.dump_clients import in_container, polls_for
 from clienthealth.logs.wordings import Meaning
 from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
@@ -18,7 +19,6 @@ from clienthealth.modes._evidence import (
     conclude,
     counted,
     events,
-    has_frame,
     innermost,
     number_or_none,
 )
@@ -30,6 +30,7 @@ from clienthealth.modes._polls import (
     ENDED,
     has_polled,
     lived,
+    polled_ms,
     pushes,
     reports_in_poll,
     seconds_away,
@@ -44,13 +45,8 @@ from clienthealth.windows.view import Windows
 
 #: A thread that polled ends so soon after its last poll, or before.
 SAME_END_MS = 5000
-#: Frames of frameworks whose threads poll and call the application's handler in between.
-CONTAINERS = (
-    "KafkaMessageListenerContainer$ListenerConsumer.run",
-    "org.apache.camel.component.kafka.KafkaFetchRecords.run",
-    "org.apache.kafka.connect.runtime.WorkerSinkTask.execute",
-    "org.apache.kafka.streams.processor.internals.StreamThread.run",
-)
+#: Kafka Streams polls this one only while it restores a state. It holds nothing afterwards, and its lag stands still.
+_RESTORES = "-restore-consumer"
 
 
 @dataclass(frozen=True)
@@ -129,9 +125,13 @@ def interval(w: Windows) -> Floats:
 
 
 def idle(w: Windows) -> Bools:
-    """Is it known that there is nothing to handle: no partitions, or nothing ever consumed and no lag?"""
+    """Is it known that there is nothing to handle: no partitions, or nothing ever consumed and no lag?
+
+    Nothing is handled of what a state is restored from.
+    """
     consumed, lag = w.last("records-consumed-total"), _lag(w)
-    nothing: Bools = ((consumed == 0) & ~(lag > 0)) | (w.last("assigned-partitions") == 0)
+    restores = np.array([client_id.endswith(_RESTORES) for client_id in w.groups(np.arange(len(w)))], np.bool_)
+    nothing: Bools = ((consumed == 0) & ~(lag > 0)) | (w.last("assigned-partitions") == 0) | restores
     return nothing
 
 
@@ -312,15 +312,19 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
     """Threads that poll, outside poll() and at the same place in dumps far apart, while this client did not poll.
 
     A thread polls that a framework runs for it, or that an earlier dump found inside poll(). Where the client does not
-    tell when it polls, and another thread is found polling, the thread can be another consumer's.
+    tell when it polls, and another thread is found polling, the thread can be another consumer's, unless its name says
+    whose it is, or the window is of the process as a whole.
     """
+    if idle(w)[0]:
+        return {}, []
     first: dict[str, tuple[ThreadDump, Thread]] = {}
     pollers: set[str] = set()
     detail: dict[str, str] = {}
     facts: list[Fact] = []
     told = bool(w.reported("last-poll-seconds-ago")[0])
+    last_poll = next((at for reading in window.readings[::-1] if (at := polled_ms(reading)) is not None), None)
     for dump in (*window.earlier_dumps, *window.dumps):
-        pollers.update(t.name for t in dump.threads if t.polls or not t.of_kafka or _in_container(t))
+        pollers.update(t.name for t in dump.threads if t.polls or not t.of_kafka or in_container(t))
         anybody = any(thread.polls for thread in dump.threads)
         for thread in dump.threads:
             before, same = first.get(thread.name, (dump, thread))
@@ -334,17 +338,16 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
                 if thread.state != "TIMED_WAITING" and _waits(thread)
                 else limits.same_frames_seconds
             )
-            if dump not in window.dumps or apart < enough or has_polled(window, before.ts_ms) or (anybody and not told):
+            ours = polls_for(thread, window.client.client_id)
+            others = ours is False or (anybody and not told and not ours and window.client.client_id != "")
+            if dump not in window.dumps or apart < enough or has_polled(window, before.ts_ms) or others:
                 continue
             where = innermost(thread)
+            since = before.ts_ms if last_poll is None else min(before.ts_ms, last_poll)
             text = f"'{thread.name}' is in {where}, outside poll(), at the same place as {elapsed(apart)} before"
-            facts.append(Fact("thread-dump", before.ts_ms, dump.ts_ms, text, source=dump.source))
+            facts.append(Fact("thread-dump", since, dump.ts_ms, text, source=dump.source))
             detail = {"cause": "handler-hangs", "thread": thread.name, "frame": where}
     return (detail, facts) if facts else _ended(window, w, pollers, limits)
-
-
-def _in_container(thread: Thread) -> bool:
-    return any(has_frame(thread, frame) for frame in CONTAINERS)
 
 
 def _ended(
