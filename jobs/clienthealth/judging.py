@@ -63,7 +63,8 @@ _REPEATED_SECONDS = 15.0
 def repeats(w: Windows) -> Bools:
     """Are readings those of a client that is there no more, as a gateway or a collector repeats the last one?
 
-    A Java client's I/O thread selects; where it stands, its metadata grow old, or its last poll lies further back.
+    A Java client's I/O thread selects; where it stands, its metadata grow old, or its last poll lies further back. So
+    readings that are alike in all that they say were not made by a client.
     """
 
     def made() -> Bools:
@@ -72,8 +73,10 @@ def repeats(w: Windows) -> Bools:
             return np.zeros(len(w), np.bool_)
         still: Bools = w.reported("select-total") & (w.max("select-total") == w.min("select-total"))
         still &= (w.samples >= MIN_READINGS) & (w.count(clock) == w.samples) & (w.max(clock) == w.min(clock))
-        some = np.flatnonzero(still)
-        still[some] = w.ts[w.hi[some] - 1] - w.ts[w.lo[some]] >= 1000 * _REPEATED_SECONDS
+        for at in np.flatnonzero(still).tolist():
+            lo, hi = w.lo[at], w.hi[at]
+            same = (w.values[lo:hi] == w.values[lo]) | np.isnan(w.values[lo])
+            still[at] = w.ts[hi - 1] - w.ts[lo] >= 1000 * _REPEATED_SECONDS and bool(same.all())
         return still
 
     return w.once("repeats", made)
