@@ -32,6 +32,8 @@ def without_repeated(state: BucketState, chunks: Sequence[Chunk]) -> tuple[list[
     if not state.ended:
         return list(chunks), 0
     reporting = {who.identity for who in state.whos}
+    if all(who.identity in reporting for chunk in chunks for who in chunk.whos):
+        return list(chunks), 0
     newest: dict[limits.Identity, int] = {}
     for identity, _, last_ms in limits.heard(chunks):
         if identity not in reporting:
