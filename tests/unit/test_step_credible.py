@@ -80,10 +80,17 @@ def test_old_lines_with_new_times_accuse_nobody_whose_metrics_say_otherwise(
     """The shipper reads a file from its beginning; its lines bear no time, so they get that of the reading."""
     monitor = Stepped(saved=True)
     assert run(monitor, [*(client(s) for s in range(0, 600, 10)), *lines]) == []
-    newest = {
-        v["mode"]: v["status"] for v in monitor.records[f"shop|a|{'p' if client is producer else 'c'}"]["verdicts"]
-    }
-    assert newest[mode] == "ok"
+    record = monitor.records[f"shop|a|{'p' if client is producer else 'c'}"]
+    assert {v["mode"]: v["status"] for v in record["verdicts"]}[mode] == "ok", "once the lines are past"
+
+
+def test_a_wait_that_the_client_does_not_count_is_no_health() -> None:
+    """`partitionsFor` waits for metadata as `send` does; it fails without an error that is counted."""
+    monitor = Stepped()
+    waits = [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(203, 600, 20)]
+    assert run(monitor, [*(producer(s) for s in range(0, 600, 10)), *waits]) == []
+    [verdict] = [v for v in monitor.records["shop|a|p"]["verdicts"] if v["mode"] == "send-blocked-on-metadata"]
+    assert verdict["status"] == "unknown" and "refute" in verdict["reason"]
 
 
 def test_a_thread_that_has_died_is_that_of_the_client_whose_selects_ended() -> None:

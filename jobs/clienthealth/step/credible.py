@@ -7,7 +7,7 @@ is not of a client whose counter says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from clienthealth.logs.wordings import Meaning
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.readings import LogEvent
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import catalogue
+from clienthealth.modes import Mode, catalogue
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.readings import USUAL_INTERVAL_MS
 from clienthealth.windows.columns import Floats, Ints
@@ -34,12 +34,25 @@ COUNTS = "java"
 LONGEST_MS = 30_000
 
 
-def credible(bucket: Bucket, number: int, events: Iterable[LogEvent]) -> tuple[LogEvent, ...]:
-    """Those of the lines about a client that its readings before and after them do not refute."""
+def refuted(bucket: Bucket, number: int, events: Iterable[LogEvent]) -> tuple[LogEvent, ...]:
+    """Those of the lines about a client that its readings before and after them refute."""
     if bucket.state.whos[number].library != COUNTS:
-        return tuple(events)
+        return ()
     by_id = catalogue().by_id
-    return tuple(event for event in events if not _refuted(bucket, number, event.ts_ms, by_id.get(event.signature)))
+    return tuple(e for e in events if _refuted(bucket, number, e.ts_ms, by_id.get(e.signature)))
+
+
+def doubted(verdict: Verdict, mode: Mode, signatures: Set[str]) -> Verdict:
+    """A verdict; no `ok` beside lines of the mode that were refuted.
+
+    They may tell of what the client does not count, as a `partitionsFor` that waits for metadata.
+    """
+    if verdict.status != "ok" or not any(meaning.ids & signatures for meaning in mode.lines):
+        return verdict
+    return Verdict(mode.id, "unknown", reason=REFUTED)
+
+
+REFUTED = "lines say so that its own metrics refute: of another time, of another client, or of what it does not count"
 
 
 def _refuted(bucket: Bucket, number: int, ts_ms: int, meaning: Meaning | None) -> bool:

@@ -25,7 +25,7 @@ from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import LiveMode, Mode
 from clienthealth.step import process_log, recovery, skew
 from clienthealth.step.bucket import NO_LOG, Bucket, ClientCard, WindowLog, client_card, client_of
-from clienthealth.step.credible import credible, heard_out
+from clienthealth.step.credible import doubted, heard_out, refuted
 from clienthealth.step.ownership import ProcessKey
 from clienthealth.step.readings import NEVER_MS, SHIFT
 from clienthealth.windows.client_window import ClientWindow
@@ -120,6 +120,8 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew.seconds(self.state, now_ms).tolist()
+        #: Client and begin of a window → signatures of its lines that count for nothing.
+        self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
     def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:
         logs = process_log.process_logs(self.state)
@@ -188,13 +190,15 @@ class _Judgement:
                 if key not in inside:
                     inside[key] = logs[who.process].within(begin, until)
                 events, dumps, earlier = inside[key].about(who)
-                events = credible(self.bucket, number, events)
+                wrong = refuted(self.bucket, number, events)
             except Exception as mistake:  # noqa: BLE001 - its log is of no use; its clients are judged without
                 self.bucket.faults.of_process(logs[who.process].entries, mistake)
                 faulty.add(who.process)
                 continue
             if events or dumps:
-                window_logs[position] = events, dumps, earlier
+                window_logs[position] = tuple(event for event in events if event not in wrong), dumps, earlier
+            if wrong:
+                self.refuted[number, begin] = frozenset(event.signature for event in wrong)
         return {at: log for at, log in window_logs.items() if self.state.whos[int(client[at])].process not in faulty}
 
     def _kind(self, kind: str, touched: Touched) -> None:
@@ -293,13 +297,13 @@ class _Judgement:
         for at in range(gated.begin[position], gated.end[position]):
             start, end = int(touched.start[at]), int(touched.end[at])
             window: ClientWindow | None = None
-            verdicts = []
+            verdicts, wrong = [], self.refuted.get((number, start), frozenset())
             for mode, (suspected, reasons) in zip(gated.live, gated.gates, strict=True):
                 if at in touched.logs or suspected[at]:
                     if window is None:
                         lo, hi = int(touched.lo[at]), int(touched.hi[at])
                         window = self.bucket.window(who, number, start, end, lo, hi, touched.logs.get(at, NO_LOG))
-                    verdicts.append(self._since_its_start(who, verdict(mode, window)))
+                    verdicts.append(doubted(self._since_its_start(who, verdict(mode, window)), mode, wrong))
                 elif reasons[at]:
                     verdicts.append(Verdict(mode.id, "unknown", reason=reasons[at]))
                 else:
