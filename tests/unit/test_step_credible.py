@@ -134,3 +134,11 @@ def test_other_libraries_count_otherwise() -> None:
     lines = [logged(203 + n, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for n in range(5)]
     changes = run(Stepped(), [*readings, *lines])
     assert [(c.verdict.mode, c.change) for c in changes][:1] == [("send-blocked-on-metadata", "opened")]
+
+
+def test_an_option_that_is_no_number_costs_nobody_his_log() -> None:
+    monitor, told = Stepped(), [consumer(s) for s in range(0, 600, 10)]
+    for reading in told:
+        reading.config = {"max.poll.interval.ms": "soon"}
+    assert run(monitor, [*told, logged(203, "poll-timeout-expired", "c")]) == []
+    assert not any(published.faults for published in monitor.published)

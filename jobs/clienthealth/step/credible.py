@@ -14,6 +14,7 @@ import numpy as np
 from clienthealth.logs.wordings import Meaning
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.readings import LogEvent
+from clienthealth.model.values import number as number_of
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import Mode, catalogue
 from clienthealth.step.bucket import Bucket, client_of
@@ -70,12 +71,12 @@ def _refuted(bucket: Bucket, number: int, ts_ms: int, meaning: Meaning | None) -
 
 def _polled(bucket: Bucket, number: int, ts_ms: int) -> bool:
     """Is it known of all the time around a moment that the application came back to poll() soon?"""
-    interval = float(bucket.config(number).get("max.poll.interval.ms") or 0) / 1000
+    seconds = (number_of(bucket.config(number).get("max.poll.interval.ms")) or 0) / 1000
     for name, unit in (("last-poll-seconds-ago", 1.0), ("time-between-poll-max", 0.001)):
         times, values = _known(bucket, number, name)
         near = (times > ts_ms - AROUND_MS) & (times < ts_ms + AROUND_MS)
         both_sides = (times[near] <= ts_ms).any() and (times[near] > ts_ms).any()
-        if not both_sides or values[near].max() * unit >= max(AWAY_SECONDS, interval / 2):
+        if not both_sides or values[near].max() * unit >= max(AWAY_SECONDS, seconds / 2):
             return False
     return True
 
