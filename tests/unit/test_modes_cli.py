@@ -56,3 +56,16 @@ def test_an_unknown_mode_is_answered_with_the_known_ones(capsys: pytest.CaptureF
     assert code == 2
     assert out == ""
     assert "producer-not-closed" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "usage"),
+    [(["demo", "--folder", "x"], "kafka-health demo"), (["export", "jvm", "--folder", "x"], "kafka-health export jvm")],
+)
+def test_what_a_command_does_not_know_it_says_with_its_own_usage(
+    arguments: list[str], usage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, said = run(capsys, *arguments)
+    assert code == 2
+    assert said.startswith(f"usage: {usage} [-h]")
+    assert said.endswith(f"\n{usage}: error: unrecognized arguments: --folder x\n")

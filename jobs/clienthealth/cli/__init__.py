@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.metadata import version
 from types import TracebackType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from clienthealth.errors import DependencyError, HealthError
 from clienthealth.platform.secrecy import redacted
@@ -58,7 +58,7 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
         prog="kafka-health", description="Watches Kafka clients, judges their failure modes with evidence."
     )
     parser.add_argument("--version", action="version", version=f"kafka-health {version('kafka-client-health')}")
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_OfCommand)
     for command, text in commands().items():
         sub = subparsers.add_parser(command, help=text, description=text)
         if command == name:
@@ -67,6 +67,16 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
             module.configure(sub)
             sub.set_defaults(run=module.run)
     return parser
+
+
+class _OfCommand(argparse.ArgumentParser):
+    """The parser of a command: it says itself what it does not know, with its own usage."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return parsed, unknown
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
