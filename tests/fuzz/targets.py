@@ -5,6 +5,7 @@ An input's first two bytes choose what stands around the rest: packing, headers,
 
 from __future__ import annotations
 
+import atexit
 import bz2
 import dataclasses
 import gzip
@@ -17,7 +18,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -180,9 +181,6 @@ def records(data: bytes) -> None:
     assert quick is None or [quick.snapshot()] == of_metrics.snapshots or of_metrics.errors == ["binary"]
 
 
-_SERVED: list[AbstractContextManager[None]] = []
-
-
 @cache
 def registry() -> Registry:
     """A schema registry that is there until the process ends."""
@@ -191,7 +189,8 @@ def registry() -> Registry:
     known.schemas["/schemas/ids/7"] = {"schema": json.dumps(AVRO)}
     known.schemas["/schemas/ids/8"] = {"schemaType": "PROTOBUF", "schema": ""}
     served.__enter__()
-    _SERVED.append(served)
+    # By itself it would end when its thread no longer runs, and wait for that for ever.
+    atexit.register(served.__exit__, None, None, None)
     return known
 
 
