@@ -94,6 +94,10 @@ class Incidents:
         """The open incidents of a client, by mode."""
         return self._open.get(key, {})
 
+    def verdicts(self, key: str) -> dict[str, Verdict]:
+        """The verdicts of a client's open incidents, by mode."""
+        return {mode: incident.verdict for mode, incident in self.of_client(key).items()}
+
     def judged(
         self,
         client: Client,

@@ -10,10 +10,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceKind, Status, Verdict
-from clienthealth.modes import FEW, MIN_READINGS, FailureMode, LiveMode, Mode, T, modes
+from clienthealth.adjust import REPEATS, Context, adjust, repeats
+from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceKind, Verdict
+from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools
 from clienthealth.windows.view import Windows
@@ -22,6 +21,7 @@ from clienthealth.windows.view import Windows
 KEPT_SLOTS = 64
 #: What the settings say of the thresholds, by mode and name.
 Overrides = Mapping[str, Mapping[str, float]]
+NOTHING_MORE = Context()
 
 
 def in_force(overrides: Overrides) -> Mapping[str, Mode]:
@@ -45,53 +45,21 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
     return mode.gate.suspects(w, mode.thresholds) & ~again, reasons.tolist()
 
 
-def verdict(mode: FailureMode[T], window: ClientWindow) -> Verdict:
-    """The full judgement of one window."""
-    if mode.absence or not repeats(window.table)[0]:
-        return mode.judge(window, mode.thresholds)
-    found = mode.judge(dataclasses.replace(window, readings=()), mode.thresholds)
-    return found if found.unhealthy or found.evidence else Verdict(mode.id, "unknown", reason=REPEATS)
-
-
-REPEATS = "its readings say the same again and again, the time too: whatever passes them on repeats the last one"
-#: What tells time in the readings of a Java client; its process selects, or this grows.
-_CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
-#: For so many seconds at least.
-_REPEATED_SECONDS = 15.0
-
-
-def repeats(w: Windows) -> Bools:
-    """Are readings those of a client that is there no more, as a gateway or a collector repeats the last one?
-
-    A Java client's I/O thread selects; where it stands, its metadata grow old, or its last poll lies further back. So
-    readings that are alike in all that they say were not made by a client.
-    """
-
-    def made() -> Bools:
-        clock = _CLOCKS.get(w.kind or "")
-        if clock is None:
-            return np.zeros(len(w), np.bool_)
-        still: Bools = w.reported("select-total") & (w.max("select-total") == w.min("select-total"))
-        still &= (w.samples >= MIN_READINGS) & (w.count(clock) == w.samples) & (w.max(clock) == w.min(clock))
-        for at in np.flatnonzero(still).tolist():
-            lo, hi = w.lo[at], w.hi[at]
-            same = (w.values[lo:hi] == w.values[lo]) | np.isnan(w.values[lo])
-            still[at] = w.ts[hi - 1] - w.ts[lo] >= 1000 * _REPEATED_SECONDS and bool(same.all())
-        return still
-
-    return w.once("repeats", made)
+def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING_MORE) -> Verdict:
+    """The full judgement of one window. `known`: what else is known of the client."""
+    context = dataclasses.replace(known, mode=mode, window=window)
+    (adjusted,) = adjust("window", [mode.judge(window, mode.thresholds)], context)
+    return adjusted
 
 
 def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence: bool = False) -> list[Verdict]:
     """The verdicts of all modes that can befall the client, each the worst over its windows."""
     kind = windows[-1].client.kind
-    return explained(
-        [
-            merged([verdict(mode, window) for window in windows])
-            for mode in in_force(overrides).values()
-            if kind in mode.kinds and mode.absence == absence
-        ]
-    )
+    return [
+        merged([verdict(mode, window) for window in windows])
+        for mode in in_force(overrides).values()
+        if kind in mode.kinds and mode.absence == absence
+    ]
 
 
 def silenced(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
@@ -133,30 +101,6 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
         evidence=evidence_of(e for v in unhealthy for e in v.evidence),
         counts=counts,
     )
-
-
-def explained(verdicts: Sequence[Verdict], statuses: Mapping[str, Status] | None = None) -> list[Verdict]:
-    """The verdicts of one moment without those that another mode explains: one failure, one verdict.
-
-    A verdict that is surer than its explanation stays. `statuses`: the status, by mode, of the client's open incidents.
-    """
-    present = dict(statuses or {})
-    present |= {v.mode: v.status for v in verdicts if v.unhealthy and present.get(v.mode) != "confirmed"}
-    return [_explained(v, present) if v.status != "unknown" else v for v in verdicts]
-
-
-def _explained(verdict: Verdict, present: Mapping[str, Status]) -> Verdict:
-    by = next((mode for mode, status in sorted(present.items()) if explains(mode, status, verdict)), None)
-    if by is None:
-        return verdict
-    return Verdict(verdict.mode, "unknown", reason=f"what it shows is explained by {by}", detail=verdict.detail)
-
-
-def explains(mode: str, status: Status, verdict: Verdict) -> bool:
-    """Does a failure mode that is found with this status explain what the verdict says?"""
-    if verdict.mode not in modes()[mode].explains or STATUS_ORDER.index(status) < STATUS_ORDER.index(verdict.status):
-        return False
-    return modes()[verdict.mode].explicable(verdict)
 
 
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:

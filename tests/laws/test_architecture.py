@@ -57,7 +57,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("platform", "windows", "formats", "recordings", "subscription"),
     ("indicators", "decode"),
     ("modes",),
-    ("judging", "configuration", "attachments"),
+    ("adjust", "configuration", "attachments"),
+    ("judging",),
     ("incidents",),
     ("step", "self_monitoring"),
     ("streaming", "diagnose", "initialise"),
@@ -74,7 +75,13 @@ WITH_SPARK = ("clienthealth.streaming", "clienthealth.review")
 #: What knows about Kafka clients: it does not even start anything of WITH_SPARK.
 HOT_PATH = (
     *("clienthealth.decode", "clienthealth.formats", "clienthealth.logs", "clienthealth.windows", "clienthealth.step"),
-    *("clienthealth.indicators", "clienthealth.modes", "clienthealth.judging", "clienthealth.incidents"),
+    *(
+        "clienthealth.indicators",
+        "clienthealth.modes",
+        "clienthealth.adjust",
+        "clienthealth.judging",
+        "clienthealth.incidents",
+    ),
     *(
         "clienthealth.model.health_record",
         "clienthealth.attachments",

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from clienthealth.diagnose import add_ends
+from clienthealth.adjust import Context, adjust
+from clienthealth.diagnose import add_ends, settled
 from clienthealth.judging import judge_windows
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
@@ -72,7 +73,7 @@ def verdicts(folder: Path) -> dict[str, Verdict]:
     """By mode, the worst verdict on any client of a recording."""
     worst: dict[str, Verdict] = {}
     for client in clients(folder):
-        judged = judge_windows(client.windows, {})
+        judged = adjust("moment", judge_windows(client.windows, {}), Context())
         judged += judge_windows([client.departure], {}, absence=True) + client.silence
         for verdict in judged:
             if verdict.mode not in worst or verdict.status in ("suspected", "confirmed"):
@@ -86,7 +87,9 @@ def found_at_the_end(folder: Path) -> dict[str, Verdict]:
     bucket = Bucket(first.bucket.state, SETTINGS, first.bucket.grid, first.bucket.faults)
     by_key = {f"{of.kind}|{of.key}": (of, found) for of, found in judged_windows(folder).items()}
     add_ends(bucket, by_key)
-    return {verdict.mode: verdict for verdict in by_key[f"{first.client.kind}|{first.client.key}"][1]}
+    return {
+        verdict.mode: verdict for verdict in settled(bucket, by_key, ())[f"{first.client.kind}|{first.client.key}"][1]
+    }
 
 
 @pytest.mark.parametrize("folder", folders(), ids=lambda path: path.name)

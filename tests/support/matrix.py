@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from clienthealth.judging import explained, judge_windows
+from clienthealth.adjust import Context, adjust
+from clienthealth.judging import judge_windows
 from clienthealth.model.verdicts import UNHEALTHY
 from clienthealth.modes import modes
 from clienthealth.windows.client_window import ClientWindow
@@ -29,7 +30,7 @@ THINNED_MS = 10_000
 
 def statuses(windows: Sequence[ClientWindow], departure: ClientWindow | None = None) -> dict[str, str]:
     """The worst status of each mode over some windows of one client, and at its end."""
-    verdicts = judge_windows(windows, {}) if windows else []
+    verdicts = adjust("moment", judge_windows(windows, {}), Context()) if windows else []
     if departure:
         verdicts += judge_windows([departure], {}, absence=True)
     return {verdict.mode: verdict.status for verdict in verdicts}
@@ -46,7 +47,7 @@ def recorded(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
             found = {verdict.mode for verdict in judged if verdict.status in UNHEALTHY}
             judged = [v for v in judged if v.mode not in {s.mode for s in client.silence} - found]
             judged += [v for v in client.silence if v.mode not in found]
-            yield name, {verdict.mode: verdict.status for verdict in explained([*judged, *ends])}
+            yield name, {verdict.mode: verdict.status for verdict in adjust("moment", [*judged, *ends], Context())}
 
 
 def made() -> Iterator[tuple[str, dict[str, str]]]:

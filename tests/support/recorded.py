@@ -10,8 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from clienthealth.adjust import adjust
 from clienthealth.decode import decode_any, decode_logs, decode_metrics
 from clienthealth.diagnose import bucket_of, judged, pack, raw_record, silence
+from clienthealth.diagnose.known import contexts
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Reading
 from clienthealth.model.telemetry import RawRecord
@@ -100,7 +102,10 @@ def clients(folder: Path, every_ms: int = 0) -> tuple[Recorded, ...]:
 @cache
 def verdicts(folder: Path, every_ms: int = 0) -> dict[Client, list[Verdict]]:
     """Of each client of a recording and each mode the worst verdict, as gates and judges find it."""
-    return dict(judged(recorded_bucket(folder, every_ms)).values())
+    bucket = recorded_bucket(folder, every_ms)
+    found = dict(judged(bucket).values())
+    known = contexts(bucket, found, ())
+    return {client: adjust("moment", of_client, known[client]) for client, of_client in found.items()}
 
 
 @cache

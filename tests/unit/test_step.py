@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from clienthealth.adjust import Context
 from clienthealth.decode import key_parts
 from clienthealth.judging import gate, judge_windows
 from clienthealth.model.readings import Source
@@ -106,7 +107,7 @@ def test_a_fault_of_a_gate_for_one_client_sends_it_to_the_rejects(monkeypatch: p
 
 
 def test_a_fault_of_a_judge_is_one_of_its_client_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def judge(mode: Mode, window: ClientWindow) -> Verdict:
+    def judge(mode: Mode, window: ClientWindow, known: Context) -> Verdict:
         if window.client.client_id == "p3":
             raise KeyError("no such thing")
         return mode.judge(window, mode.thresholds)
@@ -120,7 +121,7 @@ def test_a_fault_of_a_judge_is_one_of_its_client_alone(monkeypatch: pytest.Monke
 
 
 def test_a_fault_with_what_a_silent_process_said_is_told_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    def judge(mode: Mode, window: ClientWindow) -> Verdict:
+    def judge(mode: Mode, window: ClientWindow, known: Context) -> Verdict:
         raise RuntimeError("oops")
 
     monitor = Stepped()

@@ -15,17 +15,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from clienthealth.adjust import adjust
 from clienthealth.attachments.input import Input
 from clienthealth.decode import Decoded, decode_any, decode_logs, decode_metrics, decode_said
-from clienthealth.diagnose.clear import honest
+from clienthealth.diagnose.known import contexts
 from clienthealth.diagnose.tally import Tally
-from clienthealth.judging import explained, explains, judge_windows, merged, silenced
+from clienthealth.judging import judge_windows, merged, silenced
 from clienthealth.logs.events import events_and_dumps
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Source
 from clienthealth.model.telemetry import DumpedThread, RawRecord
 from clienthealth.model.verdicts import Seen, Verdict
-from clienthealth.modes import catalogue, modes
+from clienthealth.modes import catalogue
 from clienthealth.recordings import Recorded
 from clienthealth.settings import Settings
 from clienthealth.step import also_seen, departures, judgement, process_log, readings
@@ -35,9 +36,6 @@ from clienthealth.step.state import BucketState
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.packed import Who, process_of, who_of
 from clienthealth.windows.packer import Packer
-
-#: What was seen so long before the last reading (ms), or later, lasts until then.
-LASTING_MS = 90_000
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
     for attached in result.inputs:
         if attached.process in places:
             attached.process = places[attached.process][:2]
-    by_key = honest(bucket, by_key, result.inputs)
+    by_key = settled(bucket, by_key, result.inputs)
     clients = [
         (client, sorted(verdicts, key=lambda v: v.mode))
         for client, verdicts in by_key.values()
@@ -196,12 +194,19 @@ def judged(bucket: Bucket) -> dict[str, tuple[Client, list[Verdict]]]:
         by_mode: dict[str, list[Verdict]] = {}
         for verdict in (verdict for _, verdicts in over_time for verdict in verdicts):
             by_mode.setdefault(verdict.mode, []).append(verdict)
-        worst = [merged(verdicts) for _, verdicts in sorted(by_mode.items())]
-        by_key[_key(client)] = (
-            client,
-            explained([_at_most_suspected(v) if modes()[v.mode].absence else v for v in worst]),
-        )
+        by_key[_key(client)] = client, [merged(verdicts) for _, verdicts in sorted(by_mode.items())]
     return by_key
+
+
+def settled(
+    bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
+) -> dict[str, tuple[Client, list[Verdict]]]:
+    """The verdicts after all adjustments. `inputs`: what they were read from."""
+    known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
+    return {
+        key: (client, adjust("shown", adjust("moment", verdicts, known[client]), known[client]))
+        for key, (client, verdicts) in by_key.items()
+    }
 
 
 def add_ends(
@@ -220,10 +225,9 @@ def add_ends(
         if len(breaks):
             state.clients.first[number] = times[breaks[-1] + 1]
         window = departures.departure(bucket, number)
-        ends = [_at_most_suspected(v) for v in judge_windows([window], bucket.settings.modes, absence=True)]
+        ends = judge_windows([window], bucket.settings.modes, absence=True)
         client, verdicts = by_key.get(_key(window.client), (window.client, []))
-        verdicts = _with_silence(verdicts, silence(bucket, number, window))
-        by_key[_key(client)] = (client, _with_ends(verdicts, ends, int(times[-1])))
+        by_key[_key(client)] = client, [*_with_silence(verdicts, silence(bucket, number, window)), *ends]
 
 
 def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
@@ -236,41 +240,14 @@ def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
 
 
 def _with_silence(verdicts: Sequence[Verdict], silent: Sequence[Verdict]) -> list[Verdict]:
-    """Verdicts on what a client reported, with what it says that it reported no more; one failure, one verdict."""
-    if not silent:
-        return list(verdicts)
+    """Verdicts on what a client reported, with what it says that it reported no more."""
     by_mode = {verdict.mode: verdict for verdict in verdicts}
     for verdict in silent:
         before = by_mode.get(verdict.mode)
         by_mode[verdict.mode] = verdict if before is None or not before.unhealthy else merged([before, verdict])
-    return explained(list(by_mode.values()))
-
-
-def _with_ends(verdicts: list[Verdict], ends: list[Verdict], last_ms: int) -> list[Verdict]:
-    """A recording that ends is not a process that has: what a fault explains of the end is said of the fault.
-
-    `last_ms`: the client's last reading; only what lasts until then explains what that shows.
-    """
-    lasting = {
-        v.mode: v.status
-        for v in verdicts
-        if v.unhealthy and max((e.ts_ms for e in v.evidence), default=0) > last_ms - LASTING_MS
-    }
-    left = explained(ends, lasting)
-    for end in (end for end, now in zip(ends, left, strict=True) if end.unhealthy and not now.unhealthy):
-        verdicts = [
-            dataclasses.replace(v, evidence=tuple(sorted((*v.evidence, *end.evidence), key=lambda e: e.ts_ms)))
-            if v.mode in lasting and explains(v.mode, v.status, end)
-            else v
-            for v in verdicts
-        ]
-    return verdicts + left
+    return list(by_mode.values())
 
 
 def _key(client: Client) -> str:
     """Clients that nothing names have the key of their process, whatever kind they are of."""
     return f"{client.kind}|{client.key}"
-
-
-def _at_most_suspected(verdict: Verdict) -> Verdict:
-    return dataclasses.replace(verdict, status="suspected") if verdict.status == "confirmed" else verdict

@@ -8,21 +8,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
+from clienthealth.adjust import APART_MS
 from clienthealth.attachments.input import Input
 from clienthealth.attachments.opening import Opener, cannot_read
 from clienthealth.attachments.reading import Progress, Reader
 from clienthealth.diagnose import Diagnosis, diagnose
 from clienthealth.diagnose.tally import Tally
 from clienthealth.errors import InputError
-from clienthealth.model.verdicts import Verdict
 from clienthealth.recordings import Recorded
 from clienthealth.settings import Settings
 
 #: A thread dump of thousands of threads is one record: files may hold larger ones than topics.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
-#: What has no time is taken to be so long before what has: longer than any two dumps are compared over.
-APART_MS = 10 * DAY_MS
 #: A dump that is named by its time is taken no further from all else that is known of its process.
 NEAR_MS = 1_800_000
 #: A process (service and instance), and what was attached of it.
@@ -69,11 +67,7 @@ def examine(
         diagnosis = diagnose(records(), generous, Tally(opener.inputs))
     if not diagnosis.inputs:
         raise InputError(f"nothing to read in {', '.join(map(str, paths))}")
-    untimed = frozenset(topic for attached in diagnosis.inputs if not attached.clocked for topic in attached.topics)
-    clients = [
-        (client, [_without_time(verdict, untimed) for verdict in verdicts]) for client, verdicts in diagnosis.clients
-    ]
-    return dataclasses.replace(diagnosis, clients=clients)
+    return diagnosis
 
 
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
@@ -117,15 +111,3 @@ def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached])
     if not starts or not record.ts_ms:
         return record
     return dataclasses.replace(record, ts_ms=min(starts) - APART_MS)
-
-
-def _without_time(verdict: Verdict, untimed: frozenset[str]) -> Verdict:
-    """The verdict; its onset is known where something that it rests on has a time, and is not before that by days."""
-    sourced = [fact for fact in verdict.evidence if fact.source is not None]
-    timed = [fact.ts_ms for fact in sourced if fact.source is not None and fact.source.topic not in untimed]
-    if not sourced or verdict.since_ms is None:
-        return verdict
-    if not timed:
-        return dataclasses.replace(verdict, since_ms=None)
-    made_up = bool(untimed) and verdict.since_ms < min(timed) - APART_MS // 2
-    return dataclasses.replace(verdict, since_ms=min(timed)) if made_up else verdict

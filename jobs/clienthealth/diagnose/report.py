@@ -137,6 +137,8 @@ class _Report:
             lines += self._labelled("Healthy", ", ".join(story.healthy))
         for mode, reason in story.unknown:
             lines += self._labelled("Not judged", f"{mode}: {reason}")
+        for mode, names in story.adjusted if self.verbose else ():
+            lines += self._labelled("Adjusted", f"{mode}: {names}")
         return lines + (self._next(story.next) if story.next else [])
 
     def _finding(self, finding: Finding) -> list[str]:

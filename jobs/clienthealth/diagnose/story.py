@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from clienthealth.adjust import BY_NAME
 from clienthealth.attachments.input import CUT, Input
 from clienthealth.diagnose.advice import ANY_DUMPS, next_command
 from clienthealth.diagnose.frames import Frames, frames_of, threads_of
@@ -78,6 +79,7 @@ class Story:
 
     status    the worst that was found; where nothing was, `ok` only if every mode of its kind was judged
     headline  the same in a word or two, with how much was judged where that is not all
+    adjusted  modes whose verdict was changed after the judge, each with the adjustments and why they exist
     """
 
     status: Word
@@ -88,6 +90,7 @@ class Story:
     healthy: tuple[str, ...]
     unknown: tuple[tuple[str, str], ...]
     next: str
+    adjusted: tuple[tuple[str, str], ...] = ()
     also: tuple[Also, ...] = ()
 
 
@@ -177,6 +180,11 @@ def _story(
         healthy=healthy,
         unknown=unknown,
         next=next_command(client, len(dumps)) if status in ("suspected", "unknown") or unseen else "",
+        adjusted=tuple(
+            (verdict.mode, "; ".join(f"{name}: {BY_NAME[name].why}" for name in verdict.adjusted if name in BY_NAME))
+            for verdict in verdicts
+            if verdict.adjusted
+        ),
     )
 
 

@@ -62,6 +62,8 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
         fields["detail"] = dict(verdict.detail)
     if verdict.reason is not None:
         fields["reason"] = verdict.reason
+    if verdict.adjusted:
+        fields["adjusted"] = list(verdict.adjusted)
     return fields
 
 
@@ -76,6 +78,7 @@ def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
         detail=row.get("detail") or {},
         evidence=tuple(evidence_from_json(e) for e in row.get("evidence") or ()),
         reason=row.get("reason"),
+        adjusted=tuple(row.get("adjusted") or ()),
     )
 
 

@@ -82,7 +82,8 @@ class Count:
 class Verdict:
     """The judgement of one mode on one client. `since_ms`: onset. `reason`: why it is `unknown`.
 
-    `counts`: what the sums in `detail` are made of.
+    `counts`: what the sums in `detail` are made of. `adjusted`: names of the adjustments (`clienthealth.adjust`) that
+    changed it after the judge, in their order.
     """
 
     mode: str
@@ -92,6 +93,7 @@ class Verdict:
     evidence: tuple[Evidence, ...] = ()
     reason: str | None = None
     counts: tuple[Count, ...] = ()
+    adjusted: tuple[str, ...] = ()
 
     @property
     def unhealthy(self) -> bool:

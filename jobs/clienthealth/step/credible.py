@@ -7,22 +7,20 @@ is not of a client whose counter says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 
 import numpy as np
 
+from clienthealth.adjust import CLOSE_MS, Reporting
 from clienthealth.logs.wordings import Meaning
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.readings import LogEvent
 from clienthealth.model.values import number as number_of
-from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import Mode, catalogue
-from clienthealth.step.bucket import Bucket, client_of
+from clienthealth.modes import catalogue
+from clienthealth.step.bucket import Bucket
 from clienthealth.step.readings import USUAL_INTERVAL_MS
 from clienthealth.windows.columns import Floats, Ints
 
-#: Layouts write seconds, and a count follows what it counts: readings so close (ms) to a line tell nothing of it.
-CLOSE_MS = 1000
 #: An application may log later (ms) what it was told.
 LOGGED_MS = 30_000
 #: Greatest values are of the last minute, the newest half of it at least (ms).
@@ -31,8 +29,6 @@ AROUND_MS = 35_000
 AWAY_SECONDS = 5.0
 #: Other libraries count otherwise, or say it of what they do not count.
 COUNTS = "java"
-#: No line waits longer (ms) for the readings after it.
-LONGEST_MS = 30_000
 
 
 def refuted(bucket: Bucket, number: int, events: Iterable[LogEvent]) -> tuple[LogEvent, ...]:
@@ -41,19 +37,6 @@ def refuted(bucket: Bucket, number: int, events: Iterable[LogEvent]) -> tuple[Lo
         return ()
     by_id = catalogue().by_id
     return tuple(e for e in events if _refuted(bucket, number, e.ts_ms, by_id.get(e.signature)))
-
-
-def doubted(verdict: Verdict, mode: Mode, signatures: Set[str]) -> Verdict:
-    """A verdict; no `ok` beside lines of the mode that were refuted.
-
-    They may tell of what the client does not count, as a `partitionsFor` that waits for metadata.
-    """
-    if verdict.status != "ok" or not any(meaning.ids & signatures for meaning in mode.lines):
-        return verdict
-    return Verdict(mode.id, "unknown", reason=REFUTED)
-
-
-REFUTED = "lines say so that its own metrics refute: of another time, of another client, or of what it does not count"
 
 
 def _refuted(bucket: Bucket, number: int, ts_ms: int, meaning: Meaning | None) -> bool:
@@ -90,22 +73,8 @@ def _known(bucket: Bucket, number: int, name: str) -> tuple[Ints, Floats]:
     return readings.ts[lo:hi][known], column[known]
 
 
-def heard_out(bucket: Bucket, number: int, verdict: Verdict) -> Verdict:
-    """A verdict; what would open an incident on lines alone waits for the readings that can refute them.
-
-    They come soon of a client that reports as usual; of one that does not, nothing is waited for.
-    """
-    clients, state = bucket.state.clients, bucket.state
-    every, last = int(clients.every[number]), int(clients.last[number])
-    if not verdict.unhealthy or verdict.mode in state.incidents.of_client(client_of(state.whos[number]).key):
-        return verdict
-    if every > USUAL_INTERVAL_MS or any(fact.kind != "log" for fact in verdict.evidence):
-        return verdict
-    first = min(fact.ts_ms for fact in verdict.evidence)
-    heard = int(clients.heard[number])
-    if first + every + CLOSE_MS < last or state.time_ms - heard + last - first > LONGEST_MS:
-        return verdict
-    return Verdict(verdict.mode, "unknown", reason=UNHEARD, evidence=verdict.evidence)
-
-
-UNHEARD = "lines of its log say so, and it has not told yet whether its metrics do"
+def reporting(bucket: Bucket, number: int) -> Reporting | None:
+    """How a client reports, where a line can be held against its next sample; None if it reports too seldom."""
+    clients = bucket.state.clients
+    every, last, heard = int(clients.every[number]), int(clients.last[number]), int(clients.heard[number])
+    return None if every > USUAL_INTERVAL_MS else Reporting(every, last, bucket.state.time_ms - heard)

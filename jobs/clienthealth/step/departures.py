@@ -11,8 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from clienthealth.adjust import Context, adjust
 from clienthealth.incidents import OpenIncident, Transition
-from clienthealth.judging import explained, judge_windows, silenced
+from clienthealth.judging import judge_windows, silenced
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, encoded, seen_json, verdicts_json, worst
 from clienthealth.model.metrics import CLIENT_METRICS, TERMINATING
@@ -23,7 +24,7 @@ from clienthealth.modes._polls import reports_in_poll
 from clienthealth.settings import Settings
 from clienthealth.step import ownership, process_log
 from clienthealth.step.bucket import Bucket, client_of
-from clienthealth.step.judgement import Record, with_incidents
+from clienthealth.step.judgement import Record, shown
 from clienthealth.step.readings import EVER_MS
 from clienthealth.step.state import UNDELIVERED, BucketState
 from clienthealth.windows.client_window import ClientWindow
@@ -90,20 +91,12 @@ def _unheard(bucket: Bucket, number: int) -> tuple[Record, list[Transition]]:
     state, settings = bucket.state, bucket.settings
     seen = departure(bucket, number)
     departed_ms, key = int(state.clients.last[number]), seen.client.key
-    verdicts = [
-        verdict
-        if any(evidence.kind == "log" for evidence in verdict.evidence)
-        else Verdict(verdict.mode, "unknown", reason=NOBODY)
-        for verdict in judge_windows([seen], settings.modes, absence=True)
-    ]
+    verdicts = adjust("moment", judge_windows([seen], settings.modes, absence=True), Context(all_silent=True))
     offset = int(state.clients.heard[number]) - departed_ms
     changes = state.incidents.judged(seen.client, verdicts, departed_ms, offset)
-    shown = with_incidents(verdicts, state.incidents, key)
     also = bucket.also_seen(state.whos[number])
-    return (key, _record(seen.client, shown, seen.start_ms, departed_ms, settings, also)), changes
-
-
-NOBODY = "nothing is heard of any client: it may be the collectors or the topic that are silent"
+    visible = shown(verdicts, state.incidents, key)
+    return (key, _record(seen.client, visible, seen.start_ms, departed_ms, settings, also)), changes
 
 
 def forgive(state: BucketState, before_ms: int) -> None:
@@ -153,8 +146,8 @@ def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Tran
     seen = departure(bucket, number)
     departed_ms = int(state.clients.last[number])
     key = seen.client.key
-    found = {mode: incident.verdict.status for mode, incident in state.incidents.of_client(key).items()}
-    verdicts = explained(judge_windows([seen], settings.modes, absence=True), found)
+    ends = judge_windows([seen], settings.modes, absence=True)
+    verdicts = adjust("moment", ends, Context(incidents=state.incidents.verdicts(key)))
     absent = {v.mode for v in verdicts}
     changes: list[Transition] = []
     who = state.whos[number]
@@ -179,8 +172,8 @@ def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Tran
             }
             changes += state.incidents.ended(key, mode, departed_ms, lost)
     changes += state.incidents.judged(seen.client, verdicts, departed_ms, offset)
-    shown = with_incidents([*verdicts, *silent], state.incidents, key)
-    record = _record(seen.client, shown, seen.start_ms, departed_ms, settings, bucket.also_seen(who))
+    visible = shown([*verdicts, *silent], state.incidents, key)
+    record = _record(seen.client, visible, seen.start_ms, departed_ms, settings, bucket.also_seen(who))
     return (key, record), changes
 
 

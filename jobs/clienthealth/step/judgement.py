@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from clienthealth.adjust import Context, Reporting, adjust
 from clienthealth.incidents import Incidents, Transition
 from clienthealth.indicators.client import client_indicators
-from clienthealth.judging import explained, gate, in_force, live_modes, merged, verdict
+from clienthealth.judging import gate, in_force, live_modes, merged, verdict
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, seen_json, verdicts_json, worst
 from clienthealth.model.metrics import CONFIG_OPTIONS
@@ -25,7 +26,7 @@ from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import LiveMode, Mode
 from clienthealth.step import process_log, recovery, skew
 from clienthealth.step.bucket import NO_LOG, Bucket, ClientCard, WindowLog, client_card, client_of
-from clienthealth.step.credible import doubted, heard_out, refuted
+from clienthealth.step.credible import refuted, reporting
 from clienthealth.step.ownership import ProcessKey
 from clienthealth.step.readings import NEVER_MS, SHIFT
 from clienthealth.windows.client_window import ClientWindow
@@ -294,22 +295,23 @@ class _Judgement:
         """The newest verdicts on a client, after all verdicts on its windows have been entered into the incidents."""
         who, touched = self.state.whos[number], gated.touched
         judged: list[tuple[int, list[Verdict]]] = []
+        known = self._known(who, self._reporting(number))
         for at in range(gated.begin[position], gated.end[position]):
             start, end = int(touched.start[at]), int(touched.end[at])
             window: ClientWindow | None = None
-            verdicts, wrong = [], self.refuted.get((number, start), frozenset())
+            verdicts = []
+            beside = replace(known, contradicted=self.refuted.get((number, start), frozenset()))
             for mode, (suspected, reasons) in zip(gated.live, gated.gates, strict=True):
                 if at in touched.logs or suspected[at]:
                     if window is None:
                         lo, hi = int(touched.lo[at]), int(touched.hi[at])
                         window = self.bucket.window(who, number, start, end, lo, hi, touched.logs.get(at, NO_LOG))
-                    verdicts.append(doubted(self._since_its_start(who, verdict(mode, window)), mode, wrong))
+                    verdicts.append(verdict(mode, window, beside))
                 elif reasons[at]:
                     verdicts.append(Verdict(mode.id, "unknown", reason=reasons[at]))
                 else:
                     verdicts.append(Verdict(mode.id, "ok"))
             judged.append((end, verdicts))
-        judged = [(end, [self._heard_out(number, found) for found in verdicts]) for end, verdicts in judged]
         offset = int(self.state.clients.heard[number] - self.state.clients.last[number])
 
         def window_at(step: int) -> ClientWindow:
@@ -319,8 +321,17 @@ class _Judgement:
 
         return self._entered(client_of(who), judged, seen, offset, window_at)
 
-    def _heard_out(self, number: int, found: Verdict) -> Verdict:
-        return heard_out(self.bucket, number, found)
+    def _reporting(self, number: int) -> Reporting | None:
+        return reporting(self.bucket, number)
+
+    def _known(self, who: Who, reports: Reporting | None = None) -> Context:
+        """What is known of a client beside any of its windows. `reports`: how it reports samples."""
+        starts = [
+            start.ts_ms
+            for start in self.bucket.starts.get(who.process, ())
+            if start.client_id == who.client_id and start.instance in ("", who.instance)
+        ]
+        return Context(starts=starts, reporting=reports, incidents=self.incidents.verdicts(client_of(who).key))
 
     def _entered(
         self,
@@ -337,16 +348,13 @@ class _Judgement:
         verdicts: list[Verdict] = []
         first = min(1, len(judged) - 1)
         for number, (end, verdicts) in enumerate(overlapped(judged), first):
-            statuses = {
-                mode: incident.verdict.status for mode, incident in self.incidents.of_client(client.key).items()
-            }
-            verdicts = explained(verdicts, statuses)
+            verdicts = adjust("moment", verdicts, Context(incidents=self.incidents.verdicts(client.key)))
             newest = cache(partial(window_at, number))
             recovery.refresh(self.incidents, client.key, verdicts, newest, end)
             over = recovery.is_over(self.incidents, client.key, newest, self.modes, end)
             self.changes += self.incidents.judged(client, verdicts, end, offset, over)
             self.changes += recovery.without_explained(self.incidents, client.key, end)
-        return with_incidents(verdicts, self.incidents, client.key)
+        return shown(verdicts, self.incidents, client.key)
 
     def _judge_unreporting(self, log: process_log.ProcessLog, new: Sequence[LogEntry]) -> None:
         """Clients that do not report but that the process logs about: judged by log entries alone."""
@@ -359,39 +367,25 @@ class _Judgement:
                 windows[who].append(window)
         for who, of_client in windows.items():
             of_kind = [mode for mode in self.modes.values() if who.kind in mode.kinds]
-            judged = [
-                (w.end_ms, [self._since_its_start(who, self._verdict_by_log(mode, w)) for mode in of_kind])
-                for w in of_client
-            ]
+            known = self._known(who)
+            judged = [(w.end_ms, [self._verdict_by_log(mode, w, known) for mode in of_kind]) for w in of_client]
             newest = of_client[-1]
             last = max([*(event.ts_ms for event in newest.logs), *(dump.ts_ms for dump in newest.dumps)])
             offset = max(0, self.state.time_ms - last)
-            shown = self._entered(newest.client, judged, last, offset, of_client.__getitem__)
+            visible = self._entered(newest.client, judged, last, offset, of_client.__getitem__)
             self.incidents.heard(newest.client.key, last, offset)
             if who.client_id and who not in self.state.former and self.incidents.of_client(newest.client.key):
                 self.state.former.append(who)
             (indicators,) = client_indicators(newest.table, self.settings.lag)
             also = self.bucket.also_seen(who, {kind: len(names) for kind, names in log.named.items()})
             card = client_card(who)
-            self._publish(card, newest.start_ms, newest.end_ms, 0, indicators, *_verdicts(shown), last, also)
+            self._publish(card, newest.start_ms, newest.end_ms, 0, indicators, *_verdicts(visible), last, also)
 
-    def _verdict_by_log(self, mode: Mode, window: ClientWindow) -> Verdict:
+    def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
         """The verdict by log entries alone: a client that reports nothing may well log its own end."""
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
-        return verdict(mode, window)
-
-    def _since_its_start(self, who: Who, found: Verdict) -> Verdict:
-        """The verdict; no fault began before the client was started, where that is in its log."""
-        if found.since_ms is None or not found.evidence:
-            return found
-        newest_ms = max(fact.ts_ms for fact in found.evidence)
-        born = [
-            start.ts_ms
-            for start in self.bucket.starts.get(who.process, ())
-            if start.client_id == who.client_id and start.instance in ("", who.instance) and start.ts_ms <= newest_ms
-        ]
-        return replace(found, since_ms=max(found.since_ms, *born)) if born else found
+        return verdict(mode, window, known)
 
 
 class _Collected(_Judgement):
@@ -404,8 +398,8 @@ class _Collected(_Judgement):
     def _must_be_judged(self, key: str, suspected: bool) -> bool:
         return True
 
-    def _heard_out(self, number: int, found: Verdict) -> Verdict:
-        return found
+    def _reporting(self, number: int) -> Reporting | None:
+        return None  # All that there is of the client is there.
 
     def _entered(
         self,
@@ -433,8 +427,6 @@ def overlapped(judged: Sequence[tuple[int, list[Verdict]]]) -> Iterator[tuple[in
         yield judged[last][0], [merged(by_mode[mode]) for mode in sorted(by_mode)]
 
 
-def with_incidents(verdicts: Sequence[Verdict], incidents: Incidents, key: str) -> list[Verdict]:
-    """Verdicts, each replaced by that of its open incident, which has its onset and all its evidence."""
-    open_incidents = incidents.of_client(key)
-    shown = [open_incidents[v.mode].verdict if v.mode in open_incidents else v for v in verdicts]
-    return shown + [i.verdict for mode, i in open_incidents.items() if mode not in {v.mode for v in shown}]
+def shown(verdicts: Sequence[Verdict], incidents: Incidents, key: str) -> list[Verdict]:
+    """The verdicts that people see of a client, after its incidents have taken them in."""
+    return adjust("shown", verdicts, Context(incidents=incidents.verdicts(key)))

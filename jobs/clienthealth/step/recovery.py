@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 
+from clienthealth.adjust import explains
 from clienthealth.incidents import Incidents, OpenIncident, Transition
-from clienthealth.judging import explains
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import LiveMode, Mode, modes
 from clienthealth.settings import Settings

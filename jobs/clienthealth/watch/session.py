@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from clienthealth.decode import decode_logs, decode_metrics
-from clienthealth.diagnose import add_ends, pack
-from clienthealth.diagnose.clear import honest
+from clienthealth.diagnose import add_ends, pack, settled
 from clienthealth.incidents import Transition
 from clienthealth.model import health_record
 from clienthealth.model.clients import Client
@@ -130,7 +129,7 @@ class Session:
                 now = {verdict.mode: verdict for verdict in record.verdicts} if record else {}
                 by_key[f"{client.kind}|{key}"] = client, list({**now, **worst}.values())
         add_ends(bucket, by_key, ended)
-        judged = honest(bucket, by_key, ()).values()
+        judged = settled(bucket, by_key, ()).values()
         clients = [(client, sorted(verdicts, key=lambda verdict: verdict.mode)) for client, verdicts in judged]
         return sorted(clients, key=lambda client_judged: client_judged[0].key)
 

@@ -1,0 +1,92 @@
+"""What is known of a client that is looked at after the fact: the context in which its verdicts are adjusted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from clienthealth.adjust import Attached, Context
+from clienthealth.attachments.input import Input
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import LogEvent, ThreadDump
+from clienthealth.modes import MIN_READINGS, Look
+from clienthealth.step import process_log
+from clienthealth.step.bucket import Bucket
+from clienthealth.windows.client_window import ClientWindow
+from clienthealth.windows.packed import Who
+
+#: A recorder writes as long as its client lives; metrics in these end when somebody stops to look.
+PASTED = ("metrics (", "log", "JSON document")
+NO_CLOCK = "nobody says when its metrics were read"
+
+
+def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input]) -> dict[Client, Context]:
+    """Return what is known of each client. `inputs`: what was attached."""
+    logs, rows = process_log.process_logs(bucket.state), bucket.state.readings
+    last_ms = {
+        who.identity: rows.ts[rows.who == number].tolist() or [0] for number, who in enumerate(bucket.state.whos)
+    }
+    samples = {who.identity: int(np.sum(rows.who == number)) for number, who in enumerate(bucket.state.whos)}
+    # The time of a file is good enough to say when, not to say how far two dumps are apart.
+    timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
+    untimed = _topics(inputs, lambda attached: not attached.timed)
+    undated = _topics(inputs, lambda attached: not attached.clocked)
+    pasted = _topics(inputs, lambda attached: attached.what.startswith(PASTED))
+    unclocked = _sampled_from(bucket, timeless)
+    known = {}
+    for client in clients:
+        process, who = (client.service, client.host), _who(client)
+        events, dumps = _log_of(logs.get(process), client)
+        count = samples.get(who.identity, 0)
+        look = Look(
+            ClientWindow(client, 0, 0, logs=events, dumps=dumps),
+            measured=count >= MIN_READINGS,
+            untimed=any(dump.source is not None and dump.source.topic in timeless for dump in dumps),
+        )
+        attached = Attached(
+            look,
+            samples=count,
+            last_ms=last_ms.get(who.identity, [0])[-1],
+            unread=_unread(process, inputs) or (NO_CLOCK if who.identity in unclocked else ""),
+            untimed=untimed,
+            undated=undated,
+            pasted=pasted,
+        )
+        known[client] = Context(attached=attached)
+    return known
+
+
+def _topics(inputs: Iterable[Input], chosen: Callable[[Input], bool]) -> frozenset[str]:
+    return frozenset(topic for attached in inputs if chosen(attached) for topic in attached.topics)
+
+
+def _who(client: Client) -> Who:
+    return Who(client.service, client.host, client.instance, client.client_id, client.kind or "")
+
+
+def _log_of(log: process_log.ProcessLog | None, client: Client) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
+    """The log events that concern the client, and the dumps of its process, each joined again from its lines."""
+    if log is None or not log.entries:
+        return (), ()
+    first, last = log.entries[0].ts_ms, log.entries[-1].ts_ms
+    events, dumps, _ = log.within(first, last + 1).about(_who(client))
+    return events, dumps
+
+
+def _sampled_from(bucket: Bucket, topics: frozenset[str]) -> set[object]:
+    """The clients whose samples come from these topics."""
+    rows, names = bucket.state.readings, bucket.state.names
+    places = set(zip(rows.who.tolist(), rows.topic.tolist(), strict=True))
+    return {bucket.state.whos[who].identity for who, topic in places if names[topic] in topics}
+
+
+def _unread(process: tuple[str, str], inputs: Sequence[Input]) -> str:
+    """Why evidence that may speak of the process could not be read; '' if all was."""
+    parts = [
+        f"{attached.name} ({', '.join(f'{count:,} {why}' for why, count in attached.unread.items())})"
+        for attached in inputs
+        if attached.unread and attached.process in (None, process)
+    ]
+    more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
+    return f"part of the evidence could not be read: {', '.join(parts[:3])}{more}" if parts else ""
