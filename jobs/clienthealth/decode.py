@@ -17,6 +17,7 @@ unknown-schema     framed with a schema that the registry does not have
 truncated-json     JSON that ends before it is closed
 malformed-json     JSON with an error in it, or nested too deeply
 unknown-format     text, or JSON, of no format that we know
+impossible-value   a metric or option that no client can have (`model.metrics.MOST`): it is unknown, the others count
 wrong-types        a known format, but its essential parts have the wrong type
 no-metrics         a known format that speaks of no Kafka client
 missing-identity   nobody can say which client this is
@@ -47,6 +48,7 @@ from clienthealth.model.clients import key_parts
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.telemetry import Identity, LogLine, RawRecord, Snapshot, Stream
 from clienthealth.model.values import EARLIEST_MS, interval, present
+from clienthealth.model.wording import listing
 from clienthealth.platform.schema_registry import UnknownSchemaError, schema
 from clienthealth.settings import IdentitySettings, Settings, TopicSettings
 
@@ -388,6 +390,8 @@ def _take_snapshot(snapshot: Snapshot, record: Record, interval_ms: int, latest:
     client.service = client.service or ""
     client.instance = client.instance or client.host or ""
     snapshot.interval_ms = interval(snapshot.interval_ms, interval_ms)
+    if impossible := snapshot.drop_impossible():
+        result.errors.append(f"impossible-value: {listing(impossible)}")
     result.snapshots.append(snapshot)
 
 

@@ -39,7 +39,7 @@ from clienthealth.logs.dumps import DUMP_LINE, MAX_DUMPS, line_sample, rejoin
 from clienthealth.logs.events import MAX_TEXT, events_and_dumps, literals
 from clienthealth.model import canonical
 from clienthealth.model.clients import Client, ClientProcess
-from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.metrics import CLIENT_METRICS, MOST, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Dump, Identity, LogLine, RawRecord, Snapshot, Stream
 from clienthealth.modes import catalogue
@@ -56,6 +56,7 @@ REASONS = {
     "empty",
     "foreign-service",
     "future-timestamp",
+    "impossible-value",
     "malformed-json",
     "missing-identity",
     "missing-timestamp",
@@ -101,8 +102,8 @@ def check_snapshot(snapshot: Snapshot) -> None:
     assert snapshot.interval_ms is not None and 1_000 <= snapshot.interval_ms <= 3_600_000
     assert snapshot.metrics.keys() <= {name for names in CLIENT_METRICS.values() for name in names}
     assert all(type(topic.topic) is str and topic.metrics.keys() <= TOPIC_METRICS.keys() for topic in snapshot.topics)
-    values = [*snapshot.metrics.values(), *(v for topic in snapshot.topics for v in topic.metrics.values())]
-    assert all(type(value) is float and 0 <= value < math.inf for value in values)
+    values = [*snapshot.metrics.items(), *(item for topic in snapshot.topics for item in topic.metrics.items())]
+    assert all(type(value) is float and 0 <= value <= MOST[name] for name, value in values)
     named = [topic.member for topic in snapshot.topics if topic.member]
     texts = [getattr(member, name) for member in named for name in member.__struct_fields__]
     check_texts([*texts, *(text for option in snapshot.config.items() for text in option)])

@@ -52,6 +52,11 @@ def stats(**fields: Any) -> Row:
     }
 
 
+def impossible(fmt: str, names: str) -> Row:
+    """What is said of a record that a part of it has values that no client can have."""
+    return {"format": fmt, "error": f"impossible-value: {names}"}
+
+
 P = {"service": "s", "instance": "i", "client_id": "p", "kind": "producer", "library": "java"}
 C = {**P, "client_id": "c", "kind": "consumer"}
 OLD = {**P, "client_id": "g", "kind": "legacy-consumer", "library": "scala"}
@@ -418,6 +423,55 @@ CASES: dict[str, tuple[Any, list[Row]]] = {
                 {"io-ratio": 0.5},
                 topics=[{"topic": "t", "metrics": {"record-send-total": 4}}],
             )
+        ],
+    ),
+    "canonical: what no client can have is dropped and told": (
+        '{"ts": 1795200030000, "client": {"client_id": "p", "kind": "producer"}, "metrics": {"io-ratio": 0.5, '
+        '"buffer-total-bytes": 1e30, "waiting-threads": 2147483648, "select-total": 18446744073709551616, '
+        '"record-send-total": 9007199254740992, "metadata-age": 1.7976931348623157e308}, "config": '
+        '{"request.timeout.ms": "1e30", "delivery.timeout.ms": 2147483647, "acks": "all"}, "topics": [{"topic": "t", '
+        '"metrics": {"record-send-total": 4, "commit-timestamp-ms": 253402300800000}}]}',
+        [
+            snapshot(
+                "canonical",
+                {"service": "s", "instance": "i", "client_id": "p", "kind": "producer"},
+                {"io-ratio": 0.5, "record-send-total": 2**53},
+                config={"delivery.timeout.ms": "2147483647", "acks": "all"},
+                topics=[{"topic": "t", "metrics": {"record-send-total": 4}}],
+            ),
+            impossible("canonical", "select-total, buffer-total-bytes, waiting-threads and 2 more"),
+        ],
+    ),
+    "KIP-714: what no client can have is dropped and told": (
+        otlp(
+            resource(gauge("org.apache.kafka.producer.buffer.total.bytes", 1e30), client_id="p"),
+            resource(gauge(WAIT, 0.5), client_id="q"),
+        ),
+        [
+            snapshot("otlp_metrics", P, {}, interval_ms=300_000),
+            snapshot("otlp_metrics", {**P, "client_id": "q"}, {"bufferpool-wait-ratio": 0.5}, **READS),
+            impossible("otlp_metrics", "buffer-total-bytes"),
+        ],
+    ),
+    "librdkafka: what no client can have is dropped and told": (
+        stats(msg_size_max=2**70, msg_size=0, txmsgs=7),
+        [
+            snapshot("librdkafka_stats", RDKAFKA, {"record-send-total": 7, "connection-count": 0}, interval_ms=30_000),
+            impossible("librdkafka_stats", "buffer-total-bytes and buffer-available-bytes"),
+        ],
+    ),
+    "line protocol: what no client can have is dropped and told": (
+        "kafka_producer,client-id=p,host=h select-total=1e308,io-ratio=0.5 1795200030000000000",
+        [
+            snapshot("influx", {**P, "host": "h", "instance": "h"}, {"io-ratio": 0.5}),
+            impossible("influx", "select-total"),
+        ],
+    ),
+    "Jolokia: what no client can have is dropped and told": (
+        [mbean("kafka.consumer:type=consumer-metrics,client-id=c", {"last-poll-seconds-ago": 1e12, "select-total": 5})],
+        [
+            snapshot("jolokia", C, {"select-total": 5}),
+            impossible("jolokia", "last-poll-seconds-ago"),
         ],
     ),
 }

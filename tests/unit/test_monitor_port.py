@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import urllib.error
 import urllib.request
@@ -77,6 +78,30 @@ def test_how_new_clients_are_is_not_said_by_groups_of_the_same_topic() -> None:
     assert newest % ("clients", "1.795212e+09") in text
     assert newest % ("groups", "1.79520003e+09") in text
     assert sum(count.records for count in counts) == 2
+
+
+def test_a_client_with_an_impossible_value_is_read_all_the_same() -> None:
+    client = {"service": "s", "instance": "i", "client_id": "p", "kind": "producer"}
+    snapshot = {"ts": 1795200030000, "client": client, "metrics": {"buffer-total-bytes": 1e30, "select-total": 7}}
+    columns = {
+        "value": pa.array([json.dumps(snapshot).encode()], pa.binary()),
+        "size": pa.array([None], pa.int32()),
+        "key": pa.array([None], pa.binary()),
+        "headers": pa.array([None], pa.string()),
+        "topic": pa.array(["client-metrics"]),
+        "partition": pa.array([0], pa.int32()),
+        "offset": pa.array([7], pa.int64()),
+        "ts_ms": pa.array([ARRIVED_MS], pa.int64()),
+    }
+    batch = pa.RecordBatch.from_arrays([columns[name] for name in RAW], names=list(RAW))
+    (read,) = decoder(Settings(), ("Kafka",))([batch])
+    by_bucket = dict(zip(*(column.to_pylist() for column in read.columns), strict=True))
+    metrics = SelfMetrics()
+    metrics.counted(msgspec.msgpack.decode(by_bucket[COUNTS], type=list[Count]))
+    text = generate_latest(metrics.registry).decode()
+    rejected = 'kafka_client_health_records_rejected_total{reason="impossible-value",source_topic="client-metrics"} 1.0'
+    newest = 'newest_event_timestamp_seconds{of="clients",source_topic="client-metrics"} 1.79520003e+09'
+    assert rejected in text and newest in text
 
 
 def test_metrics_and_probes_are_served_and_follow_the_batches() -> None:

@@ -799,6 +799,13 @@ def test_every_group_has_a_name_and_case_matters(wording: Wording) -> None:
 
 
 @every_wording
+def test_a_number_of_a_line_has_few_digits(wording: Wording) -> None:
+    """Else it is none that a client counts, and none that can be reckoned with."""
+    digits = re.findall(r"\(\?P<\w+>-?(?:\\d|\[\\d\.\])([+*]|\{\d+,\d+\})", wording.pattern)
+    assert all(repeats not in "+*" and int(repeats[1:-1].split(",")[1]) <= 19 for repeats in digits)
+
+
+@every_wording
 def test_hostile_text_costs_no_more_than_its_length(wording: Wording) -> None:
     parts = [wording.literal, "[", "(", "a", "0", " ", "\n\t", "with correlation id 1 : {", "127.0.0.1:9092"]
     pattern = re.compile(wording.pattern, re.ASCII)

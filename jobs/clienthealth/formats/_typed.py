@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from clienthealth.formats.canonical import INTERVAL_MS, METRIC_NAMES, options
-from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS, MOST, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
-from clienthealth.model.values import EARLIEST_MS, MAX_INT, MIN_INT, interval, measurement, present
+from clienthealth.model.values import EARLIEST_MS, MAX_INT, MIN_INT, interval, measurement, option, present
 
 #: What stands for a metric that is not known; this very object where the record does not name it.
 UNKNOWN = float("nan")
@@ -29,7 +29,10 @@ Values = tuple[float, ...]
 def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
     """A struct with a field for each metric, named `f` and its number."""
     field = msgspec.field
-    fields = [(f"f{n}", float | None, field(default=UNKNOWN, name=metric)) for n, metric in enumerate(metrics)]
+    fields = [
+        (f"f{n}", Annotated[float, msgspec.Meta(le=MOST[metric])] | None, field(default=UNKNOWN, name=metric))
+        for n, metric in enumerate(metrics)
+    ]
     return msgspec.defstruct(name, fields, gc=False)
 
 
@@ -174,10 +177,13 @@ def _remember_client(named: bytes) -> FastClient:
 
 
 def _remember_config(configured: bytes) -> dict[str, str]:
-    """Raises ValueError where it is no JSON."""
+    """Raises ValueError where it is no JSON, or an option is impossible."""
     if len(_configs) >= REMEMBERED:
         _configs.clear()
-    config = _configs[configured] = options(msgspec.json.decode(configured)) if configured else {}
+    config = options(msgspec.json.decode(configured)) if configured else {}
+    if any(option(config[name]) is None for name in CONFIG_OPTIONS if name in config):
+        raise ValueError("impossible")
+    _configs[configured] = config
     return config
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from clienthealth.model.values import LATEST_MS, MAX_INT
+
 #: Of clients that push (KIP-714): 1 where it was closing when it did, else 0.
 TERMINATING = "terminating"
 
@@ -105,7 +107,32 @@ TOPIC_METRICS: Mapping[str, str] = {
     "end-offset": "offset",
 }
 
-#: The options of a client that a judgement looks at.
+#: Floats hold whole numbers exactly up to here. No client counts so far: it takes 285 years at a million a second.
+_EXACT = 2.0**53
+#: The largest value that a metric of each unit can have; a larger one is a mistake, or meant to do harm.
+LARGEST: Mapping[str, float] = {
+    "1": _EXACT,
+    "1/s": _EXACT,
+    "records": _EXACT,
+    "records/s": _EXACT,
+    "bytes": _EXACT,
+    "offset": _EXACT,
+    "chunks": MAX_INT,
+    "threads": MAX_INT,
+    "id of a broker": MAX_INT,
+    # Of threads that wait together their sum.
+    "ratio": 1e6,
+    "s": LATEST_MS / 1000,
+    "ms": LATEST_MS,
+    # A signed integer of 64 bits: 292 years.
+    "ns": 2.0**63,
+}
+#: The same by name of the metric.
+MOST: Mapping[str, float] = {
+    name: LARGEST[unit] for metrics in (*CLIENT_METRICS.values(), TOPIC_METRICS) for name, unit in metrics.items()
+}
+
+#: The options of a client that a judgement looks at. All have 32 bits (`values.option`).
 CONFIG_OPTIONS: tuple[str, ...] = (
     "delivery.timeout.ms",
     "max.poll.interval.ms",

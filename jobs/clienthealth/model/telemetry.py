@@ -10,7 +10,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from clienthealth.model.metrics import CONFIG_OPTIONS, MOST
 from clienthealth.model.readings import Source
+from clienthealth.model.values import option
 
 Stream = Literal["metrics", "logs"]
 
@@ -58,7 +60,7 @@ class Snapshot(msgspec.Struct):
     """What one client reports at one moment.
 
     ts_ms        epoch milliseconds; None where the record does not tell it
-    metrics      by names of CLIENT_METRICS, known values only: finite and ≥ 0
+    metrics      by names of CLIENT_METRICS, known values only: finite, ≥ 0, and ≤ metrics.MOST once they are decoded
     config       options of the client
     interval_ms  how often it reports, where the record tells
     delta        totals count since the previous snapshot instead of since the client's start
@@ -73,6 +75,19 @@ class Snapshot(msgspec.Struct):
     interval_ms: int | None = None
     delta: bool = False
     error: str | None = None
+
+    def drop_impossible(self) -> list[str]:
+        """Drop the values that no client can have; the names of the metrics and options that had them."""
+        dropped = []
+        for values in (self.metrics, *(topic.metrics for topic in self.topics)):
+            wrong = [name for name, value in values.items() if not 0 <= value <= MOST[name]]
+            for name in wrong:
+                del values[name]
+            dropped += wrong
+        wrong = [name for name in CONFIG_OPTIONS if name in self.config and option(self.config[name]) is None]
+        if wrong:
+            self.config = {name: text for name, text in self.config.items() if name not in wrong}
+        return dropped + wrong
 
 
 class Frame(NamedTuple):

@@ -15,7 +15,7 @@ EARLIEST_MS = 1_262_304_000_000
 LATEST_MS = 253_402_300_799_999
 #: Reporting intervals outside of this (1 s to 1 h) are not believed.
 MIN_INTERVAL_MS, MAX_INTERVAL_MS = 1_000, 3_600_000
-#: No float is larger; integers and infinity are.
+#: Integers and infinity can be larger. It stands for a minimum of nothing, as older Java clients report it.
 _LARGEST = sys.float_info.max
 _NUMBERS = frozenset({float, int})
 #: Numbers of partitions have 32 bits in Kafka's protocol.
@@ -33,8 +33,8 @@ def measurement(value: Any) -> float | None:
     """
     # No bool: its type is neither. The upper bound keeps out infinity, and integers that no float can hold.
     if type(value) is float:
-        return value if 0 <= value <= _LARGEST else None
-    return float(value) if type(value) is int and 0 <= value <= _LARGEST else None
+        return value if 0 <= value < _LARGEST else None
+    return float(value) if type(value) is int and 0 <= value < _LARGEST else None
 
 
 def number(value: Any) -> float | None:
@@ -47,6 +47,12 @@ def number(value: Any) -> float | None:
         except ValueError:
             return None
     return measurement(value)
+
+
+def option(value: str | None) -> float | None:
+    """The number that an option of a client is; None where it is none, negative, or larger than 32 bits hold."""
+    known = number(value)
+    return known if known is not None and known <= MAX_INT else None
 
 
 def all_known(values: Sequence[Any]) -> bool:

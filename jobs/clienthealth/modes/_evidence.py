@@ -16,9 +16,10 @@ from typing import Any
 from clienthealth.logs.thread_names import JVM_FRAMES
 from clienthealth.logs.wordings import Meaning
 from clienthealth.model.readings import LogEvent, Reading, Source, Thread, ThreadDump
+from clienthealth.model.values import EARLIEST_MS
+from clienthealth.model.values import option as option_of
 from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Verdict
 from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.view import number
 
 #: Of a count by half minutes (`Verdict.counts`), in ms.
 SLOT_MS = 30_000
@@ -64,7 +65,8 @@ def conclude(
     return Verdict(
         mode=mode,
         status="confirmed" if confirmed else "suspected",
-        since_ms=min(fact.since_ms for fact in facts),
+        # A client can claim to wait for thousands of years.
+        since_ms=max(EARLIEST_MS, min(fact.since_ms for fact in facts)),
         detail={key: value for key, value in (detail or {}).items() if value is not None},
         evidence=tuple(
             Evidence(fact.kind, fact.ts_ms, fact.text, fact.source)
@@ -161,7 +163,7 @@ def number_or_none(value: float) -> float | None:
 
 def option(window: ClientWindow, name: str) -> float | None:
     """A numeric option of the client: as it reported it, else as it logged it when it started."""
-    return number_or_none(number(window.config.get(name)))
+    return option_of(window.config.get(name))
 
 
 def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
@@ -189,7 +191,7 @@ def version(window: ClientWindow) -> tuple[int, ...] | None:
     """The client library's version as numbers, None where it is not known."""
     numbers = []
     for part in (window.client.version or "").split("."):
-        digits = "".join(itertools.takewhile(str.isdigit, part))
+        digits = "".join(itertools.takewhile(str.isdecimal, part))
         if not digits:
             break
         numbers.append(int(digits))

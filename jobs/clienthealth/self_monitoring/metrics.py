@@ -155,7 +155,6 @@ class SelfMetrics:
             self.read.labels(row.topic).inc(row.records)
             if row.reason is not None:
                 self.rejected.labels(row.reason, row.topic).inc(row.records)
-                continue
             for of, newest_ms in (("clients", row.newest_ms), ("groups", row.groups_newest_ms)):
                 if newest_ms:
                     self.newest.labels(row.topic, of).set(newest_ms / 1000)

@@ -15,7 +15,7 @@ from clienthealth.adjust import CLOSE_MS, Reporting
 from clienthealth.logs.wordings import Meaning
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.readings import LogEvent
-from clienthealth.model.values import number as number_of
+from clienthealth.model.values import option
 from clienthealth.modes import catalogue
 from clienthealth.step.bucket import Bucket
 from clienthealth.step.readings import USUAL_INTERVAL_MS
@@ -54,7 +54,7 @@ def _refuted(bucket: Bucket, number: int, ts_ms: int, meaning: Meaning | None) -
 
 def _polled(bucket: Bucket, number: int, ts_ms: int) -> bool:
     """Is it known of all the time around a moment that the application came back to poll() soon?"""
-    seconds = (number_of(bucket.config(number).get("max.poll.interval.ms")) or 0) / 1000
+    seconds = (option(bucket.config(number).get("max.poll.interval.ms")) or 0) / 1000
     for name, unit in (("last-poll-seconds-ago", 1.0), ("time-between-poll-max", 0.001)):
         times, values = _known(bucket, number, name)
         near = (times > ts_ms - AROUND_MS) & (times < ts_ms + AROUND_MS)

@@ -76,7 +76,8 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
         still_open[known] = new.ts[known] // slide * slide + grid.length[who] > horizon[who]
         new, of_topics = kept(new, of_topics, still_open)
         late += int((~still_open).sum())
-        new.values = np.where((new.values >= 0) & (new.values < np.inf), new.values, np.nan)
+        for table in (new, of_topics):
+            table.values = np.where((table.values >= 0) & (table.values < np.inf), table.values, np.nan)
         of_topics.row = of_topics.row + count
         of_topics.topic, of_topics.thread = name_at[of_topics.topic], name_at[of_topics.thread]
         readings.append(new)

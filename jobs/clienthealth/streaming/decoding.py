@@ -243,8 +243,7 @@ class _Task:
             records.of_groups[at] = all(snapshot.client.kind == "group" for snapshot in decoded.snapshots)
         for line in decoded.lines:
             newest = max(newest, line.ts_ms or 0)
-        if newest:
-            times[at] = newest
+        times[at] = newest or np.nan
         for error in decoded.errors:
             reason = error.partition(":")[0]
             if reason == "empty" and records.size[at] is not None:
@@ -257,7 +256,11 @@ class _Task:
         good = np.ones(len(arrived), bool)
         for at, reason in reasons:
             good[at] = False
-            self._add(int(arrived[at]) // MINUTE_MS * MINUTE_MS, topic, reason, 1, 0, 0, 0)
+            # Parts of it can be used all the same.
+            newest = _newest(times[[at]])
+            of_group = bool(records.of_groups[at])
+            minute = int(arrived[at]) // MINUTE_MS * MINUTE_MS
+            self._add(minute, topic, reason, 1, 0, newest * (not of_group), newest * of_group)
         of_groups = records.of_groups[good]
         minutes = arrived[good] // MINUTE_MS * MINUTE_MS
         late = arrived[good] - times[good] > 1000 * self.settings.monitor.watermark_seconds

@@ -15,10 +15,11 @@ import numpy as np
 
 from clienthealth.model.clients import Kind
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.values import option
 from clienthealth.windows.columns import Bools, Column, Floats, Ints, counted, spread, unknown
 from clienthealth.windows.packed import Parts
 
-__all__ = ["MIN_READINGS", "Bools", "Floats", "Ints", "Runs", "Windows", "number"]
+__all__ = ["MIN_READINGS", "Bools", "Floats", "Ints", "Runs", "Windows"]
 
 T = TypeVar("T")
 
@@ -265,7 +266,7 @@ class Windows:
     def option(self, name: str, windows: Ints | None = None) -> Floats:
         """A numeric option of the clients' configuration, for all windows or for these; NaN where it is no number."""
         which = self._which if windows is None else self._which[windows]
-        return np.array([number(self._about(at).config.get(name)) for at in which.tolist()], np.float64)
+        return np.array([option(self._about(at).config.get(name)) for at in which.tolist()], np.float64)
 
     @cached_property
     def told(self) -> Bools:
@@ -309,11 +310,3 @@ class Windows:
         single_readings = self.at(self.window_of_row)
         single_readings.lo, single_readings.hi = self.rows, self.rows + 1
         return single_readings
-
-
-def number(text: str | None) -> float:
-    """The number that the text of an option is; NaN where it is none."""
-    try:
-        return np.nan if text is None else float(text)
-    except ValueError:
-        return np.nan

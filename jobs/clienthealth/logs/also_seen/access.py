@@ -5,7 +5,7 @@ from __future__ import annotations
 from clienthealth.logs.also_seen._trouble import Trouble
 from clienthealth.logs.wordings import Wording
 
-_NODE = r"Connection to node (?P<node>-?\d+) (?:\((?P<address>[^()\s]{1,300})\) )?"
+_NODE = r"Connection to node (?P<node>-?\d{1,10}) (?:\((?P<address>[^()\s]{1,300})\) )?"
 
 AUTHENTICATION = Trouble(
     "authentication failed",

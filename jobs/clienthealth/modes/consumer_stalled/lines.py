@@ -28,7 +28,7 @@ POLL_EXPIRED = Meaning(
             "librdkafka-poll-interval-exceeded",
             {"librdkafka": "1.0 and newer, rdkafka_cgrp.c, rd_kafka_cgrp_max_poll_interval_check_tmr_cb"},
             "Application maximum poll interval",
-            r"Application maximum poll interval \((?P<limitMs>\d+)ms\) exceeded by (?P<overMs>\d+)ms",
+            r"Application maximum poll interval \((?P<limitMs>\d{1,12})ms\) exceeded by (?P<overMs>\d{1,12})ms",
         ),
         Wording(
             "librdkafka-poll-interval-error",

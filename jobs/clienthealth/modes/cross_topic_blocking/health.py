@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from clienthealth.indicators.queue import CHUNKS
 from clienthealth.model.metrics import QUEUE_DEFAULTS
 from clienthealth.model.readings import Reading
+from clienthealth.model.values import option
 from clienthealth.modes._two_readings import TwoReadings
 from clienthealth.modes.cross_topic_blocking.rules import Thresholds
 
@@ -15,7 +16,7 @@ def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]
     """A queue of the Scala consumer stays full while another one is empty."""
     if readings.before is None:
         return
-    limit = float(readings.config.get(CHUNKS, QUEUE_DEFAULTS[CHUNKS]))
+    limit = option(readings.config.get(CHUNKS)) or QUEUE_DEFAULTS[CHUNKS]
     chunks, before = _fullest(readings.now), _fullest(readings.before)
     stuck = [topic for topic, queue in chunks.items() if min(queue, before.get(topic, 0.0)) >= limit]
     starving = [topic for topic, queue in chunks.items() if queue == 0]

@@ -28,14 +28,14 @@ EXHAUSTED = Meaning(
             "buffer-exhausted",
             {"java": "0.9 and newer, BufferPool.allocate"},
             "within the configured max blocking time",
-            r"Failed to allocate (?:(?P<bytes>\d+) bytes|memory) "
-            r"within the configured max blocking time (?P<waitMs>\d+) ms",
+            r"Failed to allocate (?:(?P<bytes>\d{1,15}) bytes|memory) "
+            r"within the configured max blocking time (?P<waitMs>\d{1,12}) ms",
         ),
         Wording(
             "buffer-exhausted-at-once",
             {"java": "until 0.10, BufferPool.allocate with block.on.buffer.full=false"},
             "bytes of memory you configured for the client",
-            r"You have exhausted the (?P<bytes>\d+) bytes of memory you configured for the client",
+            r"You have exhausted the (?P<bytes>\d{1,15}) bytes of memory you configured for the client",
         ),
         Wording(
             "python-buffer-exhausted",

@@ -14,20 +14,20 @@ METADATA_WAITED = Meaning(
             "topic-not-in-metadata",
             {"java": "2.2 and newer, KafkaProducer.waitOnMetadata"},
             "not present in metadata after",
-            r"Topic (?P<topic>[\w.-]{1,249}) not present in metadata after (?P<waitMs>\d+) ms",
+            r"Topic (?P<topic>[\w.-]{1,249}) not present in metadata after (?P<waitMs>\d{1,12}) ms",
         ),
         Wording(
             "partition-not-in-metadata",
             {"java": "2.2 and newer, KafkaProducer.waitOnMetadata"},
             "is not present in metadata after",
-            r"Partition (?P<partition>-?\d+) of topic (?P<topic>[\w.-]{1,249}) with partition count (?P<count>\d+) "
-            r"is not present in metadata after (?P<waitMs>\d+) ms",
+            r"Partition (?P<partition>-?\d{1,10}) of topic (?P<topic>[\w.-]{1,249}) "
+            r"with partition count (?P<count>\d{1,15}) is not present in metadata after (?P<waitMs>\d{1,12}) ms",
         ),
         Wording(
             "metadata-not-updated",
             {"java": "Metadata.awaitUpdate", "kafka-python": "producer/kafka.py, _wait_on_metadata"},
             "Failed to update metadata after",
-            r"Failed to update metadata after (?:(?P<waitMs>\d+) ms|(?P<waitS>\d+(?:\.\d+)?) sec)",
+            r"Failed to update metadata after (?:(?P<waitMs>\d{1,12}) ms|(?P<waitS>\d{1,9}(?:\.\d{1,9})?) sec)",
         ),
     ),
     kind="producer",
@@ -125,7 +125,7 @@ CONNECTION_FAILED = Meaning(
             "connection-failed",
             {"java": "NetworkClient.processDisconnection"},
             "could not be established",
-            r"Connection to node (?P<node>-?\d+) (?:\((?P<address>[^()\s]{1,300})\) )?could not be established",
+            r"Connection to node (?P<node>-?\d{1,10}) (?:\((?P<address>[^()\s]{1,300})\) )?could not be established",
         ),
     ),
 )
