@@ -19,6 +19,8 @@ from shlex import quote
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import IncompatibleBrokerVersion, KafkaError, UnsupportedVersionError
+from kafka.protocol.api_key import ApiKey
+from kafka.protocol.metadata import ApiVersionsRequest
 
 from clienthealth.errors import ServiceError
 from clienthealth.model.metric_names import JAVA, kip714, spellings
@@ -117,6 +119,13 @@ def brokers_with_plugin(client: KafkaAdminClient, nodes: Sequence[int]) -> list[
     if not all(REPORTERS in config for config in configs.values()):
         return None
     return [node for node in nodes if PLUGIN in str(configs[str(node)][REPORTERS]["value"])]
+
+
+def takes_pushes(client: KafkaAdminClient, node: int) -> bool:
+    """True if the broker has a plugin that takes pushes: only then it offers requests for them. Raises KafkaError."""
+    # The client keeps what the first broker offered for all brokers of one version: this one has to be asked itself.
+    answer = client._manager.run(client._manager.send, ApiVersionsRequest(version=0), node)
+    return any(offered.api_key == ApiKey.PushTelemetry for offered in answer.api_keys)
 
 
 def _subscription(name: str, config: Mapping[str, Mapping[str, str]]) -> Subscription:

@@ -22,6 +22,7 @@ from clienthealth.model.telemetry import Snapshot
 from clienthealth.platform import jars
 from clienthealth.platform.java import java
 from clienthealth.settings import IdentitySettings, Settings
+from clienthealth.subscription import PLUGIN
 from deploy.demo.broker import Broker
 from deploy.demo.client import PROGRAMS
 from deploy.demo.gateway import Gateway
@@ -36,6 +37,7 @@ BROKERS = {
     "broker": jars.SETS["broker"],
     "test-broker-4.4": jars.JarSet(("org.apache.kafka:kafka_2.13:4.4.0", *_LOG4J_1)),
 }
+_PLUGIN_LOGS = f" {PLUGIN} - "
 TOPIC = "plugin.orders"
 ELSEWHERE = "127.0.0.2"
 
@@ -74,7 +76,11 @@ def test_modern_clients_are_heard_through_their_brokers_alone(
     jar_set: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(jars.SETS, jar_set, BROKERS[jar_set])
-    impatient = {"clienthealth.producer.max.block.ms": "500"}
+    impatient = {
+        "clienthealth.producer.max.block.ms": "500",
+        "clienthealth.producer.retry.backoff.max.ms": "1000",
+        "clienthealth.colour": "blue",
+    }
     port, far_port, controller_port = free_port(), free_port(), free_port()
     # Another host: what comes in by the gateway has another address.
     gateway = Gateway(free_port(), far_port, ELSEWHERE)
@@ -113,7 +119,7 @@ def test_modern_clients_are_heard_through_their_brokers_alone(
         ):
             rd = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "rd"})
             rd.produce(TOPIC, b"x")
-            eventually(lambda: "Client telemetry is dropped" in broker.log.read_text(), "what has no topic is dropped")
+            eventually(lambda: "Client telemetry does not reach" in broker.log.read_text(), "a missing topic is logged")
             create_ours(settings)
 
             def all_heard() -> set[tuple[str, str, str, str, str]]:
@@ -147,6 +153,14 @@ def test_modern_clients_are_heard_through_their_brokers_alone(
             )
             assert rd.flush(30) == 0
             assert "InvalidRequest" not in broker.log.read_text()
+            by_plugin = [
+                line.partition(" - ")[2] for line in broker.log.read_text().splitlines() if _PLUGIN_LOGS in line
+            ]
+            assert by_plugin[:2] == [
+                "Neither the plugin nor a producer knows these settings: clienthealth.colour",
+                f"Client telemetry is written to topic client-metrics at {broker.bootstrap_servers}",
+            ]
+            assert f"Topic {settings.topics.metrics[0]} not present in metadata after 500 ms" in by_plugin[2]
             leaving.terminate()
             leaving.wait(WAIT_SECONDS)
             texts = [finding.text for finding in kafka_works(settings)]
@@ -162,3 +176,26 @@ def test_modern_clients_are_heard_through_their_brokers_alone(
                 return {one.client.client_id for one in heard(settings) if one.metrics["terminating"]}
 
             eventually(lambda: "rd" in closed(), "librdkafka says that it closes")
+
+
+def test_a_broker_starts_whatever_the_settings_of_the_plugin_are(tmp_path: Path) -> None:
+    wrong = {
+        "clienthealth.producer.bootstrap.servers": "",
+        "clienthealth.topic": "client metrics",
+        "clienthealth.queue.bytes": "16MB",
+        "clienthealth.producer.linger.ms": "5s",
+        "clienthealth.producer.bootstrap.server": "127.0.0.1:1",
+    }
+    with Broker(tmp_path / "broker", wrong, telemetry_to="") as broker:
+        broker.create_topic(TOPIC)
+        by_plugin = [line for line in broker.log.read_text().splitlines() if _PLUGIN_LOGS in line]
+        unknown, refused = by_plugin
+        assert (
+            "clienthealth.producer.bootstrap.server (do you mean clienthealth.producer.bootstrap.servers?)" in unknown
+        )
+        assert " ERROR " in refused
+        for name in ("topic=client metrics", "queue.bytes=16MB", "producer.linger.ms", "producer.bootstrap.servers"):
+            assert f"clienthealth.{name}" in refused
+        told = [(one.state, one.text) for one in kafka_works(Settings(kafka=broker.kafka)) if one.about == "pushes"]
+        assert told[0][0] == "failed"
+        assert told[0][1].startswith("The plugin of broker(s) 1 takes no pushes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -19,11 +20,24 @@ from clienthealth.subscription import NAME, NAME_LIBRDKAFKA, PLUGIN, Subscriptio
 PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
 
 
+#: A reporter beside our plugin that stands for wrong settings of the plugin.
+BROKEN = "broken"
+
+
 class Cluster:
     """An admin client of brokers with these reporters (None: this user may not see them) and subscriptions."""
 
     def __init__(self, reporters: list[str | None], subscriptions: dict[str, dict[str, str]] | Exception) -> None:
         self.reporters, self.subscriptions = reporters, subscriptions
+        self._manager = self
+
+    def run(self, send: Any, request: Any, node: int) -> Any:
+        return send(request, node)
+
+    def send(self, request: Any, node: int) -> Any:
+        """Each broker offers to take pushes if its plugin works."""
+        works = BROKEN not in (self.reporters[node - 1] or "")
+        return SimpleNamespace(api_keys=[SimpleNamespace(api_key=key) for key in ([3, 71, 72] if works else [3])])
 
     def list_config_resources(self, kinds: list[Any]) -> dict[str, list[str]]:
         if isinstance(self.subscriptions, Exception):
@@ -117,6 +131,8 @@ def test_the_doctor_tells_what_is_missing() -> None:
     ]
     ((state, text), *_) = findings(with_plugin, "x.Y", subscriptions=ours)
     assert (state, text.split(":")[0]) == ("warning", "Of 2 brokers 1 lack our plugin (2)")
+    ((state, text), *_) = findings(with_plugin, f"{PLUGIN},{BROKEN}", subscriptions=ours)
+    assert (state, text.split(":")[0]) == ("failed", "The plugin of broker(s) 2 takes no pushes")
     (_, (state, text), _) = findings(with_plugin, subscriptions={})
     assert (state, text.split(".")[0]) == ("failed", "Clients are not asked for metrics that we read")
     (_, (state, text), _) = findings(with_plugin, subscriptions={"lag": {"metrics": CONSUMER, "interval.ms": "5000"}})

@@ -11,7 +11,7 @@ from kafka.errors import KafkaError
 from clienthealth.doctor import Finding, State
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.settings import Settings
-from clienthealth.subscription import Subscription, brokers_with_plugin, subscriptions
+from clienthealth.subscription import Subscription, brokers_with_plugin, subscriptions, takes_pushes
 
 ABOUT = "pushes"
 UNSEEN = "This user may not see what brokers ask of their clients"
@@ -23,6 +23,7 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
     try:
         with_plugin = brokers_with_plugin(client, nodes)
         present = subscriptions(client)
+        idle = [node for node in with_plugin or () if not takes_pushes(client, node)]
     except KafkaError as error:
         yield Finding(ABOUT, "skipped", f"{UNSEEN} ({type(error).__name__}); {GRANT}")
         return
@@ -42,7 +43,10 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
     if lacking:
         text = f"Of {len(nodes)} brokers {len(lacking)} lack our plugin ({', '.join(map(str, lacking))})"
         yield Finding(ABOUT, "warning", f"{text}: clients that push to them are not heard. Restart them with it.")
-    else:
+    if idle:
+        text = f"The plugin of broker(s) {', '.join(map(str, idle))} takes no pushes: its settings are wrong"
+        yield Finding(ABOUT, "failed", f"{text}. The log of the broker names them ('Client telemetry is not taken').")
+    if not (lacking or idle):
         yield Finding(ABOUT, "ok", f"All {len(nodes)} broker(s) have our plugin.")
     of_java, of_librdkafka = Subscription.ours()
     yield _asked(settings, of_java, present, "Clients", "failed")
