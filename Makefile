@@ -1,6 +1,6 @@
 # Targets set up what they need; a second run does so in seconds and downloads nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo soak chronic test pixels pictures bench chaos fuzz lint dist image plugin sbom audit system
+.PHONY: help setup jars demo soak chronic check test test-all pixels pictures bench chaos fuzz lint dist image plugin sbom audit system
 SHELL := /bin/sh
 ARGS ?=
 STAGES ?=
@@ -18,7 +18,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .cache/uv/bin/uv)
 READY := .venv/.ready
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: system $(READY) ## what kafka-health needs for a Kafka of your own; demo and tests fetch the rest themselves
 	@.venv/bin/python -m clienthealth.platform.jars spark
@@ -35,9 +35,17 @@ soak: jars ## 30 minutes of clients that are fine while brokers restart and grou
 chronic: jars ## 30 minutes of every failure: each must be shown all the time, with one page; ARGS="--clients send-blocked"
 	@exec .venv/bin/kafka-health demo --for 1800 --clients $(CHRONIC) $(ARGS)
 
-test: jars ## lint, types, laws, unit, alert rules, Spark, broker, end to end; STAGES="unit spark" chooses
+check: jars ## lint, types, laws and unit tests, in 90 seconds: after every change
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.helm
-	@exec .venv/bin/python -m tests.stages $(STAGES)
+	@exec .venv/bin/python -m tests.stages check $(STAGES)
+
+test: jars ## these, and one real path through everything, in five minutes; STAGES="unit spark" chooses
+	@UV="$(UV)" .venv/bin/python -m deploy.supply.helm
+	@exec .venv/bin/python -m tests.stages test $(STAGES)
+
+test-all: jars ## everything: also what takes minutes of real time, days of event time or servers of its own
+	@UV="$(UV)" .venv/bin/python -m deploy.supply.helm
+	@exec .venv/bin/python -m tests.stages test-all $(STAGES)
 
 pixels: setup ## every panel of every dashboard drawn by Grafana's own components in a browser, two minutes; needs node and npm
 	@exec env DASHBOARDS_IN_PIXELS=1 .venv/bin/python -m pytest -q --no-header tests/e2e/test_dashboards_pixels.py

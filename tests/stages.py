@@ -1,28 +1,34 @@
-"""`make test`: all layers in order, from the fastest to the slowest, each with its time.
+"""The stages of `make check`, `make test` and `make test-all`, each with its wall and its CPU seconds.
 
-Some run at the same time: each by itself leaves half of two cores idle. What is not begun waits for others (`after`).
+    python -m tests.stages [check|test|test-all] [STAGE…]
+    python -m tests.stages --table     writes the table of tests/README.md
 
-    python -m tests.stages [STAGE…]
+`check` and `test` leave out what is marked `long`; `test-all` leaves out nothing. Some stages run at the same time:
+each by itself leaves half of two cores idle. What is not begun waits for others (`after`).
 
 A stage that fails shows the end of its output and does not keep the next ones from running. All output is in
-.cache/test/. At the end come the tests that failed, the summaries of pytest, and their sum.
+.cache/test/. At the end come the stages that are over their budget, the tests that failed, the summaries of pytest,
+and their sum. However a run ends, what it started ends with it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.demo.processes import give_way
+from tests.support.contained import Outcome
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "test"
@@ -30,28 +36,56 @@ LIMIT_SECONDS = 2400
 TAIL_LINES = 60
 #: What needs no servers fills what others leave idle, and does not keep clients from failing in time.
 GIVES_WAY = 10
+#: So much of its budget may a stage use before it is told of: a machine is not always as fast.
+OVER = 1.5
+CHECK, TEST, ALL = "check", "test", "test-all"
+SUITES = (CHECK, TEST, ALL)
+SHORT = ("-m", "not long")
+README = ROOT / "tests" / "README.md"
+TABLE = re.compile(r"(<!-- stages -->\n).*(<!-- /stages -->)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Stage:
     """Commands that run one after the other, once the stages `after` have ended.
 
-    `needs`: a program without which the stage is skipped, and its package; `nice`: how much it gives way to those that
-    run at the same time.
+    `budgets`: the CPU seconds that it is to take in each suite that runs it; `needs`: a program without which the stage
+    is skipped, and its package; `nice`: how much it gives way to those that run at the same time.
     """
 
+    about: str
     commands: Sequence[Sequence[str]]
+    budgets: Mapping[str, int]
     after: Sequence[str] = ()
     needs: tuple[str, str] | None = None
     nice: int = 0
+
+    @property
+    def by_pytest(self) -> bool:
+        """True if it is a layer of tests."""
+        return self.commands[0][1:3] == [*_PYTEST]
+
+    def chosen(self, suite: str) -> Sequence[Sequence[str]]:
+        """Its commands in a suite."""
+        short = SHORT if self.by_pytest and suite != ALL else ()
+        return [[*command, *short] for command in self.commands]
+
+
+_PYTEST = ("-m", "pytest")
 
 
 def _tool(name: str) -> str:
     return str(Path(sys.executable).with_name(name))
 
 
-def _pytest(
-    layer: str,
+def _budgets(check: int = 0, test: int = 0, all_: int = 0) -> Mapping[str, int]:
+    return {suite: budget for suite, budget in zip(SUITES, (check, test, all_), strict=True) if budget}
+
+
+def _layer(
+    name: str,
+    about: str,
+    budgets: Mapping[str, int],
     after: Sequence[str] = (),
     needs: tuple[str, str] | None = None,
     workers: int = 0,
@@ -61,23 +95,62 @@ def _pytest(
     """`workers`: processes that share the tests, test by test, by files whose tests share
     servers (`loadfile`), or by what is marked to share something (`loadgroup`)."""
     spread = ["-p", "xdist.plugin", "-n", str(workers), "--dist", share, "--no-loadscope-reorder"] if workers else []
-    options = ["--quiet", "--no-header", "--durations=5", *spread]
-    return Stage([[sys.executable, "-m", "pytest", *options, f"tests/{layer}"]], after, needs, nice)
+    command = [sys.executable, *_PYTEST, "--quiet", "--no-header", "--durations=5", *spread, f"tests/{name}"]
+    return Stage(about, [command], budgets, after, needs, nice)
 
 
 #: Without servers first; then the heaviest beside what gives way; then the demo, whose clients are to fail in time,
 #: beside one that computes; at last those that wait most.
 STAGES: Mapping[str, Stage] = {
-    "lint": Stage([[_tool("ruff"), "format", "--check", "."], [_tool("ruff"), "check", "."]]),
-    "types": Stage([[_tool("mypy")]]),
-    "generated": Stage([[_tool("kafka-health"), "generate", "--check"]]),
-    "laws": _pytest("laws", workers=2, share="loadgroup"),
-    "unit": _pytest("unit", ("laws",), workers=2, nice=GIVES_WAY),
-    "rules": _pytest("rules", ("laws",), needs=("promtool", "prometheus"), nice=GIVES_WAY),
-    "cluster": _pytest("cluster", ("lint", "types", "generated")),
-    "e2e": _pytest("e2e", ("cluster",), workers=2, share="loadfile"),
-    "spark": _pytest("spark", ("cluster",)),
-    "kafka": _pytest("kafka", ("spark",), workers=3, share="loadfile"),
+    "lint": Stage(
+        "format and lint of the code",
+        [[_tool("ruff"), "format", "--check", "."], [_tool("ruff"), "check", "."]],
+        _budgets(5, 5, 5),
+    ),
+    "types": Stage("mypy, strict", [[_tool("mypy")]], _budgets(30, 30, 30)),
+    "generated": Stage(
+        "what restates the code is as `kafka-health generate` writes it",
+        [[_tool("kafka-health"), "generate", "--check"]],
+        _budgets(10, 10, 10),
+    ),
+    "laws": _layer(
+        "laws",
+        "what holds of all parts: rooms, errors, modes, documentation, the golden matrix",
+        _budgets(60, 60, 60),
+        workers=2,
+        share="loadgroup",
+    ),
+    "unit": _layer(
+        "unit",
+        "one part at a time, with values worked out by hand",
+        _budgets(90, 90, 300),
+        ("laws",),
+        workers=2,
+        nice=GIVES_WAY,
+    ),
+    "rules": _layer(
+        "rules",
+        "alerts and their routing, by promtool and amtool",
+        _budgets(0, 40, 160),
+        ("laws",),
+        needs=("promtool", "prometheus"),
+        nice=GIVES_WAY,
+    ),
+    "cluster": _layer(
+        "cluster", "a Spark cluster of its own, jars without the internet", _budgets(all_=200), ("lint", "types")
+    ),
+    "e2e": _layer(
+        "e2e",
+        "the demo, Prometheus, Grafana, Alertmanager and a browser",
+        _budgets(0, 120, 300),
+        ("cluster",),
+        workers=2,
+        share="loadfile",
+    ),
+    "spark": _layer("spark", "the query, its state, the history and the review", _budgets(0, 100, 250), ("cluster",)),
+    "kafka": _layer(
+        "kafka", "programs against a real broker", _budgets(0, 100, 400), ("spark",), workers=3, share="loadfile"
+    ),
 }
 
 
@@ -88,38 +161,50 @@ class Result:
     name: str
     passed: bool
     seconds: float
+    cpu_seconds: float
     lines: Sequence[str]
 
     @property
     def summary(self) -> str | None:
         """The last line of pytest, though a JVM ends later and has the last word; None for other commands."""
-        by_pytest = STAGES[self.name].commands[0][1:3] == ["-m", "pytest"]
         told = [line for line in self.lines if re.search(r"^=*\s*\d+ .* in \d+\.\d+s", line)]
-        return [*self.lines, *told][-1] if by_pytest and self.lines else None
+        return [*self.lines, *told][-1] if STAGES[self.name].by_pytest and self.lines else None
 
 
-async def run(names: Sequence[str]) -> int:
-    """Run the stages; the number of those that failed."""
+async def run(suite: str, names: Sequence[str]) -> int:
+    """Run the stages of a suite, or of those the named ones; the number of those that failed."""
     LOGS.mkdir(parents=True, exist_ok=True)
     print(f"what the stages write grows in {LOGS}", flush=True)
-    began = time.monotonic()
+    began, before = time.monotonic(), _untracked()
     started: dict[str, asyncio.Task[Result | None]] = {}
     async with asyncio.TaskGroup() as tasks:
         for name in (name for name in STAGES if name in names):
-            before = [started[other] for other in STAGES[name].after if other in started]
-            started[name] = tasks.create_task(_result(name, before))
+            earlier = [started[other] for other in STAGES[name].after if other in started]
+            started[name] = tasks.create_task(_result(suite, name, earlier))
     results = [result for task in started.values() if (result := task.result())]
-    seconds = time.monotonic() - began
     failed = [result.name for result in results if not result.passed]
-    print(f"{'total':<10} {'FAILED' if failed else 'passed'}  {seconds:6.1f} s  {' '.join(failed)}".rstrip())
+    if left := _untracked() - before:
+        print(f"checkout   FAILED  the run left {', '.join(sorted(left))}")
+        failed.append("checkout")
+    _tell_end(suite, results, failed, time.monotonic() - began)
+    return len(failed)
+
+
+def _tell_end(suite: str, results: Sequence[Result], failed: Sequence[str], seconds: float) -> None:
+    cpu = sum(result.cpu_seconds for result in results)
+    how = "FAILED" if failed else "passed"
+    print(f"{'total':<10} {how}  {seconds:6.1f} s {cpu:7.1f} s CPU  {' '.join(failed)}".rstrip())
+    for result in results:
+        budget = STAGES[result.name].budgets.get(suite, 0)
+        if budget and result.cpu_seconds > OVER * budget:
+            print(f"{result.name} took {result.cpu_seconds:.0f} s of CPU, and is to take {budget} s in `make {suite}`")
     broken = [line for result in results for line in result.lines if line.startswith(("FAILED ", "ERROR "))]
     summaries = [f"{result.name:<10} {result.summary}" for result in results if result.summary]
     if summaries:
         print(*broken, *summaries, f"==== {_sum(summaries)} in {seconds:.2f}s ====", sep="\n")
-    return len(failed)
 
 
-async def _result(name: str, before: Sequence[asyncio.Task[Result | None]]) -> Result | None:
+async def _result(suite: str, name: str, before: Sequence[asyncio.Task[Result | None]]) -> Result | None:
     """Run a stage once those before it have ended, and tell its end; None where it was skipped."""
     for task in before:
         await task
@@ -128,63 +213,121 @@ async def _result(name: str, before: Sequence[asyncio.Task[Result | None]]) -> R
         print(f"{name:<10} skipped: {stage.needs[0]} is missing (apt-get install {stage.needs[1]})", flush=True)
         return None
     start = time.monotonic()
-    passed = await _passes(stage, log)
-    seconds = time.monotonic() - start
-    print(f"{name:<10} {'passed' if passed else 'FAILED'}  {seconds:6.1f} s", flush=True)
+    outcomes = await _outcomes(stage, suite, log)
+    seconds, cpu = time.monotonic() - start, sum(outcome.cpu_seconds for outcome in outcomes)
+    passed = not any(outcome.code for outcome in outcomes)
+    print(f"{name:<10} {'passed' if passed else 'FAILED'}  {seconds:6.1f} s {cpu:7.1f} s CPU", flush=True)
+    for command in (command for outcome in outcomes for command in outcome.left):
+        print(f"  it left this running, which was killed: {command[:200]}", flush=True)
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     if not passed:
         print("\n".join(f"  {line}" for line in lines[-TAIL_LINES:]), f"  (all of it: {log})", sep="\n", flush=True)
-    return Result(name, passed, seconds, lines)
+    return Result(name, passed, seconds, cpu, lines)
 
 
 def _sum(summaries: Sequence[str]) -> str:
     counts: Counter[str] = Counter()
     for summary in summaries:
-        for number, word in re.findall(r"(\d+) (failed|passed|skipped|errors?|xfailed|xpassed|warnings?)", summary):
+        for number, word in re.findall(
+            r"(\d+) (failed|passed|skipped|deselected|errors?|xfailed|xpassed|warnings?)", summary
+        ):
             counts[word.rstrip("s")] += int(number)
     return ", ".join(f"{number} {word}" for word, number in counts.items())
 
 
-async def _passes(stage: Stage, log: Path) -> bool:
-    """Run its commands until one fails. What a stage leaves running, or runs for too long, is killed."""
+async def _outcomes(stage: Stage, suite: str, log: Path) -> Sequence[Outcome]:
+    """Run its commands until one fails. What runs for too long is killed with all that it started."""
+    outcomes: list[Outcome] = []
     deadline = time.monotonic() + LIMIT_SECONDS
     with log.open("w", encoding="utf-8") as output:
-        for command in stage.commands:
+        for command in stage.chosen(suite):
             process = await asyncio.create_subprocess_exec(
-                *command,
+                *(sys.executable, "-m", "tests.support.contained", str(stage.nice), *command),
                 cwd=ROOT,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
                 stderr=output,
                 start_new_session=True,
             )
-            if stage.nice:
-                os.setpriority(os.PRIO_PGRP, process.pid, stage.nice)
-                give_way(process.pid, stage.nice)
             try:
-                code = await asyncio.wait_for(process.wait(), max(1.0, deadline - time.monotonic()))
+                outcomes.append(await _outcome(process, max(1.0, deadline - time.monotonic())))
             except TimeoutError:
                 output.write(f"\nkilled after {LIMIT_SECONDS} s\n")
-                code = 1
-            finally:
-                _kill(process.pid)
-            if code != 0:
-                return False
-    return True
+                outcomes.append(await asyncio.shield(_ended(process)))
+            except asyncio.CancelledError:
+                await asyncio.shield(_ended(process))
+                raise
+            if outcomes[-1].code != 0:
+                break
+    return outcomes
 
 
-def _kill(group: int) -> None:
+async def _outcome(process: asyncio.subprocess.Process, seconds: float) -> Outcome:
+    assert process.stdout is not None
+    told = await asyncio.wait_for(process.stdout.read(), seconds)
+    await process.wait()
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    return Outcome(**json.loads(told)) if told else Outcome(1, 0.0)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> Outcome:
+    """End it, with all that it started."""
+    assert process.stdin is not None
+    process.stdin.close()
+    return await _outcome(process, LIMIT_SECONDS)
+
+
+def _untracked() -> set[str]:
+    """What stands in the checkout and belongs to nobody; nothing where this is no checkout."""
+    command = ["git", "status", "--porcelain", "--untracked-files=normal"]
     try:
-        os.killpg(group, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    except OSError:
+        return set()
+    return {line[3:] for line in done.stdout.splitlines() if line.startswith("??")}
+
+
+def table() -> str:
+    """Which suite runs what, with the budgets in CPU seconds, and what is long."""
+    lines = ["| stage | what it proves | `make check` | `make test` | `make test-all` |", "|---|---|---|---|---|"]
+    for name, stage in STAGES.items():
+        cells = (f"{stage.budgets[suite]} s" if suite in stage.budgets else "–" for suite in SUITES)
+        lines.append(f"| {name} | {stage.about} | {' | '.join(cells)} |")
+    sums = (f"{sum(stage.budgets.get(suite, 0) for stage in STAGES.values())} s" for suite in SUITES)
+    lines.append(f"| all | | {' | '.join(sums)} |")
+    lines += ["", "Marked `long`, wholly or in part, and so run by `make test-all` alone:", ""]
+    for name in STAGES:
+        files = sorted((ROOT / "tests" / name).glob("test_*.py"))
+        if long := [path.stem for path in files if "mark.long" in path.read_text(encoding="utf-8")]:
+            lines.append(f"- {name}: {', '.join(f'`{stem}`' for stem in long)}")
+    return "\n".join(lines) + "\n"
+
+
+def _main(arguments: Sequence[str]) -> int:
+    if list(arguments) == ["--table"]:
+        README.write_text(TABLE.sub(rf"\g<1>{table()}\g<2>", README.read_text(encoding="utf-8")), encoding="utf-8")
+        return 0
+    suite, names = (arguments[0], arguments[1:]) if arguments and arguments[0] in SUITES else (TEST, arguments)
+    of_suite = [name for name, stage in STAGES.items() if suite in stage.budgets]
+    if unknown := [name for name in names if name not in of_suite]:
+        sys.exit(f"`make {suite}` has no stages {', '.join(unknown)}; it has {', '.join(of_suite)}")
+    try:
+        return min(asyncio.run(_until_told(suite, names or of_suite)), 1)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except asyncio.CancelledError:
+        return 128 + signal.SIGTERM
+
+
+async def _until_told(suite: str, names: Sequence[str]) -> int:
+    """Run them; SIGTERM and SIGHUP end it as Ctrl-C does."""
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    return await run(suite, names)
 
 
 if __name__ == "__main__":
-    unknown = [name for name in sys.argv[1:] if name not in STAGES]
-    if unknown:
-        sys.exit(f"unknown stages: {', '.join(unknown)}; known are {', '.join(STAGES)}")
-    try:
-        sys.exit(min(asyncio.run(run(sys.argv[1:] or list(STAGES))), 1))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    sys.exit(_main(sys.argv[1:]))

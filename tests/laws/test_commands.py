@@ -20,6 +20,7 @@ from tests.laws.pages import commands, pages
 PROVEN = {
     "make demo": "tests/e2e/test_demo.py",
     "make test": "tests/stages.py",
+    "make check": "tests/stages.py",
     "make setup": "tests/stages.py",
     "make lint": "tests/stages.py",
     ".venv/bin/python -m pytest": "tests/stages.py",
@@ -108,7 +109,7 @@ def test_the_quick_ones_work(command: str, tmp_path: Path) -> None:
 
 def test_make_help_lists_every_target() -> None:
     done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    for target in ("setup", "demo", "test", "bench", "lint"):
+    for target in ("setup", "demo", "check", "test", "test-all", "bench", "lint"):
         assert f"  make {target}" in done.stdout
 
 

@@ -214,12 +214,15 @@ def test_no_command_shows_a_secret(
     command: tuple[str, ...],
     variable: str,
     value: str,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     monkeypatch.setattr("clienthealth.doctor.brokers.TIMEOUT_MS", 300)
     monkeypatch.setenv(variable, value)
+    # The doctor tries the folders of the settings, which are below the current one.
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit):
         cli.main(list(command))
     shown = "".join(capsys.readouterr())
