@@ -27,6 +27,8 @@ from tests.chaos.published import newest
 from tests.chaos.world import Cluster, Run, SchemaRegistry
 from tests.support.spark_cluster import SparkCluster, submission
 
+pytestmark = pytest.mark.long
+
 HEAP_MB, PARTITIONS = 512, 4
 WAIT_SECONDS, NUDGE_SECONDS = 400.0, 5.0
 DEADLOCK = "producer-callback-deadlock"

@@ -35,9 +35,10 @@ PATIENCE_SECONDS = 120.0
 SLACK_SECONDS = 15.0
 MONITOR_RUNS = 'kafka_client_health_query_up{query="monitor"} 1\n'
 
-pytestmark = pytest.mark.skipif(
-    not (PROMETHEUS and ALERTMANAGER), reason="prometheus and alertmanager are not installed"
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not (PROMETHEUS and ALERTMANAGER), reason="prometheus and alertmanager are not installed"),
+]
 
 
 class World:

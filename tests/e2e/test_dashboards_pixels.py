@@ -31,6 +31,7 @@ from tests.support.health_records import group, wire
 from tests.support.waiting import eventually
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.skipif(
         "DASHBOARDS_IN_PIXELS" not in os.environ, reason="make pixels draws the dashboards, in two minutes"
     ),

@@ -41,7 +41,7 @@ from tests.support.health_records import deadlock, group, healthy, record, verdi
 from tests.support.waiting import eventually
 
 PROMETHEUS = shutil.which("prometheus")
-pytestmark = pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed")]
 
 BOARDS = boards()
 INSTALLATION = Settings(monitor=MonitorSettings(cluster="eu"), prometheus=PrometheusSettings(labels={"env": "prod"}))

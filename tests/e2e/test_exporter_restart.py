@@ -31,9 +31,10 @@ from tests.e2e.test_alert_delivery import (
 from tests.e2e.test_dashboards_queries import Prometheus
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.skipif(
-    not (PROMETHEUS and ALERTMANAGER), reason="prometheus and alertmanager are not installed"
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not (PROMETHEUS and ALERTMANAGER), reason="prometheus and alertmanager are not installed"),
+]
 #: So much faster than in production does time run; a restart takes 45 s there.
 SCALE = 20
 GAP_SECONDS = 45 / SCALE

@@ -11,6 +11,8 @@ from dashboards.panel import MOMENTS
 from tests.bench.bench_queries import CLUSTERS, MAX_SAMPLES, asking, evaluated, fleets
 from tests.e2e.test_dashboards_queries import watching
 
+pytestmark = pytest.mark.long
+
 PART = 50
 #: A panel asks for so many times as many moments; what it holds grows with them.
 THINNED = 10

@@ -33,7 +33,7 @@ from tests.support.waiting import eventually
 
 PROMETHEUS = shutil.which("prometheus")
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
-pytestmark = pytest.mark.skipif(ALERTMANAGER is None, reason="alertmanager is not installed")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ALERTMANAGER is None, reason="alertmanager is not installed")]
 
 LIMIT_BYTES = 20_000
 SILENT_SECONDS = 2.5

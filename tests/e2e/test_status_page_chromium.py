@@ -47,7 +47,7 @@ FRAME = """<!doctype html><title>waiting</title><meta name="color-scheme" conten
 document.title = `width ${{d.scrollWidth}} of ${{d.clientWidth}} height ${{d.scrollHeight}}`; }}</script>"""
 LONG = "a-service-with-a-very-long-name-that-nobody-would-choose-but-somebody-always-does.prod.eu-central-1"
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")]
 
 
 @pytest.fixture(scope="module")

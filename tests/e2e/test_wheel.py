@@ -16,7 +16,7 @@ from tests.support.recorded import RECORDINGS
 
 UV = shutil.which("uv") or shutil.which("uv", path=str(ROOT / ".cache" / "uv" / "bin"))
 
-pytestmark = pytest.mark.skipif(UV is None, reason="needs uv")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(UV is None, reason="needs uv")]
 
 
 @pytest.fixture(scope="module")

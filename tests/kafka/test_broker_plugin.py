@@ -30,6 +30,8 @@ from deploy.demo.processes import free_port
 from deploy.demo.topics import ask_for_pushes, create_ours
 from tests.support.waiting import WAIT_SECONDS, eventually
 
+pytestmark = pytest.mark.long
+
 _LOG4J_1 = jars.SETS["broker"].modules[1:]
 #: The oldest that still gets mends, ours, and the newest.
 BROKERS = {

@@ -28,7 +28,7 @@ from deploy.demo.running import Running
 from tests.support.demo_world import World
 from tests.support.waiting import WAIT_SECONDS
 
-pytestmark = pytest.mark.early
+pytestmark = [pytest.mark.long, pytest.mark.early]
 
 TOPIC = "callback-latency-metrics"
 SECONDS = 40.0

@@ -14,7 +14,7 @@ from tests.chaos.campaign import Campaign
 from tests.chaos.published import History
 from tests.chaos.world import Cluster
 
-pytestmark = pytest.mark.early
+pytestmark = [pytest.mark.long, pytest.mark.early]
 
 #: Between a batch's results and its commit: it is repeated, and nothing of it may be doubled.
 SHORT = ("monitor-lost-uncommitted",)

@@ -260,6 +260,7 @@ def test_snapshots_are_published_and_a_restart_of_the_connection_costs_nothing(l
     assert snapshot["topics"][0]["metrics"] == {"committed-offset": 4, "end-offset": 10, "start-offset": 0}
 
 
+@pytest.mark.long
 def test_a_broker_that_restarts_is_read_again(tmp_path: Path) -> None:
     from deploy.demo.broker import Broker
 

@@ -6,24 +6,31 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from clienthealth.configuration import load
 from clienthealth.doctor.brokers import kafka_works
+from clienthealth.platform.kafka import admin
+from clienthealth.settings import Settings
 from deploy.demo.broker import Broker
+from tests.support.waiting import eventually
 
 PROGRAM = [sys.executable, "-m", "clienthealth.cli", "init"]
 TOPICS = {"client-health", "client-rejects", "in-house-metrics", "in-house-logs"}
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker without any topic."""
-    with Broker(tmp_path_factory.mktemp("fresh"), heap_mb=256) as broker:
-        yield broker
+def fresh(broker: Broker) -> Broker:
+    """The broker without any of these topics."""
+    client = admin(Settings(kafka=broker.kafka))
+    try:
+        client.delete_topics(sorted(TOPICS & {*client.list_topics()}))
+        eventually(lambda: not TOPICS & {*client.list_topics()}, "they are gone")
+    finally:
+        client.close()
+    return broker
 
 
 def init(*options: str) -> subprocess.CompletedProcess[str]:

@@ -20,7 +20,7 @@ from tests.chaos.published import History
 from tests.support import left_by_release as left
 from tests.support.monitor_lab import BUFFER, Lab, create, reading
 
-pytestmark = pytest.mark.early
+pytestmark = [pytest.mark.long, pytest.mark.early]
 
 #: So long the producers of the release have been well again.
 RECOVERED_SECONDS = 180

@@ -22,7 +22,7 @@ from deploy.demo.processes import Process, free_port
 from deploy.demo.stack import QUICK_START
 from tests.laws.pages import commands
 
-pytestmark = pytest.mark.early
+pytestmark = [pytest.mark.long, pytest.mark.early]
 
 (SECTION,) = re.findall(
     r"^## Your own Kafka\n(.*?)^## ", (ROOT / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE

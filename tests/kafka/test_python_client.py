@@ -106,6 +106,7 @@ def test_three_lines_for_a_producer(lab: Lab) -> None:
     assert any("request-latency-avg" in s["metrics"] for s in lab.snapshots())
 
 
+@pytest.mark.long
 def test_what_a_producer_could_not_deliver_is_told_exactly(lab: Lab, tmp_path: Path) -> None:
     from deploy.demo.broker import Broker
 

@@ -42,6 +42,8 @@ from tests.support.waiting import WAIT_SECONDS, eventually
 if TYPE_CHECKING:
     from deploy.demo.broker import Broker
 
+pytestmark = pytest.mark.long
+
 Row = dict[str, Any]
 TOPIC = "real.orders"
 SENT = 100

@@ -35,6 +35,8 @@ from tests.laws.test_commands import PROVEN
 from tests.support.health_records import NOW_MS, deadlock, wire
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 TOOLS = jars.JarSet(("org.apache.kafka:kafka-tools:4.1.2",), without=("*:*",))
 #: Main classes of the scripts of Kafka 4.1.
 SCRIPTS = {

@@ -28,7 +28,7 @@ from tests.laws.pages import commands
 from tests.support.subscribing import subscribe
 from tests.support.waiting import WAIT_SECONDS
 
-pytestmark = pytest.mark.early
+pytestmark = [pytest.mark.long, pytest.mark.early]
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "deploy/README.md").read_text("utf-8")

@@ -55,6 +55,7 @@ def send(settings: Settings, topic: str, *records: bytes) -> None:
     writer.close()
 
 
+@pytest.mark.long
 def test_a_broker_keeps_port_and_data_over_a_stop_and_a_kill(tmp_path: Path) -> None:
     with Broker(tmp_path / "broker") as broker:
         settings, address = Settings(kafka=broker.kafka), broker.bootstrap_servers
@@ -73,6 +74,7 @@ def test_a_broker_keeps_port_and_data_over_a_stop_and_a_kill(tmp_path: Path) -> 
     assert "Kafka Server started" in broker.log.read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_a_frozen_broker_answers_nobody_until_it_goes_on(tmp_path: Path) -> None:
     with Broker(tmp_path / "broker") as broker:
         settings = Settings(kafka=broker.kafka)
@@ -85,6 +87,7 @@ def test_a_frozen_broker_answers_nobody_until_it_goes_on(tmp_path: Path) -> None
         client.close()
 
 
+@pytest.mark.long
 def test_a_broker_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -96,6 +99,7 @@ def test_a_broker_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path) 
         assert broker.pid
 
 
+@pytest.mark.long
 def test_a_cluster_is_upgraded_node_by_node_survives_its_controller_and_what_was_acknowledged_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +164,7 @@ def _policy(client: object, topic: str) -> str:
     return _config(client, topic)["cleanup.policy"]
 
 
+@pytest.mark.long
 def test_a_broker_of_2015_takes_records(tmp_path: Path) -> None:
     with LegacyBroker(tmp_path / "legacy") as legacy:
         settings = Settings(kafka=KafkaSettings(legacy.bootstrap_servers))

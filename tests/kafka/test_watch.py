@@ -9,6 +9,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from clienthealth.platform import jars
 from clienthealth.platform.java import java
 from clienthealth_exporters.jvm.exporter import Target
@@ -17,6 +19,8 @@ from deploy.demo.broker import Broker
 from deploy.demo.clients import CLIENTS
 from tests.support.demo_world import World
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.long
 
 SECONDS = 12
 #: Two workers that send to a topic which is not there.

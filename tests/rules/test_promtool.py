@@ -32,7 +32,13 @@ def alerts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", [path.name for path in TEST_FILES])
+#: What happens at odd hours, or seldom, is long: half of all that promtool computes.
+CASES = [
+    pytest.param(path.name, marks=[pytest.mark.long] if path.name.startswith("odd-") else []) for path in TEST_FILES
+]
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_rules_behave(name: str, alerts: Path) -> None:
     command = ["promtool", "test", "rules", str(alerts / "tests" / name)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

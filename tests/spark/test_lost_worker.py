@@ -7,8 +7,11 @@ import signal
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.long
 
 
 def test_a_lost_python_worker_costs_a_second_try_of_its_task(spark: SparkSession) -> None:

@@ -30,6 +30,8 @@ from clienthealth.streaming.maintenance import maintain
 from clienthealth.streaming.session import _everywhere
 from clienthealth.streaming.stepping import Quality
 
+pytestmark = pytest.mark.long
+
 BUCKET = "s3a://health"
 SETTINGS = Settings(monitor=MonitorSettings(checkpoint=f"{BUCKET}/checkpoints", history=f"{BUCKET}/history"))
 MINUTE_MS = int(datetime(2026, 11, 9, 1, tzinfo=UTC).timestamp() * 1000)

@@ -37,6 +37,8 @@ from tests.chaos.published import History, position
 from tests.support.left_by_release import reading
 from tests.support.monitor_lab import create
 
+pytestmark = pytest.mark.long
+
 METRICS = "restored-metrics"
 HOST, STEP = "web-0", 10
 #: Seconds of each portion, of which the first ends with a client that stands still; in the second it goes on.

@@ -32,9 +32,12 @@ from tests.support.alert_rules import recordings
 from tests.support.dashboard_reading import panels
 from tests.support.generated_history import Fault, client_rows, minute_rows, quality_rows, status_of
 
-pytestmark = pytest.mark.skipif(
-    not (shutil.which("prometheus") and shutil.which("promtool")), reason="prometheus is not installed"
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        not (shutil.which("prometheus") and shutil.which("promtool")), reason="prometheus is not installed"
+    ),
+]
 
 MODE = "producer-callback-deadlock"
 SICK = Client("orders-api", "web-1", "web-1:100", "order-producer", "producer")

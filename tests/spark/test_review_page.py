@@ -15,6 +15,8 @@ from tests.spark import known_weeks
 from tests.spark.conftest import Reviewed
 from tests.support.browser import check, node_modules
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def modules() -> Path:

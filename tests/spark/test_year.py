@@ -13,6 +13,8 @@ from clienthealth.streaming import history
 from clienthealth.streaming.maintenance import maintain
 from tests.bench.measurements.year import MINUTES, generate, of_version
 
+pytestmark = pytest.mark.long
+
 CLIENTS, DAYS, FILES = 8, 3, 4
 
 

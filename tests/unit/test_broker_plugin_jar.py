@@ -21,6 +21,7 @@ from deploy.supply import plugin
 JAVA_11 = 55
 
 
+@pytest.mark.long
 def test_it_is_built_for_java_11_and_the_same_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jars.classpath(plugin.COMPILED_WITH)
     first = plugin.jar().read_bytes()

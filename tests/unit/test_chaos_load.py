@@ -47,6 +47,7 @@ def settings() -> Iterator[Settings]:
         yield registry.settings
 
 
+@pytest.mark.long
 def test_minutes_and_incidents_do_not_hang_on_the_batches(parts: list[load.Slice], settings: Settings) -> None:
     minutes, reached = stepped(parts, 3, settings)
     whole_minutes, whole_reached = stepped(parts, 0, settings)
@@ -60,6 +61,7 @@ def test_minutes_and_incidents_do_not_hang_on_the_batches(parts: list[load.Slice
     assert reached["service-0|web-0:100|client-0", "producer-callback-deadlock"] == ["confirmed"]
 
 
+@pytest.mark.long
 def test_a_backlog_of_half_an_hour_in_one_batch_says_the_same(parts: list[load.Slice], settings: Settings) -> None:
     whole = load.Slice(0, BEGIN_MS, tuple(record for part in parts[:5] for record in part.records))
     assert stepped([whole, parts[5]], 0, settings) == stepped(parts[:6], 0, settings)

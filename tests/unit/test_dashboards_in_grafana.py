@@ -13,6 +13,8 @@ import pytest
 from clienthealth.reference.sources import ROOT
 from tests.support.grafana_code import HERE, NODE, modules
 
+pytestmark = pytest.mark.long
+
 #: What each of three rows of a query says; the second query lacks the last of them.
 LABELS = {
     "cluster": ["x", "x", ""],

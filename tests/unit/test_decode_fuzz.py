@@ -82,7 +82,7 @@ HEADER: tuple[dict[str, str], ...] = (
 SETTINGS = Settings()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_every_record_is_usable_or_rejected_with_its_reason(seed: int) -> None:
     dice = random.Random(seed)
     read: Counter[str | None] = Counter()

@@ -16,9 +16,9 @@ from tests.support.attachments import log, statuses, unpacked, worst
 from tests.support.recorded import RECORDINGS
 
 RUNS = settings(
-    max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-FEW = settings(RUNS, max_examples=8)
+FEW = settings(RUNS, max_examples=4)
 NAMES = st.from_regex(r"[a-z][a-z0-9]{0,12}(-[a-z0-9]{1,10}){0,3}", fullmatch=True)
 COLOURS = st.sampled_from(["", "\x1b[32m", "\x1b[1;31m", "\x1b[38;5;208m", "\x1b[0;90m"])
 FAILURES = {

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from clienthealth import cli
 from clienthealth.attachments.input import Input
 from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.html_report import html_report
@@ -264,7 +265,7 @@ def run(*args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
 
 
-def test_the_command_says_by_its_exit_code_what_came_out(tmp_path: Path) -> None:
+def test_the_command_says_by_its_exit_code_what_came_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ended = run(str(RECORDINGS / "deadlock-3.9" / "jstack-during3-073659.txt"), "--html", str(tmp_path / "ticket.html"))
     assert (ended.returncode, ended.stderr) == (1, "")
     assert ended.stdout.count("CONFIRMED  order-publisher") == 1
@@ -272,13 +273,19 @@ def test_the_command_says_by_its_exit_code_what_came_out(tmp_path: Path) -> None
     one = run(str(SHAPES / "jstack-25.txt"), "--json")
     assert one.returncode == 1
     assert [json.loads(line)["client"]["client_id"] for line in one.stdout.splitlines()] == ["order-producer"]
-    assert run(str(RECORDINGS / "healthy-3.9" / "jstack-before1-083042.txt")).returncode == 3
-    assert run(str(RECORDINGS / "healthy-3.9")).returncode == 0
+    for path, code in (("healthy-3.9/jstack-before1-083042.txt", 3), ("healthy-3.9", 0)):
+        with pytest.raises(SystemExit) as left:
+            cli.main(["diagnose", str(RECORDINGS / path)])
+        assert left.value.code == code
     missing = run(str(tmp_path / "nothing"))
     assert missing.returncode == 2 and missing.stdout == "" and "no such file" in missing.stderr
-    assert run("--html").returncode == 2
-    wrapped = " ".join(run("--help").stdout.split())
-    assert EXIT_CODES in wrapped
+    with pytest.raises(SystemExit) as left:
+        cli.main(["diagnose", "--html"])
+    assert left.value.code == 2
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        cli.main(["diagnose", "--help"])
+    assert EXIT_CODES in " ".join(capsys.readouterr().out.split())
 
 
 def unjudged(name: str) -> tuple[Client, list[Verdict]]:

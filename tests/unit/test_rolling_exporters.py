@@ -12,6 +12,8 @@ from clienthealth.model.telemetry import Snapshot
 from tests.support.chronic import FAILURES, Failure
 from tests.support.stepped import START, Stepped, snapshot
 
+pytestmark = pytest.mark.long
+
 BEGIN, LENGTH, EVERY = 60, 900, 10
 #: When the one that goes reads for the last time, and the next one, which is a few seconds off, for the first time.
 ROLLS = {"both for half a minute": (430, 400), "none for half a minute": (400, 430)}

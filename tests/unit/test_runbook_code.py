@@ -90,6 +90,7 @@ def test_python_compiles(name: str) -> None:
     compile(blocks("python")[name], name, "exec")
 
 
+@pytest.mark.long
 def test_java_compiles(tmp_path: Path) -> None:
     """All of it at once, each within a class that has what the application around it has."""
     files = []

@@ -196,10 +196,14 @@ def commands() -> Iterator[tuple[str, ...]]:
     yield ("check-config",)
     yield "check-config", "--changed"
     yield "doctor", "--json"
+    yield "doctor", "--json", "with Spark"
     yield "explain", "producer-callback-deadlock"
 
 
-@pytest.mark.parametrize("command", list(commands()), ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(c, id=" ".join(c), marks=[pytest.mark.long] if "with Spark" in c else []) for c in commands()],
+)
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
@@ -223,8 +227,10 @@ def test_no_command_shows_a_secret(
     monkeypatch.setenv(variable, value)
     # The doctor tries the folders of the settings, which are below the current one.
     monkeypatch.chdir(tmp_path)
+    if "with Spark" not in command:
+        monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(SystemExit):
-        cli.main(list(command))
+        cli.main([word for word in command if word != "with Spark"])
     shown = "".join(capsys.readouterr())
     assert shown and PLANTED not in shown and "Traceback" not in shown
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
+import pytest
 
 from clienthealth.decode import decode_metrics, fast
 from clienthealth.model.readings import Source
@@ -15,6 +16,8 @@ from clienthealth.settings import Settings
 from tests.support.golden_metrics import GOLDEN
 from tests.support.mutations import damaged
 from tests.support.raw_records import ARRIVED_MS, sample
+
+pytestmark = pytest.mark.long
 
 SENT = 200_000
 #: Records of other formats than our own, one client each.

@@ -124,6 +124,7 @@ def test_osv_out_of_reach_is_neither_good_nor_bad(capsys: pytest.CaptureFixture[
     assert "OSV NOT ASKED" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_most_jars_of_pyspark_say_their_group() -> None:
     pyspark = [one for one in installed(()) if one.used_by == "pyspark"]
     groups = {one.name: one.group for one in pyspark}
@@ -131,6 +132,7 @@ def test_most_jars_of_pyspark_say_their_group() -> None:
     assert sum(map(bool, groups.values())) > 0.7 * len(groups)
 
 
+@pytest.mark.long
 def test_the_bill_names_packages_and_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "sbom.json"
     monkeypatch.setattr("sys.argv", ["sbom", str(out)])

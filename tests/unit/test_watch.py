@@ -296,6 +296,7 @@ def sleeping(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate("\n", timeout=WAIT_SECONDS)
 
 
+@pytest.mark.long
 def test_the_agent_is_attached_reads_only_and_leaves(tmp_path: Path) -> None:
     with sleeping(tmp_path) as process:
         with attached(process.pid, agent_jar(None)) as of:
@@ -312,6 +313,7 @@ def test_the_agent_is_attached_reads_only_and_leaves(tmp_path: Path) -> None:
         assert not Path(of.password_file).exists()
 
 
+@pytest.mark.long
 def test_a_jvm_that_takes_no_agent_says_what_to_do(tmp_path: Path) -> None:
     with (
         sleeping(tmp_path, "-XX:+DisableAttachMechanism") as process,
