@@ -1,0 +1,90 @@
+"""The figures by which the density of the code is judged: `python -m tests.laws.house` prints them.
+
+Statements are counted, not lines, so that deleting docstrings gains nothing. They are figures to look at; what must
+hold whatever the figures are is in the laws beside this file.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from clienthealth.adjust import ADJUSTMENTS
+from clienthealth.reference.rooms import PACKAGES, floors, uses
+from clienthealth.reference.sources import modules, tree
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def product() -> list[str]:
+    """The modules of `jobs` and `exporters`."""
+    return [name for name in modules() if name.startswith(PACKAGES)]
+
+
+def statements(module: str) -> int:
+    """Lines that are no blank, comment, docstring or import."""
+    lines = modules()[module].read_text(encoding="utf-8").splitlines()
+    skipped: set[int] = set()
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            skipped.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        if isinstance(node, ast.Module | ast.ClassDef | Function) and ast.get_docstring(node, clean=False) is not None:
+            docstring = node.body[0]
+            skipped.update(range(docstring.lineno, (docstring.end_lineno or docstring.lineno) + 1))
+    numbered = enumerate(lines, 1)
+    return sum(1 for at, line in numbered if line.strip() and not line.strip().startswith("#") and at not in skipped)
+
+
+def functions(module: str) -> Iterator[Function]:
+    """All functions and methods of a module."""
+    return (node for node in ast.walk(tree(module)) if isinstance(node, Function))
+
+
+def length(function: Function) -> int:
+    """How many lines a function has, from `def` to its end."""
+    return (function.end_lineno or function.lineno) - function.lineno + 1
+
+
+def parameters(function: Function) -> int:
+    """How many parameters a function has besides `self` and `cls`."""
+    arguments = function.args
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    return sum(name not in ("self", "cls") for name in names)
+
+
+def called_once(module: str) -> list[str]:
+    """Private functions that their module names once beside their definition."""
+    private = [f.name for f in functions(module) if f.name.startswith("_") and not f.name.startswith("__")]
+    named = Counter(
+        node.attr if isinstance(node, ast.Attribute) else node.id
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Attribute | ast.Name)
+    )
+    return [name for name in private if named[name] == 1]
+
+
+def figures() -> Sequence[tuple[str, int, str]]:
+    """What is counted, how much of it there is, and the aim."""
+    names = product()
+    all_functions = [function for name in names for function in functions(name)]
+    lengths = [length(function) for function in all_functions]
+    return [
+        ("files of jobs and exporters", len(names), "≤ 250"),
+        ("statements", sum(map(statements, names)), "≤ 24,500"),
+        ("functions longer than 40 lines", sum(lines > 40 for lines in lengths), "≤ 15"),
+        ("functions longer than 60 lines", sum(lines > 60 for lines in lengths), "0"),
+        ("longest function, lines", max(lengths), "60"),
+        ("functions with 7 parameters or more", sum(parameters(f) >= 7 for f in all_functions), "≤ 8"),
+        ("private functions that are called once", sum(len(called_once(name)) for name in names), "≤ 450"),
+        ("rooms", len(uses()), "about 17"),
+        ("floors", len(floors()), "≤ 11"),
+        ("arrows between rooms", sum(map(len, uses().values())), "≤ 90"),
+        ("adjustments of a verdict, in one list", len(ADJUSTMENTS), "one list"),
+    ]
+
+
+if __name__ == "__main__":
+    for name, count, aim in figures():
+        sys.stdout.write(f"{name:<40} {count:>8,}   aim {aim}\n")
