@@ -88,7 +88,7 @@ def measurements(broker: Broker, settings: Settings) -> dict[str, Any]:
         headers = dict(record.headers)
         raw = RawRecord(record.value, source, record.timestamp, record.key, headers)
         pack(decode_metrics(raw, settings, now_ms), source, packer)
-    bucket = bucket_of(packer, settings)
+    bucket = bucket_of(packer.chunks().values(), settings)
     rows = len(bucket.readings)
     assert len(bucket.state.whos) == 1
     assert rows >= 10

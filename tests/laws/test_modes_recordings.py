@@ -84,7 +84,7 @@ def verdicts(folder: Path) -> dict[str, Verdict]:
 def found_at_the_end(folder: Path) -> dict[str, Verdict]:
     """By mode, what a post-mortem says of the first client of a recording, whose end counts as the client's."""
     first, *_ = clients(folder)
-    bucket = Bucket(first.bucket.state, SETTINGS, first.bucket.grid, first.bucket.faults)
+    bucket = Bucket(first.bucket.state, SETTINGS, first.bucket.grid)
     by_key = {f"{of.kind}|{of.key}": (of, found) for of, found in judged_windows(folder).items()}
     add_ends(bucket, by_key)
     return {

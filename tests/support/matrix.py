@@ -40,7 +40,6 @@ def recorded(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """A row for each client of a recording, and one of its readings thinned."""
     for whole, thin in zip(clients(folder), clients(folder, THINNED_MS), strict=True):
         for how, every_ms, client in (("", 0, whole), (" every 10 s", THINNED_MS, thin)):
-            assert not client.bucket.faults.all
             judged = verdicts(folder, every_ms)[client.client]
             ends = judge_windows([client.departure], {}, absence=True)
             name = f"{folder.relative_to(RECORDINGS)} {client.client.client_id}{how}"

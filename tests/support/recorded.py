@@ -24,7 +24,6 @@ from clienthealth.recordings.times import time_of
 from clienthealth.settings import Settings
 from clienthealth.step import departures, process_log, readings
 from clienthealth.step.bucket import NO_LOG, Bucket, client_of
-from clienthealth.step.faults import Faults
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Ints
 from clienthealth.windows.packed import Chunk, decode, encode
@@ -111,11 +110,11 @@ def verdicts(folder: Path, every_ms: int = 0) -> dict[Client, list[Verdict]]:
 @cache
 def recorded_bucket(folder: Path, every_ms: int = 0) -> Bucket:
     """The whole recording as a bucket."""
-    bucket = bucket_of(_packed(folder), SETTINGS)
+    bucket = bucket_of(_packed(folder).chunks().values(), SETTINGS)
     state = bucket.state
     if every_ms:
         readings.keep_readings(state, _thinned(state.readings.who, state.readings.ts, every_ms))
-    return Bucket(state, SETTINGS, readings.grid_of(state, SETTINGS.monitor), Faults(state, client_of))
+    return Bucket(state, SETTINGS, readings.grid_of(state, SETTINGS.monitor))
 
 
 def _thinned(who: Ints, ts: Ints, every_ms: int) -> Bools:

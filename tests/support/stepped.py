@@ -11,8 +11,8 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.settings import Settings
 from clienthealth.step import Published, step
-from clienthealth.step.bucket import Bucket, client_of
-from clienthealth.step.faults import Faults
+from clienthealth.step.bucket import Bucket
+from clienthealth.step.faults import Fault, isolated
 from clienthealth.step.readings import grid_of
 from clienthealth.step.state import BucketState, load, save
 from clienthealth.windows.packed import Chunk, LogEntry, decode, encode, who_of
@@ -69,10 +69,14 @@ def logged(
 
 
 class Stepped:
-    """One bucket. `saved`: the state goes through bytes between all batches."""
+    """One bucket. `saved`: the state goes through bytes between all batches.
 
-    def __init__(self, settings: Settings = SETTINGS, saved: bool = False) -> None:
-        self.settings, self.saved = settings, saved
+    `apart`: what cannot be stepped or saved costs its process, as in the stream; else it is raised.
+    """
+
+    def __init__(self, settings: Settings = SETTINGS, saved: bool = False, apart: bool = False) -> None:
+        self.settings, self.saved, self.apart = settings, saved, apart
+        self.faults: list[Fault] = []
         self.state = BucketState()
         self.published: list[Published] = []
         self._offset = 0
@@ -95,8 +99,18 @@ class Stepped:
         """One batch; this machine's clock is so many seconds after START."""
         if self.saved:
             self.state = load(save(self.state, 1), 1)
-        published = step(self.state, [self.chunk(inputs)], self.settings, START + int(1000 * second))
+        chunk, now_ms = self.chunk(inputs), START + int(1000 * second)
+        published = self._apart(chunk, now_ms) if self.apart else step(self.state, [chunk], self.settings, now_ms)
         self.published.append(published)
+        return published
+
+    def _apart(self, chunk: Chunk, now_ms: int) -> Published:
+        def run(state: BucketState, chunks: Sequence[Chunk], _: bool) -> tuple[Published, bytearray]:
+            return step(state, chunks, self.settings, now_ms), save(state, 1)
+
+        stepped, self.faults = isolated(save(self.state, 1), [encode(chunk)], 1, run)
+        published, state = stepped or (Published(), save(self.state, 1))
+        self.state = load(state, 1)
         return published
 
     def batches(self, inputs: Iterable[Snapshot | LogEntry], seconds: float) -> list[Published]:
@@ -111,7 +125,7 @@ class Stepped:
     def clients(self) -> dict[str, Recorded]:
         """The clients that report, by client id."""
         grid = grid_of(self.state, self.settings.monitor)
-        bucket = Bucket(self.state, self.settings, grid, Faults(self.state, client_of))
+        bucket = Bucket(self.state, self.settings, grid)
         return {who.client_id: Recorded(bucket, number) for number, who in enumerate(self.state.whos)}
 
     @property

@@ -113,7 +113,7 @@ def clients() -> dict[tuple[str, str], Recorded]:
     for n, value in enumerate(values):
         raw = Raw("m", json.dumps(value).encode(), n).record
         pack(decode_metrics(raw, Settings(), ARRIVED_MS), raw.source, packer)
-    bucket = bucket_of(packer, Settings())
+    bucket = bucket_of(packer.chunks().values(), Settings())
     recorded = [Recorded(bucket, number) for number in range(len(bucket.state.whos))]
     return {(one.client.service, one.client.client_id): one for one in recorded}
 

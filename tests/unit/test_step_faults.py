@@ -1,90 +1,207 @@
-"""Faults where readings and lines enter a bucket: they cost whom they concern, are told, and nobody else."""
+"""What the step cannot take costs its process alone, wherever it shows: all others are as if that had never been."""
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from clienthealth.incidents import OpenIncident
+from clienthealth.judging import gate
 from clienthealth.model.readings import Source
-from clienthealth.step import process_log, readings
-from tests.support.stepped import Stepped, logged, snapshot
+from clienthealth.model.verdicts import Verdict
+from clienthealth.step import also_seen, departures, groups, judgement, minutes, process_log, readings
+from clienthealth.step.bucket import client_of
+from clienthealth.step.state import BucketState, Run
+from clienthealth.streaming.stepping import _fault
+from clienthealth.windows.packed import Who
+from tests.support.stepped import START, Stepped, logged, snapshot
+
+HOSTS = ("a", "b", "bad", "c", "d")
 
 
-def test_a_client_whose_readings_cannot_be_entered_costs_no_other(
+def batches(monitor: Stepped, *hosts: str) -> Stepped:
+    """Producers and a group that report for two minutes, each host with lines; then one alone goes on for six."""
+    for second in range(0, 540, 30):
+        inputs: list[Any] = [snapshot(s, {"select-total": s}, "z", instance="z:1", host="z") for s in (second,)]
+        for host in hosts if second < 120 else ():
+            inputs += [
+                snapshot(second + s, {"select-total": second + s}, f"on-{host}", instance=f"{host}:1", host=host)
+                for s in (0, 10, 20)
+            ]
+            inputs.append(snapshot(second, {"members": 1}, f"group-{host}", "group", instance=host, host=host))
+            line = logged(second + 5, client_id=f"on-{host}")
+            line.host = host
+            inputs.append(line)
+        monitor.batch(inputs, second + 30)
+    return monitor
+
+
+def told(monitor: Stepped) -> list[tuple[str, Any]]:
+    """All that was published of everybody but `bad`, by batch."""
+    return [
+        (key, value and json.loads(value) | {"verdicts": []})
+        for published in monitor.published
+        for key, value in sorted(published.records, key=lambda record: record[0])
+        if "bad" not in key
+    ]
+
+
+def rows(monitor: Stepped) -> list[Any]:
+    key = ("minute", "host", "client_id")
+    return sorted(
+        (row for row in monitor.minutes if row["host"] != "bad"), key=lambda row: [str(row[name]) for name in key]
+    )
+
+
+def unsavable(state: BucketState, entries: Any) -> None:
+    """What no state on disk can hold; the step itself goes well."""
+    if any(entry.host == "bad" for entry in entries):
+        state.also_seen["shop", "bad"] = [Run("", "", "producer", "x", 2**70, 0, state.time_ms, "", None, 0)]
+
+
+def raising(of_bad: Callable[..., bool], honest: Callable[..., Any]) -> Callable[..., Any]:
+    def broken(*given: Any, **more: Any) -> Any:
+        if of_bad(*given, **more):
+            raise ZeroDivisionError("absurd")
+        return honest(*given, **more)
+
+    return broken
+
+
+def has_bad(whos: Any) -> bool:
+    return any(who.host == "bad" for who in whos)
+
+
+#: Where it shows → what is asked there of what is given.
+PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
+    "readings enter": (readings, "_numbered", lambda state, whos, numbers: has_bad(whos)),
+    "lines enter": (process_log, "_remember", lambda state, entry: entry.host == "bad"),
+    "lines of a window": (process_log.ProcessLog, "about", lambda self, who: who.host == "bad"),
+    "a gate": (judgement, "gate", lambda mode, w: any("bad" in w._about(n).group for n in range(len(w)))),
+    "a judge": (judgement, "verdict", lambda mode, window, *_: window.client.host == "bad"),
+    "a minute": (minutes, "gate", lambda mode, w: any("bad" in w._about(n).group for n in range(len(w)))),
+    "a departure": (departures, "judge_windows", lambda windows, *_, **__: windows[-1].client.host == "bad"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_process_that_cannot_be_stepped_costs_no_other(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    undisturbed = batches(Stepped(), *(host for host in HOSTS if host != "bad"))
+    module, name, of_bad = PLACES[place]
+    monkeypatch.setattr(module, name, raising(of_bad, getattr(module, name)))
+    monitor = Stepped(apart=True)
+    faults = []
+    batch = monitor.batch
+
+    def noted(*given: Any) -> Any:
+        published = batch(*given)
+        faults.extend(monitor.faults)
+        return published
+
+    monkeypatch.setattr(monitor, "batch", noted)
+    batches(monitor, *HOSTS)
+    assert faults
+    assert {(fault.client.host, fault.reason) for fault in faults} == {
+        ("bad", "step-failed: ZeroDivisionError: absurd")
+    }
+    assert told(monitor) == told(undisturbed)
+    assert rows(monitor) == rows(undisturbed)
+
+
+def test_a_state_that_cannot_be_saved_costs_its_process(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    entered = readings._numbered
-
-    def numbered(state: Any, whos: Any, numbers: Any) -> Any:
-        if any(who.client_id == "bad" for who in whos):
-            raise ZeroDivisionError("absurd reading")
-        return entered(state, whos, numbers)
-
-    monitor = Stepped()
-    names = [*(f"p{n}" for n in range(9)), "bad"]
-    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR):
-        patched.setattr(readings, "_numbered", numbered)
-        for second in (0, 10):
-            published = monitor.batch([snapshot(second, {"select-total": second}, name) for name in names], second + 1)
-            (fault,) = published.faults
-            assert (fault.client.key, fault.reason) == (
-                "shop|h:1|bad",
-                "step-failed: ZeroDivisionError: absurd reading",
-            )
-            assert fault.source == Source("client-metrics", 0, 9 + second)
-    assert sorted(monitor.clients) == [f"p{n}" for n in range(9)]
-    assert all(len(client.readings) == 2 for client in monitor.clients.values())
-    assert set(monitor.state.readings.who.tolist()) == set(range(9))
+    monitor = Stepped(apart=True)
+    monkeypatch.setattr(also_seen, "take", unsavable)
+    with caplog.at_level(logging.ERROR):
+        for second in (0, 30):
+            line = logged(second)
+            line.host = "bad"
+            of_all = [
+                snapshot(second, {"select-total": second}, f"on-{host}", instance=f"{host}:1", host=host)
+                for host in HOSTS
+            ]
+            monitor.batch([*of_all, line], second + 10)
+            (fault,) = monitor.faults
+            assert fault.client.key == "shop|bad:1|on-bad"
+            assert fault.reason.startswith("step-failed: OverflowError")
+            assert sorted(monitor.clients) == [f"on-{host}" for host in HOSTS if host != "bad"]
     # Once with its traceback, not once for each batch.
-    assert [record.getMessage() for record in caplog.records] == ["a client cannot be judged: absurd reading"]
-    assert caplog.records[0].exc_info
-    # Whole again when its readings are.
-    monitor.batch([snapshot(20, {"select-total": 20}, name) for name in names], 21)
-    assert "bad" in monitor.clients
+    assert len(caplog.records) == 1 and caplog.records[0].exc_info
+    monkeypatch.undo()
+    # Whole again when it can be saved.
+    monitor.batch([snapshot(60, {"select-total": 60}, "on-bad", instance="bad:1", host="bad")], 70)
+    assert "on-bad" in monitor.clients and monitor.faults == []
 
 
-@pytest.mark.parametrize("where", ["_sample", "_remember"])
-def test_a_process_whose_lines_cannot_be_entered_costs_no_other(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = getattr(process_log, where)
-
-    def broken(*given: Any) -> Any:
-        if given[-1].host == "bad":
-            raise ValueError("absurd line")
-        return honest(*given)
-
-    monkeypatch.setattr(process_log, where, broken)
-    monitor = Stepped()
-    lines = [logged(n, client_id="p") for n in range(5)]
-    for line in lines[3:]:
-        line.host = "bad"
-    published = monitor.batch([snapshot(0, {"select-total": 1}), *lines], 10)
-    assert [(fault.client.host, fault.reason) for fault in published.faults] == [
-        ("bad", "step-failed: ValueError: absurd line")
-    ]
-    assert [entry.host for entry in monitor.state.log_entries] == ["h"] * 3
-    assert list(monitor.records) == ["shop|h:1|p"]
+def test_a_group_costs_no_other_of_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered = groups._enter
+    monkeypatch.setattr(groups, "_enter", raising(lambda group, _: group.who.client_id == "bad", entered))
+    monitor = Stepped(apart=True)
+    published = monitor.batch(
+        [snapshot(0, {"members": 1}, name, "group", instance="kafka:9092", host="kafka:9092") for name in ("bad", "g")]
+    )
+    (fault,) = monitor.faults
+    assert (fault.client.client_id, fault.source) == ("bad", Source("client-metrics", 0, 0))
+    assert [key for key, _ in published.records] == ["shop|kafka:9092|g"]
 
 
-def test_lines_that_cannot_be_looked_at_do_not_keep_a_client_from_being_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    def about(self: Any, who: Any) -> Any:
-        if who.host == "bad":
-            raise RuntimeError("absurd window")
-        return (), (), ()
+BAD = Who("shop", "bad", "bad:1", "on-bad", "producer")
 
-    monkeypatch.setattr(process_log.ProcessLog, "about", about)
-    monitor = Stepped()
-    line = logged(2)
-    line.host = "bad"
-    both = [
-        snapshot(s, {"select-total": s}, f"on-{host}", instance=f"{host}:1", host=host)
-        for s in (0, 10)
-        for host in ("h", "bad")
-    ]
-    published = monitor.batch([*both, logged(1), line], 11)
-    assert [(fault.client.host, fault.reason) for fault in published.faults] == [
-        ("bad", "step-failed: RuntimeError: absurd window")
-    ]
-    assert sorted(monitor.records) == ["shop|bad:1|on-bad", "shop|h:1|on-h"]
-    assert [entry.host for entry in monitor.state.log_entries] == ["h"]
+
+def incident(detail: int) -> OpenIncident:
+    verdict = Verdict("producer-callback-deadlock", "suspected", detail={"waiting_threads": detail})
+    return OpenIncident(client_of(BAD), verdict, START, heard_ms=START)
+
+
+def test_its_open_incident_stays_open_while_it_cannot_be_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monitor = Stepped(apart=True)
+    monitor.state.incidents.reopen([incident(3)])
+    monkeypatch.setattr(judgement, "gate", raising(lambda mode, w: True, gate))
+    monitor.batch([snapshot(0, {"select-total": 1}, "on-bad", instance="bad:1", host="bad")])
+    assert [fault.client.key for fault in monitor.faults] == ["shop|bad:1|on-bad"]
+    assert [one.verdict.mode for one in monitor.state.incidents.all] == ["producer-callback-deadlock"]
+    assert not monitor.clients
+
+
+def test_an_incident_that_cannot_be_saved_goes_with_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def opening(bucket: Any, *_: Any) -> Any:
+        bucket.state.incidents.reopen([incident(2**70)])
+        return [], []
+
+    monitor = Stepped(apart=True)
+    monkeypatch.setattr(judgement, "judge", opening)
+    monitor.batch([snapshot(0, {"select-total": 1}, "on-bad", instance="bad:1", host="bad")])
+    assert len(monitor.faults) == 1 and not [*monitor.state.incidents.all]
+
+
+def test_what_raises_without_any_process_is_the_fault_of_none_and_forgets_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monitor = Stepped(apart=True)
+    monitor.batch([snapshot(0, {"select-total": 1}, "p")])
+    monkeypatch.setattr(departures, "departed", raising(lambda bucket: True, departures.departed))
+    published = monitor.batch([snapshot(10, {"select-total": 2}, "p")])
+    (fault,) = monitor.faults
+    assert (fault.client.key, fault.reason, fault.source) == ("||", "step-failed: ZeroDivisionError: absurd", None)
+    assert published.records == [] and list(monitor.clients) == ["p"]
+
+
+def test_faults_become_rejects_that_name_their_newest_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judgement, "gate", raising(lambda mode, w: True, gate))
+    monitor = Stepped(apart=True)
+    monitor.batch([snapshot(s, {"select-total": s}, name) for s in (0, 10) for name in ("p", "q")])
+    _, key, value, headers = _fault(*monitor.faults)
+    # Of several clients of a process none is named.
+    assert (key, value) == (b"shop|h:1|", None)
+    assert {h["key"]: base64.b64decode(h["value"]).decode() for h in json.loads(headers or "")} == {
+        "reject_reason": "step-failed: ZeroDivisionError: absurd",
+        "source_topic": "client-metrics",
+        "source_partition": "0",
+        "source_offset": "2",
+    }

@@ -13,8 +13,7 @@ from clienthealth.modes import modes
 from clienthealth.recordings import read
 from clienthealth.settings import Settings
 from clienthealth.step import departures
-from clienthealth.step.bucket import Bucket, client_of
-from clienthealth.step.faults import Faults
+from clienthealth.step.bucket import Bucket
 from clienthealth.step.readings import grid_of
 from tests.support.recorded import RECORDINGS
 from tests.support.stepped import Stepped, logged, snapshot
@@ -25,7 +24,7 @@ FULL = {"buffer-total-bytes": 4e6, "buffer-available-bytes": 1e6, "select-total"
 
 def bucket(monitor: Stepped) -> Bucket:
     grid = grid_of(monitor.state, monitor.settings.monitor)
-    return Bucket(monitor.state, monitor.settings, grid, Faults(monitor.state, client_of))
+    return Bucket(monitor.state, monitor.settings, grid)
 
 
 def configured(monitor: Stepped, client_id: str) -> dict[str, str]:

@@ -31,10 +31,10 @@ from clienthealth.recordings import Recorded
 from clienthealth.settings import Settings
 from clienthealth.step import also_seen, departures, judgement, process_log, readings
 from clienthealth.step.bucket import Bucket, client_of
-from clienthealth.step.faults import Faults
-from clienthealth.step.state import BucketState
+from clienthealth.step.faults import isolated
+from clienthealth.step.state import BucketState, save
 from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.packed import Who, process_of, who_of
+from clienthealth.windows.packed import Chunk, Who, encode, process_of, who_of
 from clienthealth.windows.packer import Packer
 
 
@@ -81,23 +81,41 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
         result.rejected.update({error.partition(":")[0] for error in decoded.errors})
     # Metrics may name their host: what else was attached of one process is then of the one that they name.
     places = {place: next(iter(names)) for place, names in named.items() if len(names) == 1}
-    bucket = bucket_of(packer, settings, places)
-    by_key = judged(bucket)
-    add_ends(bucket, by_key)
-    result.rejected.update(fault.reason.partition(":")[0] for fault in bucket.faults.all)
+    chunks = list(packer.chunks().values())
+    for entry in (entry for chunk in chunks for entry in chunk.log_entries if entry.process in places):
+        entry.service, entry.host, entry.instance = places[entry.process]
     result.inputs.extend(tally.all())
     for attached in result.inputs:
         if attached.process in places:
             attached.process = places[attached.process][:2]
-    by_key = settled(bucket, by_key, result.inputs)
+
+    def run(_: BucketState, chunks: Sequence[Chunk], __: bool) -> _Examined:
+        return _examined(chunks, settings, result.inputs)
+
+    examined, faults = isolated(save(BucketState(), 1), list(map(encode, chunks)), 1, run)
+    if examined is not None:
+        result.clients.extend(examined[0])
+        result.also_seen.update(examined[1])
+    result.rejected.update(fault.reason.partition(":")[0] for fault in faults)
+    return result
+
+
+#: Clients with their verdicts, and the trouble that no failure mode is about.
+_Examined = tuple[list[tuple[Client, list[Verdict]]], dict[Client, list[Seen]]]
+
+
+def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Input]) -> _Examined:
+    bucket = bucket_of(chunks, settings)
+    by_key = judged(bucket)
+    add_ends(bucket, by_key)
+    by_key = settled(bucket, by_key, inputs)
     clients = [
         (client, sorted(verdicts, key=lambda v: v.mode))
         for client, verdicts in by_key.values()
         if client.client_id or any(v.unhealthy for v in verdicts) or not _named_beside(client, by_key.values())
     ]
-    result.clients.extend(sorted(clients, key=lambda item: item[0].key))
-    result.also_seen.update(_also_seen(bucket.state, [client for client, _ in result.clients]))
-    return result
+    clients.sort(key=lambda item: item[0].key)
+    return clients, _also_seen(bucket.state, [client for client, _ in clients])
 
 
 def _also_seen(state: BucketState, clients: Iterable[Client]) -> dict[Client, list[Seen]]:
@@ -173,18 +191,15 @@ def _is_of(event: LogEvent, before: _Before) -> bool:
     return catalogue().by_id[event.signature].kind in (None, before.kind)
 
 
-def bucket_of(packer: Packer, settings: Settings, places: Mapping[Place, tuple[str, str, str]] | None = None) -> Bucket:
-    """All that was packed as one bucket. `places`: what log entries are taken for → service, host and instance."""
-    state, chunks = BucketState(), list(packer.chunks().values())
+def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
+    """All that was packed as one bucket."""
+    state, chunks = BucketState(), list(chunks)
     readings.take(state, chunks, settings.monitor)
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
-    for entry in entries:
-        if places and entry.process in places:
-            entry.service, entry.host, entry.instance = places[entry.process]
     process_log.take(state, entries, settings.monitor)
     also_seen.take(state, entries)
     readings.renew_clients(state)
-    return Bucket(state, settings, readings.grid_of(state, settings.monitor), Faults(state, client_of))
+    return Bucket(state, settings, readings.grid_of(state, settings.monitor))
 
 
 def judged(bucket: Bucket) -> dict[str, tuple[Client, list[Verdict]]]:

@@ -30,7 +30,6 @@ from clienthealth.step import (
     skew,
 )
 from clienthealth.step.bucket import Bucket, client_of
-from clienthealth.step.faults import Fault, Faults
 from clienthealth.step.judgement import Record
 from clienthealth.step.minutes import Row
 from clienthealth.step.state import BucketState
@@ -39,7 +38,7 @@ from clienthealth.windows.packed import Chunk, Who
 
 @dataclass
 class Published:
-    """What a step gives: records of `client-health`, changes of incidents, final minutes, clients it failed for.
+    """What a step gives: records of `client-health`, changes of incidents, final minutes.
 
     late      readings and events that came after their windows were closed
     left_out  what the limits left out, by limit
@@ -50,7 +49,6 @@ class Published:
     records: list[Record] = field(default_factory=list)
     changes: list[Transition] = field(default_factory=list)
     minutes: list[Row] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
     late: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     skewed: int = 0
@@ -69,15 +67,14 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     before_ms, state.time_ms = state.time_ms, clock(state, chunks, now_ms)
     idle_ms = departures.idle(state, any(chunk.clocks for chunk in chunks), now_ms)
     departures.forgive(state, before_ms)
-    faults = Faults(state, client_of)
-    taken = intake.take(state, chunks, settings.monitor, faults, now_ms)
+    taken = intake.take(state, chunks, settings.monitor, now_ms)
     new, chunks, published.late, published.left_out = taken.log_entries, taken.chunks, taken.late, taken.left_out
     readings.renew_clients(state)
     closed, no_more, moved = renamed.join(state, closed)
     published.records += [(key, None) for key in no_more]
     published.changes += moved
     grid = readings.grid_of(state, settings.monitor)
-    bucket = Bucket(state, settings, grid, faults)
+    bucket = Bucket(state, settings, grid)
     _name(state, published)
     if new or state.readings.fresh.any():
         records, changes = judgement.judge(bucket, new, closed, now_ms)
@@ -99,7 +96,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     minutes.remember(state, published.changes)
     published.minutes = minutes.finished(bucket, gone, now_ms)
     minutes.forget(state)
-    of_groups, rows = groups.take(state, chunks, settings, bucket.faults)
+    of_groups, rows = groups.take(state, chunks, settings)
     published.records += of_groups
     published.minutes += rows
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
@@ -110,8 +107,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     for number in gone.tolist():
         ended.remember(state, state.whos[number].identity, int(state.clients.last[number]))
     ended.evict(state, settings.monitor)
-    readings.forget(state, [*gone.tolist(), *bucket.faults.numbers])
-    published.faults = bucket.faults.all
+    readings.forget(state, gone.tolist())
     published.skewed = int((skew.seconds(state, now_ms) != 0).sum())
     state.former = [who for who in state.former if state.incidents.of_client(client_of(who).key)]
     readings.compact(state)

@@ -16,7 +16,6 @@ from clienthealth.model.readings import LogEvent, Reading, ThreadDump, TopicRead
 from clienthealth.model.verdicts import Seen
 from clienthealth.settings import Settings
 from clienthealth.step.also_seen import seen
-from clienthealth.step.faults import Faults
 from clienthealth.step.ownership import Life, ProcessKey, Start, lives, starts
 from clienthealth.step.process_log import logged_options
 from clienthealth.step.readings import SHIFT, Grid, intervals, keys, totals_added_up
@@ -57,12 +56,11 @@ def client_of(who: Who) -> Client:
 
 @dataclass
 class Bucket:
-    """The readings of a bucket, and what is worked out of them once for all that asks. `faults`: what failed of it."""
+    """The readings of a bucket, and what is worked out of them once for all that asks."""
 
     state: BucketState
     settings: Settings
     grid: Grid
-    faults: Faults
 
     @cached_property
     def readings(self) -> Readings:

@@ -76,12 +76,8 @@ def unheard(bucket: Bucket, before_ms: int) -> tuple[list[Record], list[Transiti
     numbers = np.flatnonzero((after > before_ms) & (after <= state.idle_ms))
     records: list[Record] = []
     changes: list[Transition] = []
-    for number in bucket.faults.spared(numbers).tolist():
-        try:
-            record, changed = _unheard(bucket, number)
-        except Exception as mistake:  # noqa: BLE001 - as below
-            bucket.faults.add(number, mistake)
-            continue
+    for number in numbers.tolist():
+        record, changed = _unheard(bucket, number)
         records.append(record)
         changes += changed
     return records, changes
@@ -130,12 +126,8 @@ def judge(bucket: Bucket, gone: Ints, now_ms: int) -> tuple[list[Record], list[T
     """The records of clients that have departed, and how incidents changed. What else they suffered from is over."""
     records: list[Record] = []
     changes: list[Transition] = []
-    for number in bucket.faults.spared(gone).tolist():
-        try:
-            record, changed = _judged(bucket, number, now_ms)
-        except Exception as mistake:  # noqa: BLE001 - a fault for one client does not cost the bucket
-            bucket.faults.add(number, mistake)
-            continue
+    for number in gone.tolist():
+        record, changed = _judged(bucket, number, now_ms)
         records.append(record)
         changes += changed
     return records, changes

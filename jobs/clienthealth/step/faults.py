@@ -1,94 +1,171 @@
-"""A fault in the step for one client: it is published, the client is forgotten, and its bucket goes on."""
+"""What the step cannot take costs its process alone: that is published as a reject, and all others go on.
+
+The one isolation there is. A bucket is stepped, saved and encoded as a whole. If any of that raises, the processes that
+raise alone are found, and the bucket is stepped without them.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
 
-import numpy as np
-
+from clienthealth.incidents import Incidents
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
-from clienthealth.step.state import BucketState
-from clienthealth.windows.columns import Ints
-from clienthealth.windows.packed import LogEntry, Who
+from clienthealth.step import readings
+from clienthealth.step.bucket import client_of
+from clienthealth.step.limits import only
+from clienthealth.step.state import BucketState, load, save
+from clienthealth.windows.packed import Chunk, decode, encode
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 REASON = "step-failed"
 MAX_REASON = 300
+#: Service and host; of a consumer group, which has no process, what it stands alone as (`Who.home`).
+Home = tuple[str, str]
+#: A state and chunks, as bytes: a run that raises leaves what it was given half done.
+Packed = tuple[bytes | bytearray, Sequence[bytes]]
+#: What is done with a bucket. The last argument: False if faulty processes may have been left out.
+Run = Callable[[BucketState, list[Chunk], bool], T]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A client for which the step failed. `source`: its newest input record, None where none is known."""
+    """A process that was left out. `client`: its only one, else without an id. `source`: its newest input record."""
 
     client: Client
     reason: str
     source: Source | None
 
 
-class Faults:
-    """What failed in a step. Clients are named by their number in the state."""
+def isolated(
+    state: bytes | bytearray, chunks: Sequence[bytes], buckets: int, run: Run[T]
+) -> tuple[T | None, list[Fault]]:
+    """Run a bucket; if that raises, without the processes that raise alone. Of these only open incidents are kept.
 
-    def __init__(self, state: BucketState, client_of: Callable[[Who], Client]) -> None:
-        self._state, self._client_of = state, client_of
-        self._by_number: dict[int, Fault] = {}
-        self._others: list[Fault] = []
-
-    @property
-    def all(self) -> list[Fault]:
-        """Each client once."""
-        return [*self._by_number.values(), *self._others]
-
-    @property
-    def numbers(self) -> list[int]:
-        """The numbers of the clients that failed."""
-        return list(self._by_number)
-
-    def spared(self, clients: Ints) -> Ints:
-        """Those of the clients that have not failed."""
-        return clients[~np.isin(clients, self.numbers)] if self._by_number else clients
-
-    def add(self, number: int, mistake: Exception) -> None:
-        """Enter a client; the first mistake counts."""
-        client = self._client_of(self._state.whos[number])
+    The result is None if no single process is to blame. `buckets`: of all, as `load` and `save` take it. Raises what
+    `load` raises.
+    """
+    packed: Packed = state, chunks
+    whole = _unpacked(packed, buckets)
+    try:
+        return run(*whole, True), []
+    except Exception as mistake:  # noqa: BLE001 - whatever it is, it costs its process and not the bucket
         log_once(mistake)
-        self._by_number.setdefault(number, Fault(client, reason(mistake), self._state.newest(number)))
-
-    def of_process(self, entries: Sequence[LogEntry], mistake: Exception) -> None:
-        """Enter a process whose new lines or dumps cannot be judged, and forget all its log entries."""
-        last = entries[-1]
-        source = (last.event or last.dump).source  # type: ignore[union-attr]
-        client = Client(last.service, last.host, last.instance or last.host, "", None)
-        self.other(client, mistake, source)
-        self._state.log_entries = [entry for entry in self._state.log_entries if entry.process != last.process]
-
-    def other(self, client: Client, mistake: Exception, source: Source | None) -> None:
-        """Enter one that has no number: a process, a consumer group."""
-        log_once(mistake)
-        self._others.append(Fault(client, reason(mistake), source))
-
-    def apart(self, clients: Ints, work: Callable[[Ints], T]) -> Iterator[T]:
-        """What `work` gives for all of these clients at once; where it fails, for each half, down to those at fault.
-
-        `work` changes nothing that lasts.
-        """
         try:
-            result = work(clients)
-        except Exception as mistake:  # noqa: BLE001 - whatever it is, it costs the client and not the bucket
-            if len(clients) == 1:
-                self.add(int(clients[0]), mistake)
-                return
-            half = len(clients) // 2
-            yield from self.apart(clients[:half], work)
-            yield from self.apart(clients[half:], work)
-            return
-        yield result
+            return _without_faulty(packed, buckets, run, mistake)
+        except Exception as of_nobody:  # noqa: BLE001 - the bucket loses this batch, and goes on with the next
+            log_once(of_nobody)
+            return None, [Fault(Client("", "", "", "", None), reason(of_nobody), None)]
+
+
+def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exception) -> tuple[T, list[Fault]]:
+    """Run a bucket, of which all together raise `mistake`, without those that raise alone."""
+    # What raises where there is no process is the fault of none.
+    run(*_part(packed, buckets, frozenset()), False)
+    homes = list(dict.fromkeys(_homes(*_unpacked(packed, buckets))))
+    faulty = dict(_faulty(packed, buckets, homes, run, mistake))
+    kept: set[Home] = set()
+    for home in faulty:
+        try:
+            run(*_part(packed, buckets, frozenset(), {home}), False)
+            kept.add(home)
+        except Exception as of_incidents:  # noqa: BLE001 - one of its open incidents is at fault
+            log_once(of_incidents)
+    result = run(*_part(packed, buckets, {*homes} - faulty.keys(), kept), False)
+    return result, [_fault(home, *_part(packed, buckets, {home}), mistake) for home, mistake in faulty.items()]
+
+
+def _faulty(
+    packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
+) -> Iterator[tuple[Home, Exception]]:
+    """Yield the processes that raise alone, and what they raise. `mistake`: what all of these raise together."""
+    if len(homes) == 1:
+        yield homes[0], mistake
+        return
+    half = len(homes) // 2
+    for some in (homes[:half], homes[half:]):
+        state, chunks = _part(packed, buckets, {*some})
+        part: Packed = save(state, buckets), list(map(encode, chunks))
+        try:
+            run(state, chunks, False)
+        except Exception as of_some:  # noqa: BLE001 - as above
+            log_once(of_some)
+            yield from _faulty(part, buckets, some, run, of_some)
+
+
+def _unpacked(packed: Packed, buckets: int) -> tuple[BucketState, list[Chunk]]:
+    state, chunks = packed
+    return load(state, buckets), list(map(decode, chunks))
+
+
+def _part(
+    packed: Packed, buckets: int, homes: Set[Home], incidents: Set[Home] = frozenset()
+) -> tuple[BucketState, list[Chunk]]:
+    """A bucket with these processes alone. `incidents`: processes of which only open incidents stay."""
+    state, chunks = _unpacked(packed, buckets)
+    readings.forget(state, [number for number, who in enumerate(state.whos) if who.home not in homes])
+    state.log_entries = [entry for entry in state.log_entries if entry.process in homes]
+    state.waiting = [entry for entry in state.waiting if entry.process in homes]
+    state.lifecycle = {key: lines for key, lines in state.lifecycle.items() if key[:2] in homes}
+    state.also_seen = {process: runs for process, runs in state.also_seen.items() if process in homes}
+    state.gone = [gone for gone in state.gone if gone.who.home in homes]
+    state.told &= homes
+    state.former = [who for who in state.former if who.home in homes]
+    state.groups = [group for group in state.groups if group.who.home in homes]
+    state.over = [change for change in state.over if _home(change.client) in homes]
+    state.incidents = Incidents(i for i in state.incidents.all if _home(i.client) in homes | incidents)
+    chunks = [only(chunk, lambda who: who.home in homes) for chunk in chunks]
+    for chunk in chunks:
+        chunk.log_entries = [entry for entry in chunk.log_entries if entry.process in homes]
+    return state, chunks
+
+
+def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
+    """Yield the processes of which anything is known."""
+    for whos in (state.whos, state.former, *(chunk.whos for chunk in chunks)):
+        yield from (who.home for who in whos)
+    yield from (group.who.home for group in state.groups)
+    yield from (group.who.home for chunk in chunks for group in chunk.groups)
+    for entries in (state.log_entries, state.waiting, *(chunk.log_entries for chunk in chunks)):
+        yield from (entry.process for entry in entries)
+    yield from (key[:2] for key in state.lifecycle)
+    yield from state.also_seen
+    yield from (gone.who.home for gone in state.gone)
+    yield from (_home(incident.client) for incident in state.incidents.all)
+    yield from (_home(change.client) for change in state.over)
+
+
+def _home(client: Client) -> Home:
+    return client.service, client.host or client.instance
+
+
+def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exception) -> Fault:
+    """The fault of a process, of which alone state and chunks are."""
+    inputs: list[tuple[int, Client, Source | None]] = []
+    tables = [(state.readings, state.whos, state.names)]
+    for table, whos, names in (*tables, *((chunk.readings, chunk.whos, chunk.names) for chunk in chunks)):
+        if len(table):
+            at = int(table.ts.argmax())
+            where = Source(names[table.topic[at]], int(table.partition[at]), int(table.offset[at]))
+            inputs.append((int(table.ts[at]), client_of(whos[table.who[at]]), where))
+    inputs += [(group.ts_ms, client_of(group.who), group.source) for chunk in chunks for group in chunk.groups]
+    for entries in (state.log_entries, *(chunk.log_entries for chunk in chunks)):
+        for entry in entries[-1:]:
+            record = entry.event or entry.dump
+            client = Client(entry.service, entry.host, entry.instance or entry.host, "", None)
+            inputs.append((entry.ts_ms, client, record.source if record else None))
+    named = {who.identity for whos in (state.whos, *(chunk.whos for chunk in chunks)) for who in whos}
+    nobody = (0, Client(*home, home[1], "", None), None)
+    _, client, source = max(inputs, key=lambda one: one[0], default=nobody)
+    if len(named) > 1:
+        client = replace(client, client_id="")
+    return Fault(client, reason(mistake), source)
 
 
 @lru_cache(maxsize=100)
@@ -106,9 +183,9 @@ def log_once(mistake: Exception) -> None:
     )
     if new:
         new.clear()
-        log.error("a client cannot be judged: %s", mistake, exc_info=mistake)
+        log.error("a process cannot be judged: %s", mistake, exc_info=mistake)
 
 
 def reason(mistake: Exception) -> str:
-    """Why a client went to the rejects."""
+    """Why a process went to the rejects."""
     return f"{REASON}: {type(mistake).__name__}: {mistake}"[:MAX_REASON]

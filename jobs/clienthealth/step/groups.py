@@ -16,7 +16,6 @@ from clienthealth.indicators.lag_state import FINE
 from clienthealth.model.health_record import Written, encoded, verdicts_json, worst
 from clienthealth.settings import LagSettings, Settings
 from clienthealth.step.bucket import client_of
-from clienthealth.step.faults import Faults
 from clienthealth.step.judgement import Record
 from clienthealth.step.minutes import MINUTE_MS, Row
 from clienthealth.step.state import BucketState, GroupState
@@ -26,9 +25,7 @@ Matrix = NDArray[np.int64]
 COLUMNS = 6
 
 
-def take(
-    state: BucketState, chunks: Sequence[Chunk], settings: Settings, faults: Faults
-) -> tuple[list[Record], list[Row]]:
+def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tuple[list[Record], list[Row]]:
     """Enter the readings of groups; the records of those that are new, and the minutes that are over."""
     new: dict[tuple[str, str, str, str], list[GroupReading]] = defaultdict(list)
     for chunk in chunks:
@@ -42,13 +39,9 @@ def take(
         if group is None:
             group = GroupState(readings[0].who)
             state.groups.append(group)
-        try:
-            _enter(group, readings)
-            group.heard_ms = max(group.newest_ms if group.newest_ms < state.time_ms else 0, state.time_ms)
-            records.append(_record(group, settings, minutes))
-        except Exception as mistake:  # noqa: BLE001 - a fault for one group does not cost the bucket
-            faults.other(client_of(readings[-1].who), mistake, readings[-1].source)
-            state.groups = [other for other in state.groups if other is not group]
+        _enter(group, readings)
+        group.heard_ms = max(group.newest_ms if group.newest_ms < state.time_ms else 0, state.time_ms)
+        records.append(_record(group, settings, minutes))
     return records, minutes + _silent(state, settings)
 
 

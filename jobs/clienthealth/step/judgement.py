@@ -139,14 +139,8 @@ class _Judgement:
         for kind in np.unique(kinds[client[some]]).tolist() if len(client) else ():
             of_kind = np.flatnonzero(some & (kinds[client] == kind))
             self._kind(kind, Touched(client, start, end, lo, hi, window_logs).at(of_kind))
-        lost = {entry.process for entry in new} - {entry.process for entry in self.state.log_entries}
         for process, entries in fresh.items():
-            if process in lost:
-                continue
-            try:
-                self._judge_unreporting(logs[process], entries)
-            except Exception as mistake:  # noqa: BLE001 - a fault for one process costs its log, not the bucket
-                self.bucket.faults.of_process(entries, mistake)
+            self._judge_unreporting(logs[process], entries)
         return self.records, self.changes
 
     def _must_be_judged(self, key: str, suspected: bool) -> bool:
@@ -181,41 +175,28 @@ class _Judgement:
         window_logs: dict[int, WindowLog] = {}
         inside: dict[tuple[ProcessKey, int, int], process_log.ProcessLog] = {}
         speaking = {number for process in logs for number in self.bucket.numbers.get(process, ())}
-        faulty: set[ProcessKey] = set()
         windows = zip(client.tolist(), start.tolist(), end.tolist(), strict=True)
         for position, (number, begin, until) in enumerate(windows):
-            if number not in speaking or (who := self.state.whos[number]).process in faulty:
+            if number not in speaking:
                 continue
+            who = self.state.whos[number]
             key = (who.process, begin, until)
-            try:
-                if key not in inside:
-                    inside[key] = logs[who.process].within(begin, until)
-                events, dumps, earlier = inside[key].about(who)
-                wrong = refuted(self.bucket, number, events)
-            except Exception as mistake:  # noqa: BLE001 - its log is of no use; its clients are judged without
-                self.bucket.faults.of_process(logs[who.process].entries, mistake)
-                faulty.add(who.process)
-                continue
+            if key not in inside:
+                inside[key] = logs[who.process].within(begin, until)
+            events, dumps, earlier = inside[key].about(who)
+            wrong = refuted(self.bucket, number, events)
             if events or dumps:
                 window_logs[position] = tuple(event for event in events if event not in wrong), dumps, earlier
             if wrong:
                 self.refuted[number, begin] = frozenset(event.signature for event in wrong)
-        return {at: log for at, log in window_logs.items() if self.state.whos[int(client[at])].process not in faulty}
+        return window_logs
 
     def _kind(self, kind: str, touched: Touched) -> None:
         """Judge the windows of all clients of one kind, and make their records."""
-        faults = self.bucket.faults
-
-        def of_clients(clients: Ints) -> Gated:
-            return self._gated(kind, touched.at(np.flatnonzero(np.isin(touched.client, clients))))
-
-        for gated in faults.apart(np.unique(touched.client), of_clients):
-            ids = tuple(mode.id for mode in gated.live)
-            for at, number in enumerate(gated.number):
-                try:
-                    self._client(gated, ids, at, number)
-                except Exception as mistake:  # noqa: BLE001 - a fault for one client does not cost the bucket
-                    faults.add(number, mistake)
+        gated = self._gated(kind, touched)
+        ids = tuple(mode.id for mode in gated.live)
+        for at, number in enumerate(gated.number):
+            self._client(gated, ids, at, number)
 
     def _gated(self, kind: str, touched: Touched) -> Gated:
         count, live = len(touched.client), live_modes(kind, self.settings.modes)

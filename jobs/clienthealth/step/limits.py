@@ -108,15 +108,10 @@ def heard(chunks: Iterable[Chunk]) -> Iterator[tuple[Identity, int, int]]:
 
 def without(chunk: Chunk, refused: frozenset[Identity]) -> Chunk:
     """A chunk without these clients."""
-    return _only(chunk, lambda who: who.identity not in refused) if refused else chunk
+    return only(chunk, lambda who: who.identity not in refused) if refused else chunk
 
 
-def within(chunk: Chunk, identities: frozenset[Identity]) -> Chunk:
-    """A chunk with these clients alone."""
-    return _only(chunk, lambda who: who.identity in identities)
-
-
-def _only(chunk: Chunk, stays_in: Callable[[Who], bool]) -> Chunk:
+def only(chunk: Chunk, stays_in: Callable[[Who], bool]) -> Chunk:
     """A chunk with only some of its clients and groups. Log entries stay as they are."""
     keep = np.array([stays_in(who) for who in chunk.whos], bool)
     groups = [reading for reading in chunk.groups if stays_in(reading.who)]

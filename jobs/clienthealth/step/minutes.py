@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,8 +49,6 @@ def _rows(bucket: Bucket, over: Ints, off: Floats) -> list[Row]:
     state = bucket.state
     number, minute = state.readings.who, state.readings.ts // MINUTE_MS * MINUTE_MS
     due = (minute >= state.clients.minute[number]) & (minute + MINUTE_MS <= over[number])
-    if failed := bucket.faults.numbers:
-        due &= ~np.isin(number, failed)
     if not due.any():
         return []
     keys = np.unique((number[due] << SHIFT) | minute[due])
@@ -61,35 +58,17 @@ def _rows(bucket: Bucket, over: Ints, off: Floats) -> list[Row]:
     closed: dict[str, list[Transition]] = defaultdict(list)
     for change in state.over:
         closed[change.client.key].append(change)
-    of_clients = partial(_of_clients, bucket, closed, off)
     for kind in np.unique(kinds).tolist():
-        of_kind = np.flatnonzero(kinds == kind)
-        for rows in bucket.faults.apart(np.unique(client[of_kind]), partial(of_clients, kind, client, begin)):
-            minute_rows += rows
+        chosen = kinds == kind
+        minute_rows += _of_kind(bucket, closed, kind, client[chosen], begin[chosen], off)
     return minute_rows
 
 
 Closed = Mapping[str, Sequence[Transition]]
 
 
-def _of_clients(
-    bucket: Bucket,
-    closed: Closed,
-    off: Floats,
-    kind: str,
-    client: Ints,
-    begin: Ints,
-    clients: Ints,
-) -> list[Row]:
-    chosen = np.flatnonzero(np.isin(client, clients))
-    rows = _of_kind(bucket, closed, kind, client[chosen], begin[chosen], begin[chosen] + MINUTE_MS)
-    for row, skewed in zip(rows, off[client[chosen]].tolist(), strict=True):
-        if skewed:
-            row["clock_skew_seconds"] = skewed
-    return rows
-
-
-def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Ints, end: Ints) -> list[Row]:
+def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Ints, off: Floats) -> list[Row]:
+    end = begin + MINUTE_MS
     length = bucket.grid.length[client]
     lo, hi = bucket.span(client, end - np.maximum(length, MINUTE_MS), end)
     w = bucket.windows(kind, client, lo, hi)
@@ -126,6 +105,8 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
         for name, values in figures.items():
             if values[at] is not None and values[at] == values[at]:
                 row[name] = values[at]
+        if off[number]:
+            row["clock_skew_seconds"] = float(off[number])
         rows.append(row)
     return rows
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clienthealth.incidents import OpenIncident, change_row
-from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.settings import Settings
 from clienthealth.streaming.decoding import COUNTS, REJECTS, Count, Reject, decompressed
@@ -25,8 +23,7 @@ if TYPE_CHECKING:
 
     from clienthealth.step import Published
     from clienthealth.step.faults import Fault
-
-log = logging.getLogger(__name__)
+    from clienthealth.windows.packed import Chunk
 
 #: What comes out: rows for the topics (key, value and headers as on Kafka), for the history, and for the driver.
 ROWS = "kind string, key binary, value binary, headers string"
@@ -130,36 +127,41 @@ def stepped(
 def _judged(
     bucket: int, data: Sequence[bytes], state: GroupState, settings: Settings, opened: Mapping[int, bytes]
 ) -> list[Row]:
-    from clienthealth.step import Published, step
-    from clienthealth.step.faults import Fault
-    from clienthealth.step.faults import reason as fault_reason
-    from clienthealth.step.state import BucketState, load, save
+    from clienthealth.step import step
+    from clienthealth.step.faults import isolated
+    from clienthealth.step.state import BucketState, save
     from clienthealth.streaming.decoding import compressed
-    from clienthealth.windows.packed import decode
 
-    buckets = settings.monitor.buckets
+    buckets, now_ms = settings.monitor.buckets, int(time.time() * 1000)
+
+    def run(before: BucketState, chunks: list[Chunk], whole: bool) -> tuple[list[Row], Summary, bytes | None]:
+        """Step, encode what is published and save the state (None: it is kept as it was)."""
+        if whole and before.empty and not any(chunk.whos or chunk.log_entries or chunk.groups for chunk in chunks):
+            return [], Summary(), None
+        clients_before, time_before = len(before.whos), before.time_ms
+        published = step(before, chunks, settings, now_ms)
+        new = not state.exists or len(before.whos) != clients_before or not whole
+        rows, summary = _rows(published, bucket, len(before.whos) + len(before.groups))
+        if new or _changed(published, chunks) or before.time_ms - time_before > 1000 * SAVE_SECONDS:
+            return rows, summary, compressed(save(before, buckets))
+        return rows, summary, None
+
     if state.exists:
-        before = load(decompressed(_bytes(state.get[0])), buckets)
+        kept: bytes | bytearray = decompressed(_bytes(state.get[0]))
     else:
-        before = BucketState()
+        first = BucketState()
         incidents = _unpack_opened(decompressed(opened[bucket])) if bucket in opened else ()
-        before.incidents.reopen(_taken_over(incident, settings) for incident in incidents)
-    chunks = [decode(decompressed(item)) for item in data]
-    nothing_to_do = before.empty and not any(chunk.whos or chunk.log_entries or chunk.groups for chunk in chunks)
-    if nothing_to_do:
+        first.incidents.reopen(_taken_over(incident, settings) for incident in incidents)
+        kept = save(first, buckets)
+    result, faults = isolated(kept, [decompressed(item) for item in data], buckets, run)
+    rows, summary, saved = result or ([], Summary(), None)
+    if saved is not None:
+        state.update((saved,))
+    if summary.bucket is None and not faults:
         return []
-    clients_before, time_before = len(before.whos), before.time_ms
-    try:
-        published = step(before, chunks, settings, int(time.time() * 1000))
-    except Exception as mistake:
-        # Whatever it is: of this bucket a batch is lost, and published as such; the others, and the next batch, go on.
-        log.exception("a batch of bucket %s is lost", bucket)
-        published = Published(faults=[Fault(Client("", "", "", "", None), fault_reason(mistake), None)])
-        return _rows(published, bucket, clients_before)
-    new = not state.exists or len(before.whos) != clients_before
-    if new or _changed(published, chunks) or before.time_ms - time_before > 1000 * SAVE_SECONDS:
-        state.update((compressed(save(before, buckets)),))
-    return _rows(published, bucket, len(before.whos) + len(before.groups))
+    summary.rows[REJECT] = len(faults)
+    summary.failed = Counter(fault.source.topic if fault.source else "" for fault in faults)
+    return [*rows, *map(_fault, faults), (SUMMARY, None, _pack(summary), None)]
 
 
 def _taken_over(incident: OpenIncident, settings: Settings) -> OpenIncident:
@@ -197,17 +199,15 @@ def _bucket(incident: OpenIncident, buckets: int) -> int:
     return bucket_of_process(client.service, client.host or client.instance, buckets)
 
 
-def _rows(published: Published, bucket: int, clients: int) -> list[Row]:
+def _rows(published: Published, bucket: int, clients: int) -> tuple[list[Row], Summary]:
     rows: list[Row] = [(HEALTH, key.encode(), value, None) for key, value in published.records]
     rows += [(MINUTE, None, _json(minute), None) for minute in published.minutes]
     rows += [(CHANGE, None, change_row(change), None) for change in published.changes]
-    rows += map(_fault, published.faults)
     summary = Summary(
         rows={
             HEALTH: len(published.records),
             MINUTE: len(published.minutes),
             CHANGE: len(published.changes),
-            REJECT: len(published.faults),
         },
         changes=[(*kind, n) for kind, n in Counter((c.verdict.mode, c.change) for c in published.changes).items()],
         onsets=[
@@ -218,10 +218,8 @@ def _rows(published: Published, bucket: int, clients: int) -> list[Row]:
         skewed=published.skewed,
         late=published.late,
         left_out={limit: number for limit, number in published.left_out.items() if number},
-        failed=Counter(fault.source.topic if fault.source else "" for fault in published.faults),
     )
-    rows.append((SUMMARY, None, _pack(summary), None))
-    return rows
+    return rows, summary
 
 
 def _rejected(data: Sequence[bytes]) -> list[Row]:

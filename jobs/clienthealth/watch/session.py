@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,12 +19,12 @@ from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread, RawRecord, Snapshot
 from clienthealth.model.verdicts import STATUS_ORDER, Verdict
 from clienthealth.settings import Settings
-from clienthealth.step import readings, step
-from clienthealth.step.bucket import Bucket, client_of
-from clienthealth.step.faults import Faults
-from clienthealth.step.state import BucketState
+from clienthealth.step import Published, readings, step
+from clienthealth.step.bucket import Bucket
+from clienthealth.step.faults import isolated
+from clienthealth.step.state import BucketState, load, save
 from clienthealth.watch.recorder import Recorder
-from clienthealth.windows.packed import Chunk, who_of
+from clienthealth.windows.packed import Chunk, encode, who_of
 from clienthealth.windows.packer import Packer
 
 #: A watch may last for days, and a dump of thousands of threads takes megabytes.
@@ -56,7 +56,7 @@ class Session:
         """`recorder`: keeps what was read."""
         self._settings, self._recorder = settings, recorder
         self._inbox: queue.SimpleQueue[tuple[RawRecord, Mapping[str, Any] | None]] = queue.SimpleQueue()
-        self._state = BucketState()
+        self._state: bytes | bytearray = save(BucketState(), 1)
         self._taken: Counter[str] = Counter()
         self.newest: dict[str, health_record.HealthRecord] = {}
         self.found: dict[str, dict[str, tuple[Client, Verdict]]] = {}
@@ -99,8 +99,15 @@ class Session:
                     del self.dumps[next(iter(self.dumps))]
         chunk = packer.chunks().get(0, Chunk())
         chunk.clocks = [packer.clock] if packer.clock else []
-        published = step(self._state, [chunk], self._settings, now_ms)
-        self.faults += [fault.reason for fault in published.faults]
+
+        def run(state: BucketState, chunks: Sequence[Chunk], _: bool) -> tuple[Published, bytearray]:
+            return step(state, chunks, self._settings, now_ms), save(state, 1)
+
+        stepped, faults = isolated(self._state, [encode(chunk)], 1, run)
+        self.faults += [fault.reason for fault in faults]
+        if stepped is None:
+            return []
+        published, self._state = stepped
         for key, record in published.records:
             if record is None:
                 self.newest.pop(key, None)
@@ -116,10 +123,8 @@ class Session:
 
         `ended`: instances whose process has ended; of their clients, what that says.
         """
-        state = self._state
-        bucket = Bucket(
-            state, self._settings, readings.grid_of(state, self._settings.monitor), Faults(state, client_of)
-        )
+        state = load(self._state, 1)
+        bucket = Bucket(state, self._settings, readings.grid_of(state, self._settings.monitor))
         by_key: dict[str, tuple[Client, list[Verdict]]] = {}
         for key in {**self.newest, **self.found}:
             worst = {mode: verdict for mode, (_, verdict) in self.found.get(key, {}).items()}

@@ -80,6 +80,11 @@ class Who(msgspec.Struct, array_like=True, frozen=True, gc=False):
         """Service and host of its process."""
         return self.service, self.host
 
+    @property
+    def home(self) -> tuple[str, str]:
+        """What it shares a bucket and a fault with: its process. A consumer group has none and stands alone."""
+        return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
+
 
 def who_of(identity: Identity) -> Who:
     """A client by what a record says of it."""
@@ -195,19 +200,10 @@ def decode(data: bytes | memoryview) -> Chunk:
 
 
 def bucket_of(who: Who, buckets: int) -> int:
-    """The bucket of a client: that of its process, so that logs, dumps and metrics of a process meet.
-
-    Consumer groups have no process; each is spread on its own.
-    """
-    if who.kind == "group":
-        return _spread(who.service, f"{who.instance}\0{who.client_id}", buckets)
-    return _spread(who.service, who.host, buckets)
+    """The bucket of a client: that of its process, so that logs, dumps and metrics of a process meet."""
+    return bucket_of_process(*who.home, buckets)
 
 
 def bucket_of_process(service: str, host: str, buckets: int) -> int:
     """The bucket of a process's log entries."""
-    return _spread(service, host, buckets)
-
-
-def _spread(service: str, host: str, buckets: int) -> int:
     return zlib.crc32(f"{service}\0{host}".encode("utf-8", "surrogatepass")) % buckets
