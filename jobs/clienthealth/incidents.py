@@ -10,7 +10,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from clienthealth.judging import detail_of, evidence_of, gone_on_with, united
 from clienthealth.model.clients import Client
@@ -28,7 +28,8 @@ class OpenIncident:
 
     `offset_ms`: how much the clock of all is ahead of the client's own. `heard_ms`: when a client that reports no
     metrics, or its process, was heard of last, by its own clock; 0 where that is not known. `forgiven_ms`: for how long
-    nobody was heard of since `seen_ms`: nothing could show it then.
+    nobody was heard of since `seen_ms`: nothing could show it then. `departed_ms`: the last reading of a client that
+    reported and does so no more, by its own clock, else 0; `alone`: no other client of its name was on its host then.
     """
 
     client: Client
@@ -37,6 +38,17 @@ class OpenIncident:
     offset_ms: int = 0
     heard_ms: int = 0
     forgiven_ms: int = 0
+    departed_ms: int = 0
+    alone: bool = False
+
+
+class Departure(NamedTuple):
+    """That a client reports no more; see OpenIncident."""
+
+    departed_ms: int
+    heard_ms: int
+    offset_ms: int
+    alone: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +84,7 @@ class Incidents:
     """The book of open incidents, by client key and mode.
 
     While an incident is open its status never eases: a window may lack the dump that confirmed it. It closes on
-    evidence of recovery, or when its process has gone (`step/recovery.py` decides), never for want of proof. A fault
+    evidence of recovery or of its client's end (`step/recovery.py` decides), never for want of proof. A fault
     that can only be seen in a client's absence is withdrawn when the client comes back.
     """
 
@@ -155,13 +167,19 @@ class Incidents:
         incident = self.of_client(key).get(mode)
         return [self._close(incident, "withdrawn", ts_ms)] if incident and ts_ms > incident.seen_ms else []
 
-    def ended(self, key: str, mode: str, ts_ms: int, lost: Mapping[str, Any] | None = None) -> list[Transition]:
-        """A client has gone: what it suffered from is over. `lost`: what that may have lost, as `detail` has it."""
+    def departed(self, key: str, mode: str, departure: Departure, lost: Mapping[str, Any]) -> None:
+        """Enter that a client reports no more. `lost`: what it may have lost, as `detail` has it."""
         incident = self.of_client(key).get(mode)
-        if incident is None:
-            return []
-        verdict = dataclasses.replace(incident.verdict, detail={**incident.verdict.detail, **(lost or {})})
-        return [self._close(dataclasses.replace(incident, verdict=verdict), "closed", ts_ms)]
+        if incident is not None:
+            verdict = dataclasses.replace(incident.verdict, detail={**incident.verdict.detail, **lost})
+            heard_ms = max(incident.heard_ms, departure.heard_ms)
+            now = {**departure._asdict(), "heard_ms": heard_ms, "verdict": verdict}
+            self._open[key][mode] = dataclasses.replace(incident, **now)
+
+    def ended(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
+        """A client has gone: what it suffered from is over."""
+        incident = self.of_client(key).get(mode)
+        return [self._close(incident, "closed", ts_ms)] if incident else []
 
     def explained(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
         """Another fault of the client explains an incident: a mere suspicion was none of its own."""

@@ -55,7 +55,7 @@ def forced_close(second: float, instance: str | None = None) -> list[Any]:
     ]
 
 
-def test_a_deadlocked_client_that_goes_is_one_failure_that_says_what_may_be_lost() -> None:
+def test_a_deadlocked_client_that_is_killed_is_one_failure_that_says_what_may_be_lost() -> None:
     monitor = Stepped()
     stuck = {
         "select-total": 4000.0,
@@ -67,7 +67,8 @@ def test_a_deadlocked_client_that_goes_is_one_failure_that_says_what_may_be_lost
         snapshot(second, {**stuck, "buffer-available-bytes": max(0.0, BUFFER * (1 - (second - 60) / 100))}, "p")
         for second in range(60, 180, 10)
     ]
-    run(monitor, [*(reading(second, "h:1") for second in range(0, 60, 10)), *full], 400)
+    killed = logged(178, "process-killed", pid="1")
+    run(monitor, [*(reading(second, "h:1") for second in range(0, 60, 10)), *full, killed], 400)
     assert changes(monitor) == []
     opened, *_, closed = changes(monitor, "producer-callback-deadlock")
     assert (opened.change, closed.change, closed.previous) == ("opened", "closed", "confirmed")

@@ -18,7 +18,7 @@ from typing import Literal
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import LogEvent
 
-Life = Literal["begins", "closes", "loses", "is killed"]
+Life = Literal["begins", "closes", "closed", "loses", "is killed"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -48,8 +48,8 @@ class Meaning:
     kind      the kind of client that says it; None where several do
     relief    it speaks of a fault's end, not of the fault
     process   it speaks of the whole process, so of all its clients
-    life      what it tells of a client's life: that it begins or closes, that it ends with work undone, or that its
-              process is killed
+    life      what it tells of a client's life: that it begins, begins to close or has closed, that it ends with work
+              undone, or that its process is killed
     counted   a counter of the Java client that has risen when it says so ("": none)
     halted    a counter of the Java client that rises no more once it has said so ("": none)
     away      it says so where nobody has called poll() for max.poll.interval.ms

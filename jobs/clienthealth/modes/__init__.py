@@ -125,6 +125,7 @@ class FailureMode(Generic[T]):
     worth_a_dump   two readings, thresholds → what in them only a thread dump could explain, in words
     explains       modes whose symptoms it shows too: while it is found, they are not found of the same client
     explicable     verdict → may another mode explain it?
+    logs_on        its process logs as long as it lasts: one that logs no more has gone
     """
 
     #: Does it speak of clients that are gone? Then it is judged when a session ends, not while it lasts.
@@ -153,6 +154,7 @@ class FailureMode(Generic[T]):
     momentary: frozenset[str] = frozenset()
     doubt: Callable[[Look], str] = unmeasured
     needs_times: str = ""
+    logs_on: bool = False
     worth_a_dump: Callable[[TwoReadings, T], Iterable[str]] = lambda readings, thresholds: ()
 
     @property

@@ -136,7 +136,11 @@ class AbsenceSettings(Checked):
         20, "how late a record may be before its client counts as gone", at_least=0, at_most=DAY
     )
     shown_seconds: int = setting(
-        3600, "what a client's end says is shown for so long, or until the client returns", at_least=0, at_most=YEAR
+        3600,
+        "what a client's end says, and what it suffers from when it falls silent, is shown for so long, or until it "
+        "returns or is known to have ended",
+        at_least=0,
+        at_most=YEAR,
     )
 
 

@@ -84,8 +84,8 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     records, changes = departures.judge(bucket, gone, now_ms)
     published.records += records
     published.changes += changes
-    departures.keep(bucket)
-    expired = state.incidents.expired(recovery.gone(state, settings), recovery.ended_ms(state))
+    ended_keys = departures.keep(bucket)
+    expired = state.incidents.expired(recovery.gone(state, settings, ended_keys), recovery.ended_ms(state))
     published.records += [(change.client.key, None) for change in expired]
     published.changes += expired
     records, changes = departures.unheard(bucket, idle_ms)
@@ -128,7 +128,7 @@ def _name(state: BucketState, published: Published) -> None:
     by_log = [
         incident
         for incident in state.incidents.all
-        if (incident.client.key, incident.client.kind) in spoken_of and _by_log(incident)
+        if (incident.client.key, incident.client.kind) in spoken_of and _by_log(incident) and not incident.departed_ms
     ]
     if not nameless and not by_log:
         return

@@ -2,17 +2,19 @@
 
 A client has departed when it was not heard of for three of its reporting intervals, `[absence] min_gap_seconds` at
 least, by the clock of all. It is judged by its last reading and by what was logged of its end; then it is forgotten.
+Its open incidents stay until something proves that it has ended (`has_ended`), or for `[absence] shown_seconds`: a
+process that hangs pushes no metrics, and an agent can fail alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 import numpy as np
 
 from clienthealth.adjust import Context, adjust
-from clienthealth.incidents import OpenIncident, Transition
+from clienthealth.incidents import Departure, OpenIncident, Transition
 from clienthealth.judging import judge_windows, silenced
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, encoded, seen_json, verdicts_json, worst
@@ -22,7 +24,7 @@ from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import modes
 from clienthealth.modes._polls import reports_in_poll
 from clienthealth.settings import Settings
-from clienthealth.step import ownership, process_log
+from clienthealth.step import limits, ownership, process_log
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.judgement import Record, shown
 from clienthealth.step.readings import EVER_MS
@@ -123,7 +125,7 @@ def departed(bucket: Bucket) -> Ints:
 
 
 def judge(bucket: Bucket, gone: Ints, now_ms: int) -> tuple[list[Record], list[Transition]]:
-    """The records of clients that have departed, and how incidents changed. What else they suffered from is over."""
+    """The records of clients that have departed, and how incidents changed."""
     records: list[Record] = []
     changes: list[Transition] = []
     for number in gone.tolist():
@@ -140,33 +142,51 @@ def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Tran
     key = seen.client.key
     ends = judge_windows([seen], settings.modes, absence=True)
     verdicts = adjust("moment", ends, Context(incidents=state.incidents.verdicts(key)))
-    absent = {v.mode for v in verdicts}
-    changes: list[Transition] = []
-    who = state.whos[number]
-    offset = int(state.clients.heard[number]) - departed_ms
     silent = silenced(silence(bucket, number, seen), settings.modes)
-    lived_ms = max([sign.ts_ms for sign in seen.alive] + [seen.spoke_ms or 0])
-    suffers = [mode for mode in state.incidents.of_client(key) if mode not in absent]
-    suffers += [verdict.mode for verdict in silent if verdict.unhealthy]
-    if suffers and lived_ms:
-        # It reports no metrics any more, but its process lives: what that says goes on to be of this client.
-        changes += state.incidents.judged(seen.client, silent, lived_ms, offset)
-        state.former = [other for other in state.former if other.identity != who.identity] + [who]
-        state.incidents.heard(key, lived_ms, offset)
-    else:
-        for mode in suffers:
-            lost = {
-                name: bounds
-                for verdict in verdicts
-                if verdict.mode in modes()[mode].explains and verdict.status == "unknown"
-                for name, bounds in verdict.detail.items()
-                if name in LOST
-            }
-            changes += state.incidents.ended(key, mode, departed_ms, lost)
+    offset = int(state.clients.heard[number]) - departed_ms
+    changes = _left_open(bucket, number, seen, verdicts, silent, offset)
     changes += state.incidents.judged(seen.client, verdicts, departed_ms, offset)
     visible = shown([*verdicts, *silent], state.incidents, key)
-    record = _record(seen.client, visible, seen.start_ms, departed_ms, settings, bucket.also_seen(who))
-    return (key, record), changes
+    also = bucket.also_seen(state.whos[number])
+    return (key, _record(seen.client, visible, seen.start_ms, departed_ms, settings, also)), changes
+
+
+def _left_open(
+    bucket: Bucket, number: int, seen: ClientWindow, ends: Sequence[Verdict], silent: Sequence[Verdict], offset: int
+) -> list[Transition]:
+    """What becomes of the incidents that a departed client has beside those about its end (`ends`).
+
+    They are over if it is known to have ended. `silent`: what its silence says while its process lives.
+    """
+    state, who, key = bucket.state, bucket.state.whos[number], seen.client.key
+    departed_ms = int(state.clients.last[number])
+    lived_ms = max([sign.ts_ms for sign in seen.alive] + [seen.spoke_ms or 0])
+    alone = not any(
+        _is_namesake(life.who, who) and life.first_ms <= departed_ms <= life.until_ms
+        for life in bucket.lives.get(who.process, ())
+    )
+    over = (
+        bool(seen.readings and seen.readings[-1].get(TERMINATING))
+        or any(verdict.status == "confirmed" for verdict in ends)
+        or has_ended(bucket, who, departed_ms, alone)
+    )
+    changes: list[Transition] = []
+    if lived_ms and not over:
+        # It reports no metrics any more, but its process lives: what that says goes on to be of this client.
+        changes += state.incidents.judged(seen.client, silent, lived_ms, offset)
+    about_its_end = {verdict.mode for verdict in ends}
+    left = [mode for mode in state.incidents.of_client(key) if mode not in about_its_end]
+    for mode in left:
+        explained = [v for v in ends if v.mode in modes()[mode].explains and v.status == "unknown"]
+        lost = {name: bounds for v in explained for name, bounds in v.detail.items() if name in LOST}
+        gone = Departure(departed_ms, max(departed_ms, lived_ms), offset, alone)
+        state.incidents.departed(key, mode, gone, lost)
+        if over:
+            changes += state.incidents.ended(key, mode, departed_ms)
+    state.former = [other for other in state.former if other.identity != who.identity]
+    if left and not over:
+        state.former.append(who)
+    return changes
 
 
 def _record(
@@ -194,23 +214,30 @@ def _record(
     return record.encode()
 
 
-#: The verdict on a client's end is published again so often: sooner than exporters forget a silent client.
+#: The open incidents of a client that has gone are published again so often, at most.
 REMINDED_MS = 300_000
 
 
 def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Record]:
-    """The records of clients that have gone and whose end is still shown. `before_ms`: the clock of all until now."""
-    if before_ms // REMINDED_MS == state.time_ms // REMINDED_MS:
+    """The records of clients that have gone and whose end, or other incidents, are still shown.
+
+    `before_ms`: the clock of all until now. They come sooner than exporters forget a silent client.
+    """
+    every_ms = min(REMINDED_MS, 1000 * settings.prometheus.ttl_seconds // 2)
+    if before_ms // every_ms == state.time_ms // every_ms:
         return []
     living = {client_of(who).key for who in state.whos}
     of_client: dict[str, list[OpenIncident]] = {}
     for incident in state.incidents.all:
-        if modes()[incident.verdict.mode].absence and incident.client.key not in living:
+        gone = modes()[incident.verdict.mode].absence or incident.departed_ms
+        if gone and incident.client.key not in living:
             of_client.setdefault(incident.client.key, []).append(incident)
-    return [
-        (key, _record(open_[0].client, [i.verdict for i in open_], open_[0].seen_ms, open_[0].seen_ms, settings))
-        for key, open_ in sorted(of_client.items())
-    ]
+    records: list[Record] = []
+    for key, open_ in sorted(of_client.items()):
+        heard_ms = max(incident.heard_ms or incident.seen_ms for incident in open_)
+        verdicts = [incident.verdict for incident in open_]
+        records.append((key, _record(open_[0].client, verdicts, heard_ms, heard_ms, settings)))
+    return records
 
 
 def departure(bucket: Bucket, number: int) -> ClientWindow:
@@ -294,24 +321,67 @@ def _beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[S
     return (Sign("metric", int(clients.last[newest]), text, state.newest(newest)),)
 
 
-def keep(bucket: Bucket) -> None:
+def keep(bucket: Bucket) -> Set[str]:
     """Whatever a process says keeps the incidents open of its clients that do not report.
 
     Its other clients do so for one whose silence is the fault: any other can have ended while its process goes on.
+    Returns the keys of those that have ended; of more than there may be clients, those that are silent for longest too.
     """
     state = bucket.state
-    lives = ownership.lives(state, {who.process for who in state.former})
+    too_many = max(0, len(state.former) - limits.share(bucket.settings.monitor.max_clients, bucket.settings.monitor))
+    ended = {client_of(who).key for who in state.former[:too_many]}
     for who in state.former:
         key = client_of(who).key
+        departed = next((one for one in state.incidents.of_client(key).values() if one.departed_ms), None)
+        if departed is not None and has_ended(bucket, who, departed.departed_ms, departed.alone):
+            ended.add(key)
+            continue
         for number in _that_were_beside(bucket, who, key):
             last, heard = int(state.clients.last[number]), int(state.clients.heard[number])
             state.incidents.heard(key, last, heard - last)
-        for entry in state.log_entries:
-            name = entry.event.client_id if entry.event is not None else None
-            if entry.process == who.process and (
-                ownership.owner(entry.instance, entry.ts_ms, who, lives.get(who.process, ()), name) == "mine"
-            ):
+        for entry in bucket.log_entries.get(who.process, ()):
+            if _of_process(bucket, entry, who, departed.departed_ms if departed else 0):
                 state.incidents.heard(key, entry.ts_ms, max(0, state.time_ms - entry.ts_ms))
+    return ended
+
+
+def _of_process(bucket: Bucket, entry: LogEntry, who: Who, departed_ms: int) -> bool:
+    """True if the process of a client that does not report wrote an entry. `departed_ms`: its last reading, else 0."""
+    lives = bucket.lives.get(who.process, ())
+    if departed_ms:
+        silent = ownership.Silence(who, departed_ms, departed_ms, 0, 0)
+        return ownership.goes_on(entry, bucket.starts.get(who.process, ()), lives, silent)
+    name = entry.event.client_id if entry.event is not None else None
+    return ownership.owner(entry.instance, entry.ts_ms, who, lives, name) == "mine"
+
+
+def has_ended(bucket: Bucket, who: Who, departed_ms: int, alone: bool) -> bool:
+    """True if a client that reports no more is known to have ended.
+
+    A line says that it has closed, or that its process was killed; or a client of its name, on its host, came later
+    than its last reading. `alone`: no other of its name was there then, whose that could be.
+    """
+    others = [life for life in bucket.lives.get(who.process, ()) if life.who.instance != who.instance]
+    foreign = {life.who.instance for life in others}
+    beside = [bucket.state.whos[at] for at in bucket.numbers.get(who.process, ())]
+    single = not any(other.kind == who.kind and other.identity != who.identity for other in beside)
+    return (alone and any(_is_namesake(life.who, who) and life.first_ms > departed_ms for life in others)) or any(
+        event.signature in ownership.telling("closed", "is killed")
+        and event.ts_ms >= departed_ms - ownership.START_MS
+        and (
+            instance == who.instance
+            or (
+                alone
+                and instance not in foreign
+                and (event.client_id or not any(life.first_ms <= event.ts_ms <= life.until_ms for life in others))
+            )
+        )
+        for instance, event in process_log.lifecycle_lines(bucket.state, who, single)
+    )
+
+
+def _is_namesake(other: Who, who: Who) -> bool:
+    return (other.client_id, other.kind) == (who.client_id, who.kind) and other.instance != who.instance
 
 
 def _that_were_beside(bucket: Bucket, who: Who, key: str) -> Sequence[int]:

@@ -77,7 +77,7 @@ def lives(state: BucketState, processes: Iterable[ProcessKey] | None = None) -> 
 
 
 @cache
-def _telling(*lives: LifeTold) -> frozenset[str]:
+def telling(*lives: LifeTold) -> frozenset[str]:
     """Signatures of the lines that tell this of a client's life; any of them where none is named."""
     told = catalogue().by_id.items()
     return frozenset(name for name, meaning in told if meaning.life and (not lives or meaning.life in lives))
@@ -85,7 +85,7 @@ def _telling(*lives: LifeTold) -> frozenset[str]:
 
 def is_start(event: LogEvent) -> bool:
     """Does a line tell that a client is started?"""
-    return event.signature in _telling("begins") | CONFIG_LOGGED
+    return event.signature in telling("begins") | CONFIG_LOGGED
 
 
 def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
@@ -150,7 +150,7 @@ def last_words(
     lives    when clients of its process were there
     """
     logs = _of_its_end(said, lives, silent)
-    ends = [event.ts_ms for event in logs if event.signature in _telling("loses")]
+    ends = [event.ts_ms for event in logs if event.signature in telling("loses")]
     since = max([silent.last_ms, *ends]) + OVERDUE * silent.every_ms
     spoke = [
         entry
@@ -158,16 +158,16 @@ def last_words(
         if entry.ts_ms > since
         # A client that has ended can leave a process behind that goes on: only words of its own refute its end.
         and (not ends or (entry.event is not None and entry.event.client_id == silent.who.client_id))
-        and _goes_on(entry, starts, lives, silent)
+        and goes_on(entry, starts, lives, silent)
     ]
     return logs, spoke
 
 
-def _goes_on(entry: LogEntry, starts: Sequence[Start], lives: Sequence[Life], silent: Silence) -> bool:
+def goes_on(entry: LogEntry, starts: Sequence[Start], lives: Sequence[Life], silent: Silence) -> bool:
     """Does an entry tell that the process of a client which is silent lives: is it not of one that came after it?"""
     event, who = entry.event, silent.who
     name = event.client_id if event is not None else None
-    if (event is not None and event.signature in _telling() | CONFIG_LOGGED) or owner(
+    if (event is not None and event.signature in telling() | CONFIG_LOGGED) or owner(
         entry.instance, entry.ts_ms, who, lives, name
     ) != "mine":
         return False
@@ -193,7 +193,7 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
     who, last = silent.who, silent.last_ms
     own = any(instance == who.instance for instance, _ in said)
     foreign = {life.who.instance for life in lives} - {who.instance}
-    begin, close, lose = _telling("begins"), _telling("closes"), _telling("loses")
+    begin, close, lose = telling("begins"), telling("closes", "closed"), telling("loses")
     own_lines = [
         (instance == who.instance, event)
         for instance, event in said

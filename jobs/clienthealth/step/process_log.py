@@ -16,7 +16,7 @@ from clienthealth.logs.thread_names import PRODUCER_THREAD
 from clienthealth.model.clients import Kind
 from clienthealth.model.metrics import CONFIG_OPTIONS
 from clienthealth.model.readings import LogEvent, ThreadDump
-from clienthealth.modes import catalogue, modes
+from clienthealth.modes import catalogue
 from clienthealth.modes._polls import reports_in_poll
 from clienthealth.settings import MonitorSettings
 from clienthealth.step import ended, ownership
@@ -44,8 +44,7 @@ def _kinds() -> Mapping[str, Kind]:
 
 @cache
 def _lifecycle_lines() -> frozenset[str]:
-    lines = (line for mode in modes().values() if mode.absence for line in mode.lines)
-    return CONFIG_LOGGED.union(*(line.ids for line in lines))
+    return CONFIG_LOGGED | ownership.telling()
 
 
 @cache

@@ -1,12 +1,13 @@
-"""When an incident is over: on evidence of recovery, or because its process has gone; never for want of proof.
+"""When an incident is over: on evidence of recovery, or of its client's end; never for want of proof.
 
-A client that reports is judged by `LiveMode.recovered`. Of a client that does not, the incident stays open while its
-process logs anything at all.
+A client that reports is judged by `LiveMode.recovered`. The incident of one that reports no more stays open until it is
+proved to have ended (`departures.has_ended`), else for `[absence] shown_seconds` after it was heard of last; that of
+one that never reported, as long as its process logs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import cache
 
 from clienthealth.adjust import explains
@@ -21,7 +22,7 @@ from clienthealth.windows.client_window import ClientWindow
 NO_SYMPTOM_MS = 600_000
 #: A fault that comes back sooner than so long (ms) after the last window that showed it had not ended.
 CALM_MS = 60_000
-#: A process that says nothing for so long, and of which no client reports, has gone.
+#: A process that says nothing for so long, and of which no client ever reported, has gone.
 GONE_MS = 180_000
 
 
@@ -83,17 +84,20 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
     return changes
 
 
-def gone(state: BucketState, settings: Settings) -> Callable[[OpenIncident], bool]:
-    """Whether an open incident is over because its client and its process have gone."""
+def gone(state: BucketState, settings: Settings, ended: Set[str]) -> Callable[[OpenIncident], bool]:
+    """Whether an open incident is over because its client has gone. `ended`: keys of clients that surely have."""
+    shown_ms = 1000 * settings.absence.shown_seconds
     living = {(who.service, who.instance, who.client_id) for who in state.whos}
 
     def over(incident: OpenIncident) -> bool:
-        client = incident.client
-        if modes()[incident.verdict.mode].absence:
-            return state.time_ms - incident.seen_ms - incident.offset_ms > 1000 * settings.absence.shown_seconds
+        client, mode = incident.client, modes()[incident.verdict.mode]
+        if mode.absence:
+            return state.time_ms - incident.seen_ms - incident.offset_ms > shown_ms
         if (client.service, client.instance, client.client_id) in living:
             return False
-        return state.time_ms - (incident.heard_ms or incident.seen_ms) - incident.offset_ms > GONE_MS
+        silent_ms = state.time_ms - (incident.heard_ms or incident.seen_ms) - incident.offset_ms
+        reported = incident.departed_ms and not mode.logs_on
+        return client.key in ended or silent_ms > (shown_ms if reported else GONE_MS)
 
     return over
 

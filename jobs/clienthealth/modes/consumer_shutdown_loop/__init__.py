@@ -44,6 +44,7 @@ MODE = LiveMode(
     caution="Make sure first, and change nothing until then.",
     kinds=frozenset({"legacy-consumer", "consumer"}),
     evidence=("log", "thread-dump", "metric"),
+    logs_on=True,
     thresholds=Thresholds(),
     confused_with=(
         "A healthy start: the same line appears once before the coordinator is found.",

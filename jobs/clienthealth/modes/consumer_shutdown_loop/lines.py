@@ -111,5 +111,6 @@ CLOSED = Meaning(
     ),
     kind="consumer",
     relief=True,
+    life="closed",
 )
 LINES = (LOOKUPS, OUTAGE, BEGUN, COMPLETED, FAILED, CLOSING, CLOSED)

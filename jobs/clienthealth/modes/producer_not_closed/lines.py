@@ -51,7 +51,7 @@ CLOSED = Meaning(
         ),
     ),
     kind="producer",
-    life="closes",
+    life="closed",
 )
 FORCED = Meaning(
     "a close() ran out of its time limit",
