@@ -3,14 +3,39 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from clienthealth.configuration.owners import Owner
+from clienthealth.review.actions import Action
 from clienthealth.review.headline import headline
-from clienthealth.review.model import Distribution, Fleet, Gap, Incident, Quality, Review, Theme
+from clienthealth.review.loss import Loss
+from clienthealth.review.model import (
+    Alert,
+    AlsoSeen,
+    Capacity,
+    ClientRow,
+    Distribution,
+    Fleet,
+    FleetRow,
+    Gap,
+    Incident,
+    InputQuality,
+    LagTrend,
+    MeasurementAlert,
+    ModeChange,
+    Page,
+    Quality,
+    Review,
+    Theme,
+    TopicRow,
+    Upgrade,
+    WrongClock,
+)
 from clienthealth.review.period import Period, history_of
 from clienthealth.review.slo import Minutes, ServiceSlo
 
+FINE, ILL = Minutes(ok=10_080), Minutes(ok=9_980, suspected=20, confirmed=80)
 WEEK = Period(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC))
 
 
@@ -109,3 +134,47 @@ def theme(client_id: str = "order-producer", evidence: str = "metric: stood stil
         **changes,
     }
     return Theme(**values)
+
+
+def everything(name: str, ours: str = "ours") -> Review:
+    """A week in which each section shows all it can. `name`: of whatever others name; `ours`: of causes and actions."""
+    ill = dataclasses.replace(service(name, ILL, ILL), owner=Owner(name), target=0.99, lost=Loss((0, 3), "not known"))
+    services = [ill, *(service(f"{name} {n}", FINE) for n in range(12))]
+    row = ClientRow(name, name, name, "queue", 0.9, topic=name, minutes=3, seconds=30)
+    lists = {what: [dataclasses.replace(row, what=what)] for what in ("unhealthy", "buffer", "queue", "lag")}
+    came = FleetRow(name, name, "producer", 1)
+    failed = theme(name, name, cause=ours, topic=name, services=(name, name), open=1, incidents=3, lost_records=(1, 2))
+    unsure = dataclasses.replace(failed.listed[0], sure=None, link="https://grafana.example/d/x?a=(b)")
+    gap = Gap(WEEK.start, WEEK.start + timedelta(hours=1))
+    paged = [Page(f"{name} {n}", "m", gap.start, gap.end, 1, False, date(2026, 11, 10)) for n in range(21)]
+    return review(
+        overall=dataclasses.replace(ill, service=""),
+        services=services,
+        actions=[
+            Action(ours, ours, date(2026, 11, 1), link="https://tracker.example/1", overdue_days=3),
+            Action(ours, ours, date(2026, 11, 1), state="done", done=date(2026, 11, 11)),
+        ],
+        themes=[dataclasses.replace(failed, listed=(*failed.listed, unsure), action="Restart it.")],
+        withdrawn=2,
+        alerts=[Alert("a-mode", "critical", 2, 1, 1, 600, 60.0, 590)],
+        never_fired=[("another-mode", "critical")],
+        measurement_alerts=[MeasurementAlert("KafkaProducerBufferFull", "warning", 2, 90)],
+        near=[row],
+        cleared=[unsure],
+        cleared_count=2,
+        top_clients=lists,
+        top_topics={"queue": [TopicRow(name, "queue", 0.9, 1)]},
+        fleet=Fleet((came,), 2, (came,), 1, (Upgrade(name, name, (name, name), (name,)),)),
+        capacity=[Capacity(name, (0.1, 0.2, 0.3, 0.4), 0.1, 6.0)],
+        lag_trends=[LagTrend(name, name, name, 5, 30.0, 1.0)],
+        changes=[ModeChange("a-mode", "A mode", 1, 0, 5, 0)],
+        quality=dataclasses.replace(
+            watched(),
+            gaps=(gap,) * 21,
+            inputs=(InputQuality(name, 1, 0, 0),),
+            clocks=(WrongClock(name, name, name, 90.0, 5),) * 11,
+        ),
+        not_computed=[("the alerts of Prometheus", "no address was given")],
+        pages=paged,
+        also_seen=[AlsoSeen("tls", name, 1200, 2, 7)] * 21,
+    )

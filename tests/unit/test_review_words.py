@@ -14,27 +14,18 @@ from clienthealth.review.links import Links
 from clienthealth.review.loss import Loss
 from clienthealth.review.model import (
     AlsoSeen,
-    Capacity,
-    ClientRow,
-    Fleet,
-    FleetRow,
     Gap,
-    InputQuality,
-    LagTrend,
     ModeChange,
     Page,
     Quality,
-    TopicRow,
-    Upgrade,
 )
 from clienthealth.review.period import Period
 from clienthealth.review.render import definitions, html, markdown, write
 from clienthealth.review.slo import Minutes, total
 from clienthealth.review.wording import NB
 from clienthealth.settings import LinkSettings
-from tests.support.review_example import WEEK, review, service, theme, watched
+from tests.support.review_example import FINE, ILL, WEEK, everything, review, service, theme, watched
 
-FINE, ILL = Minutes(ok=10_080), Minutes(ok=9_980, suspected=20, confirmed=80)
 HOSTILE = "<script>alert(1)</script> [x](javascript:alert(1)) | `rm` \n# not a heading"
 
 
@@ -140,7 +131,7 @@ class Around(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag != "meta":
+        if tag not in ("meta", "br"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -156,23 +147,7 @@ class Around(HTMLParser):
 
 def test_names_of_others_keep_their_direction_to_themselves() -> None:
     name = "\u05d0\u05d1-\u05d2"
-    one = service(name, ILL)
-    row = ClientRow(name, name, name, "queue", 0.9, topic=name, minutes=3)
-    topic = TopicRow(name, "queue", 0.9, 1)
-    lists = {what: [dataclasses.replace(row, what=what)] for what in ("unhealthy", "buffer", "queue", "lag")}
-    fleet = Fleet((FleetRow(name, name, "producer", 1),), 1, (), 0, (Upgrade(name, name, (name,), (name,)),))
-    reviewed = review(
-        overall=one,
-        services=[one],
-        themes=[theme(name, name, topic=name, services=(name,))],
-        quality=dataclasses.replace(watched(), inputs=(InputQuality(name, 1, 0, 0),)),
-        near=[row],
-        top_clients=lists,
-        top_topics={"queue": [topic]},
-        fleet=fleet,
-        capacity=[Capacity(name, (0.1, 0.2, 0.3, 0.4), 0.1, 6.0)],
-        lag_trends=[LagTrend(name, name, name, 5, None, 1.0)],
-    )
+    reviewed = everything(name)
     around = Around(html(reviewed), name).paths
     # The headline is one text, and the plots hold no markup.
     shown = [path for path in around if "svg" not in path and path[-3:] != ["header", "ol", "li"]]
@@ -181,14 +156,15 @@ def test_names_of_others_keep_their_direction_to_themselves() -> None:
 
 
 def test_hostile_text_stays_text() -> None:
-    one = service(HOSTILE, ILL)
-    reviewed = review(overall=one, services=[one], themes=[theme(HOSTILE, HOSTILE, cause=HOSTILE)], quality=watched())
+    reviewed = everything(HOSTILE, HOSTILE)
     page = Elements(html(reviewed))
     assert "script" not in page.names
     assert not [value for name, value in page.values if name in ("href", "src") and "javascript" in value]
     text = markdown(reviewed)
-    assert "<script>" not in text.replace("\\<", "")
+    assert text.count("alert(1)") > 40
+    assert "<script" not in text.replace("\\<", "")
     assert "](javascript" not in text.replace("\\]", "")
+    assert "`rm" not in text.replace("\\`", "")
     assert "\n# not" not in text
 
 

@@ -320,7 +320,7 @@ def test_a_plot_has_a_time_axis() -> None:
     # NOW is 21:04:00 UTC.
     svg = str(plot("Buffer", [(NOW - 60, 0.2), (NOW, 0.5)], NOW))
     assert re.findall(r">(\d\d:\d\d)<", svg) == ["21:00", "20:45", "20:30", "20:15"]
-    assert 'x="224.0"' in svg, "four minutes of sixty before the right edge"
+    assert 'x="93.33%"' in svg, "four minutes of sixty before the right edge"
 
 
 def test_counts_lead_to_the_clients_that_they_count() -> None:
@@ -344,11 +344,12 @@ NAMED = {name: WHO[name] for name in ("service", "instance", "client_id")}
 
 def test_a_clients_page_shows_its_last_hour_and_says_it_in_words() -> None:
     page = get(*tracked(1800), path="/client", query=NAMED)
-    (line,) = re.findall(r'aria-label="(Buffer, last hour[^"]*)"', page)
+    (line,) = re.findall(r"<desc>(Buffer, last hour[^<]*)</desc>", page)
     assert line == "Buffer, last hour: 0 % to 100 %, last 100 %, 61 readings"
-    (points,) = re.findall(r'aria-label="Buffer.*?<polyline points="([^"]+)"', page)
+    (points,) = re.findall(r'<desc>Buffer.*?<polyline class="curve" points="([^"]+)"', page)
     drawn = [tuple(map(float, point.split(","))) for point in points.split()]
-    assert drawn[0] == (120.0, 55.0) and drawn[-1] == (240.0, 1.0) and len(drawn) == 61
+    # Of 1000 across: half an hour ago, and now.
+    assert drawn[0] == (500.0, 55.0) and drawn[-1] == (1000.0, 1.0) and len(drawn) == 61
 
 
 def test_a_clients_page_has_its_incidents_and_what_can_be_copied() -> None:

@@ -6,31 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from clienthealth.model.wording import count_of
 from clienthealth.review import loss
-from clienthealth.review.document import (
-    Bullets,
-    Column,
-    Document,
-    Figure,
-    Inline,
-    Link,
-    Name,
-    Paragraph,
-    Section,
-    Strong,
-    Table,
-)
-from clienthealth.review.model import SCHEMA, Review, Theme, as_json
+from clienthealth.review.content import Figure
+from clienthealth.review.model import SCHEMA, Review, as_json
 from clienthealth.review.period import Period
-from clienthealth.review.render import TITLE, definitions, title, write, written
-from clienthealth.review.sections.failures import what_failed
-from clienthealth.review.sections.health import state_of_budget, state_of_losses
-from clienthealth.review.sections.naming import names
+from clienthealth.review.render import title, write, write_files
 from clienthealth.review.slo import PERIODS, ServiceSlo, total
-from clienthealth.review.wording import duration, healthy, lost, number, percent, points
+from clienthealth.review.wording import healthy, lost, number, percent
 
 #: What of a cluster's review stands in the numbers of all; its own file has the rest.
 FIELDS = ("cluster", "headline", "overall", "themes", "quality")
@@ -67,6 +52,17 @@ class Clusters:
         return by_environment
 
 
+class Row(NamedTuple):
+    """A row of the table of clusters. `cluster` is empty for all clusters of an environment together."""
+
+    cluster: str
+    environment: str
+    slo: ServiceSlo
+    incidents: int
+    pages: str
+    watched: str = ""
+
+
 def together(reviews: Sequence[Review]) -> ServiceSlo:
     """The sums of reviews of several clusters."""
     each = [review.overall for review in reviews]
@@ -92,19 +88,19 @@ def side_by_side(reviews: Sequence[Review]) -> Clusters:
 def write_all(clusters: Clusters, folder: Path) -> dict[str, list[Path]]:
     """Write the page of all into the folder, and each cluster's review into one of its name there; folder → files."""
     files = {review.cluster: write(review, folder / review.cluster) for review in clusters.reviews}
-    return {"": written(folder, document(clusters), clusters.period.label, _json(clusters)), **files}
+    return {"": write_files(folder, "clusters", shown(clusters), _json(clusters)), **files}
 
 
-def document(clusters: Clusters) -> Document:
-    """What page and text show."""
-    return Document(
-        TITLE,
-        f"{title(clusters.period)}, {count_of(len(clusters.reviews), 'cluster')}",
-        [(review.cluster, review.headline[0]) for review in clusters.reviews],
-        [figure for environment, reviews in clusters.environments.items() for figure in _figures(environment, reviews)],
-        [Section("all-clusters", "Clusters", [_table(clusters)]), *map(_section, clusters.reviews)],
-        definitions(),
-    )
+def shown(clusters: Clusters) -> dict[str, Any]:
+    """Return what the templates of several clusters are given."""
+    return {
+        "clusters": clusters,
+        "rows": list_rows(clusters),
+        "label": clusters.period.label,
+        "title": f"{title(clusters.period)}, {count_of(len(clusters.reviews), 'cluster')}",
+        "answers": [(review.cluster, review.headline[0]) for review in clusters.reviews],
+        "figures": [figure for name, reviews in clusters.environments.items() for figure in _figures(name, reviews)],
+    }
 
 
 def _figures(environment: str, reviews: Sequence[Review]) -> list[Figure]:
@@ -126,59 +122,15 @@ def _incidents(reviews: Sequence[Review]) -> int:
     return sum(theme.incidents for review in reviews for theme in review.themes)
 
 
-def _table(clusters: Clusters) -> Table:
-    columns = (
-        Column("Cluster"),
-        Column("Healthy", number=True),
-        Column("Budget"),
-        Column("Spent", number=True),
-        Column("Unhealthy", number=True),
-        Column("Records lost"),
-        Column("Incidents", number=True),
-        Column("Pages", number=True),
-        Column("Clients", number=True),
-        Column("Watched", number=True),
-        Column("Change, points", number=True),
-    )
+def list_rows(clusters: Clusters) -> list[Row]:
+    """Return a row for each cluster, and one for all of each environment."""
     rows = []
     for environment, reviews in clusters.environments.items():
-        for review in reviews:
-            watched = percent(review.quality.watched / review.quality.minutes, 1)
-            rows.append(_row(Link(Name(review.cluster), f"#{review.cluster}"), review.overall, [review], watched))
-        name = ("All of ", Name(environment)) if environment else "All clusters"
-        rows.append(_row(name, together(reviews), reviews, ""))
-    return Table(columns, rows, "Each against its own budget; the one that spent most of it first.")
-
-
-def _row(name: Inline, slo: ServiceSlo, reviews: Sequence[Review], watched: str) -> tuple[Inline, ...]:
-    return (
-        name,
-        healthy(slo),
-        state_of_budget(slo),
-        percent(slo.budget.spent, 0),
-        number(slo.minutes.unhealthy),
-        state_of_losses(slo),
-        number(_incidents(reviews)),
-        _pages(reviews),
-        number(slo.clients),
-        watched,
-        points(slo.change),
-    )
-
-
-def _section(review: Review) -> Section:
-    answers = Bullets([(Strong(question), f" {sentence}") for question, sentence in review.answers])
-    whole = Link(("The whole review of ", Name(review.cluster)), f"{review.cluster}/review.html")
-    columns = [Column("What went wrong"), Column("Services"), Column("Incidents", number=True)]
-    columns += [Column("Clients", number=True), Column("Duration in all", number=True), Column("Lost records")]
-    table = [Table(columns, [_failure(theme) for theme in review.themes])] if review.themes else []
-    return Section(review.cluster, review.cluster, [answers, *table, Paragraph(whole)])
-
-
-def _failure(theme: Theme) -> tuple[Inline, ...]:
-    records = lost(theme.lost_records, theme.lost_bytes) if theme.loses else ""
-    counts = number(theme.incidents), number(theme.clients), duration(theme.seconds)
-    return what_failed(theme), names(theme.services), *counts, records
+        for one in reviews:
+            watched = percent(one.quality.watched / one.quality.minutes, 1)
+            rows.append(Row(one.cluster, environment, one.overall, _incidents([one]), _pages([one]), watched))
+        rows.append(Row("", environment, together(reviews), _incidents(reviews), _pages(reviews)))
+    return rows
 
 
 def _json(clusters: Clusters) -> dict[str, Any]:

@@ -224,6 +224,11 @@ class ModeChange:
     minutes: int
     minutes_before: int
 
+    @property
+    def seen(self) -> bool:
+        """True if there is anything to count in either period."""
+        return any((self.incidents, self.incidents_before, self.minutes, self.minutes_before))
+
 
 @dataclass(frozen=True)
 class AlsoSeen:

@@ -1,85 +1,136 @@
-"""A review as a page, as text and as JSON: three views of the same numbers, the first two of one document."""
+"""A review as a page, as text and as JSON: three views of the same numbers, the first two by a template each."""
 
 from __future__ import annotations
 
 import inspect
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import clienthealth.review as package
-from clienthealth.platform.html_page import rendered
-from clienthealth.review import as_html, as_markdown, plots, wording
-from clienthealth.review.document import Document
+from clienthealth.logs.also_seen import BY_ID
+from clienthealth.model.wording import count_of
+from clienthealth.platform.html_page import templates
+from clienthealth.review import content, plots, wording
 from clienthealth.review.model import Review, as_json
-from clienthealth.review.period import DAY, Period
-from clienthealth.review.sections import sections
-from clienthealth.review.sections.health import figures
+from clienthealth.review.period import DAY, Period, period_names
 
-TITLE = "Reliability review of Kafka clients"
+_PACKAGE = "clienthealth.review"
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>|#])")
 
 
 def write(review: Review, folder: Path) -> list[Path]:
     """Write review.html, review.md and review.json; nothing in them tells when or where they were made."""
-    return written(folder, document(review), review.period.label, as_json(review))
+    return write_files(folder, "review", shown(review), as_json(review))
 
 
-def written(folder: Path, shown: Document, label: str, numbers: Mapping[str, Any]) -> list[Path]:
-    """The files of a document and of its numbers. `label`: of the period, in a few signs."""
+def write_files(folder: Path, template: str, values: Mapping[str, Any], numbers: Mapping[str, Any]) -> list[Path]:
+    """Write the files of two templates, `values` for them, and of the numbers."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {
-        "review.html": _page(shown, label),
-        "review.md": as_markdown.text(shown),
+        "review.html": page(template, values),
+        "review.md": text(template, values),
         "review.json": json.dumps(numbers, indent=1, ensure_ascii=False) + "\n",
     }
-    for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    for name, written in files.items():
+        (folder / name).write_text(written, encoding="utf-8")
     return [folder / name for name in files]
 
 
-def document(review: Review) -> Document:
-    """What page and text show."""
-    return Document(
-        TITLE,
-        title(review.period)
-        + (f", cluster {review.cluster}" if review.cluster else "")
-        + (f", environment {review.environment}" if review.environment else ""),
-        review.answers,
-        figures(review),
-        sections(review),
-        definitions(),
-    )
+def shown(review: Review) -> dict[str, Any]:
+    """Return what the templates of a review are given."""
+    cluster = f", cluster {review.cluster}" if review.cluster else ""
+    environment = f", environment {review.environment}" if review.environment else ""
+    return {
+        "review": review,
+        "label": review.period.label,
+        "title": f"{title(review.period)}{cluster}{environment}",
+        "answers": review.answers,
+        "figures": [*content.list_figures(review)],
+    }
 
 
 def html(review: Review) -> str:
-    """The page."""
-    return _page(document(review), review.period.label)
-
-
-def _page(shown: Document, label: str) -> str:
-    return rendered(
-        "clienthealth.review",
-        "review.html.j2",
-        document=shown,
-        label=label,
-        css=Markup(resources.files(package).joinpath("review.css").read_text("utf-8")),
-        hatch=plots.HATCH,
-        section=as_html.section,
-    )
+    """Return the page."""
+    return page("review", shown(review))
 
 
 def markdown(review: Review) -> str:
-    """The text."""
-    return as_markdown.text(document(review))
+    """Return the text."""
+    return text("review", shown(review))
+
+
+def page(template: str, values: Mapping[str, Any]) -> str:
+    """Return what the HTML template of this name makes of the values."""
+    return _pages().get_template(f"{template}.html.j2").render(values) + "\n"
+
+
+def text(template: str, values: Mapping[str, Any]) -> str:
+    """Return what the Markdown template of this name makes of the values."""
+    written = _texts().get_template(f"{template}.md.j2").render(values)
+    return re.sub(r"\n{3,}", "\n\n", written).strip() + "\n"
+
+
+@cache
+def _pages() -> Environment:
+    pages = templates(_PACKAGE)
+    pages.globals.update(_names(), css=_css)
+    return pages
+
+
+@cache
+def _texts() -> Environment:
+    texts = Environment(
+        loader=PackageLoader(_PACKAGE, ""),
+        autoescape=True,
+        finalize=_escaped,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    texts.globals.update(_names(), numeric=lambda names: [f"#{name}" for name in names])
+    texts.filters["address"] = _address
+    return texts
+
+
+def _names() -> dict[str, Any]:
+    """Return what templates may call: the numbers in words, and what page and text both show."""
+    functions: tuple[Callable[..., Any], ...] = (
+        *(count_of, definitions, period_names),
+        *(wording.duration, wording.healthy, wording.left, wording.lost, wording.minutes, wording.number),
+        *(wording.percent, wording.points, wording.some, wording.stretch),
+        *(content.count_at_night, content.count_idle, content.describe_changes, content.describe_pages),
+        *(content.describe_watch, content.list_known_issues, content.list_paged, content.list_silent),
+        *(content.list_teams, content.measured, content.periods_left, content.shown_services, content.trend_of),
+    )
+    values = {"badges": content.BADGES, "known_issues": BY_ID, "RANKINGS": content.RANKINGS, "SHOWN": content.SHOWN}
+    return {**{function.__name__: function for function in functions}, **values, "plots": plots}
+
+
+def _css() -> Markup:
+    return Markup(resources.files(package).joinpath("review.css").read_text("utf-8"))
+
+
+def _escaped(value: object) -> Markup:
+    """Return a value on one line, without a sign that Markdown takes for its own; what macros wrote stays as it is."""
+    if isinstance(value, Markup):
+        return value
+    return Markup(_MARKDOWN.sub(r"\\\1", re.sub(r"[\r\n\t]+", " ", str(value))))
+
+
+def _address(url: str) -> Markup:
+    return Markup(re.sub(r"[\s()<>|\\]", lambda match: f"%{ord(match[0]):02X}", url))
 
 
 def title(period: Period) -> str:
-    """The period in words."""
+    """Return the period in words."""
     if period.is_week and period.label.startswith(f"{period.start.isocalendar()[0]}-W"):
         week = period.start.isocalendar()[1]
         return f"Week {week}: {wording.moment(period.start)[:-6]} to {_day(period)}, all times UTC"
@@ -92,7 +143,7 @@ def _day(period: Period) -> str:
 
 
 def definitions() -> list[tuple[str, str]]:
-    """The words and their meanings, from the package's docstring."""
+    """Return the words and their meanings, from the package's docstring."""
     terms: list[tuple[str, str]] = []
     for line in inspect.cleandoc(package.__doc__ or "").splitlines():
         if match := re.fullmatch(r"(\S[\w -]*?)\s{2,}(\S.*)", line):

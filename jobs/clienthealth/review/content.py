@@ -1,0 +1,195 @@
+"""What page and text both show of a review's model: figures, rows that are counted or cut, and sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from clienthealth.logs.also_seen import BY_ID, Trouble
+from clienthealth.model.wording import count_of
+from clienthealth.review.model import BRIEF, Capacity, ClientRow, Page, Review, TopicRow
+from clienthealth.review.period import MINUTE
+from clienthealth.review.slo import ServiceSlo
+from clienthealth.review.wording import NONE, healthy, lost, minutes, number, percent
+
+#: The kind of badge of each state.
+BADGES = {
+    **{"within budget": "ok", "nearly spent": "warn", "overspent": "bad", "no data": "none"},
+    **{"met": "ok", "not known": "warn", "missed": "bad"},
+    **{"ship": "ok", "freeze": "bad"},
+    **{"critical": "bad", "warning": "warn", "suspected": "warn"},
+}
+#: What clients are ranked by, the heading, and what the number is.
+RANKINGS = (
+    ("unhealthy", "Unhealthy longest", "Minutes"),
+    ("buffer", "Fullest buffers", "Peak"),
+    ("queue", "Fullest queues", "Peak"),
+    ("lag", "Furthest behind", "Records"),
+)
+#: Rows that page and text show of a list; the JSON has all. `services`: of those without an unhealthy minute or a loss.
+SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10}
+#: A buffer that is full only after so many periods is not in sight of being full.
+FAR = 104
+
+
+class Figure(NamedTuple):
+    """A number at the top of a review, and what it is to be held against."""
+
+    name: str
+    value: str
+    note: str
+
+
+class Team(NamedTuple):
+    """What a team owns, and how often it was called. `name` is empty for services that nobody owns."""
+
+    name: str
+    services: int
+    missed: tuple[str, ...]
+    frozen: tuple[str, ...]
+    pages: Sequence[Page]
+
+
+def list_figures(review: Review) -> Iterator[Figure]:
+    """Yield the numbers at the top."""
+    overall, quality, budget = review.overall, review.quality, review.overall.budget
+    open_, confirmed = (sum(getattr(theme, name) for theme in review.themes) for name in ("open", "confirmed"))
+    observed = f"{number(overall.minutes.observed)} client-minutes"
+    yield Figure("Healthy client-minutes", healthy(overall), f"target {percent(review.target)}")
+    left = percent(None if budget.spent is None else 1 - budget.spent, 0)
+    yield Figure("Error budget left", left, f"{number(budget.left)} of {number(budget.size)} client-minutes")
+    target = f"target {number(review.lost_records_target)}: {overall.lost.state}"
+    yield Figure("Records lost", lost(overall.lost.records), target)
+    incidents = number(sum(theme.incidents for theme in review.themes))
+    yield Figure("Incidents", incidents, f"{number(confirmed)} confirmed, {number(open_)} still open")
+    if review.pages is not None:
+        night, idle = number(count_at_night(review.pages)), number(count_idle(review.pages))
+        yield Figure("Pages", number(len(review.pages)), f"{night} at night, {idle} needed nobody")
+    yield Figure("Clients", number(overall.clients), observed)
+    gaps = f"{minutes(quality.gap_minutes)} without data" if quality.gap_minutes else "no gap"
+    yield Figure("Watched", percent(quality.watched / quality.minutes, 1), gaps)
+
+
+def count_at_night(pages: Sequence[Page]) -> int:
+    """Return how many pages came at night."""
+    return sum(page.night is not None for page in pages)
+
+
+def count_idle(pages: Sequence[Page]) -> int:
+    """Return how many pages needed nobody."""
+    return sum(page.needed_nobody for page in pages)
+
+
+def shown_services(review: Review) -> list[ServiceSlo]:
+    """Return the services with an unhealthy minute or a lost record, then some of the others."""
+    ill = [slo for slo in review.services if slo.minutes.unhealthy or not slo.lost.none]
+    well = [slo for slo in review.services if not slo.minutes.unhealthy and slo.lost.none]
+    return ill + well[: SHOWN["services"]]
+
+
+def list_teams(review: Review) -> list[Team]:
+    """Return a row for each team; none where nobody owns a service."""
+    owned: dict[str, list[ServiceSlo]] = {}
+    for slo in review.services:
+        owned.setdefault(slo.owner.team if slo.owner else "", []).append(slo)
+    if not any(owned):
+        return []
+    return [
+        Team(
+            team,
+            len(slos),
+            tuple(slo.service for slo in slos if slo.budget.state == "overspent"),
+            tuple(slo.service for slo in slos if slo.decision == "freeze"),
+            [page for page in review.pages or () if page.service in {slo.service for slo in slos}],
+        )
+        for team, slos in owned.items()
+    ]
+
+
+def list_paged(review: Review) -> list[tuple[str, list[Page]]]:
+    """Return the pages of each service, the most pages first; many services at once have the name ''."""
+    by_service: dict[str, list[Page]] = {}
+    for page in review.pages or ():
+        by_service.setdefault(page.service, []).append(page)
+    return sorted(by_service.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
+def describe_pages(review: Review) -> str:
+    """Say how often somebody was paged, when, and how often for nothing."""
+    if review.pages is None:
+        return "This environment opens tickets only ([prometheus] ticket_only): nobody was paged."
+    if not review.pages:
+        return "Nobody was paged."
+    nights = Counter(page.night for page in review.pages if page.night)
+    at_night, (begin, end) = sum(nights.values()), review.night_hours
+    words = f"{count_of(len(review.pages), 'page')}, {at_night} at night ({begin:02d}:00 to {end:02d}:00)"
+    if at_night and review.period.minutes >= 1440:
+        night, most = max(nights.items(), key=lambda item: (item[1], item[0]))
+        average = f"{at_night / (review.period.minutes / 1440):.1f} per night"
+        words += f": {average}, at most {most} (night to {night:%a} {night.day} {night:%b})"
+    idle = count_idle(review.pages)
+    if not idle:
+        return f"{words}. Each lasted, or lost records: somebody had to act."
+    within = f"within {BRIEF // MINUTE} minutes with nothing lost"
+    return f"{words}. {number(idle)} {'was' if idle == 1 else 'were'} over {within}: nobody had to act."
+
+
+def describe_watch(review: Review) -> str:
+    """Say how much of the period was watched, and how much of it could be judged."""
+    quality, overall = review.quality, review.overall.minutes
+    every = overall.unknown + overall.observed
+    gaps = "Nobody watched in the gaps below: clients in them count neither as healthy nor as unhealthy."
+    sentences = [
+        f"Watched {minutes(quality.watched)} of {minutes(quality.minutes)} "
+        f"({percent(quality.watched / quality.minutes, 1)}).",
+        gaps if quality.gaps else "There was no gap.",
+        f"{number(quality.unknown)} client-minutes ({percent(overall.unknown / every if every else None, 1)}) "
+        "could not be judged and count neither way.",
+    ]
+    if overall.partial:
+        share = percent(overall.partial / overall.observed, 1)
+        sentences.append(
+            f"In {number(overall.partial)} ({share}) nothing was found, but not every failure mode could be judged: "
+            "they count as healthy by what was. The status page says what is missing; most often it is the log, or "
+            "thread dumps."
+        )
+    return " ".join(sentences)
+
+
+def describe_changes(review: Review) -> str:
+    """Say what the columns `Changes` and `Trend` of the services mean."""
+    spans = f"{len(review.periods)} {review.period.unit}s"
+    return (
+        f"Changes: a service ships while its budget of {spans} lasts; once it is overspent they freeze, "
+        f"but for those that make it reliable. Trend: spent budget of the last {spans}, oldest first, the dotted line "
+        "is all of it; the number is the change of the healthy share in percentage points."
+    )
+
+
+def list_silent(review: Review) -> list[str]:
+    """Return the failure modes whose alerts did not fire."""
+    return sorted({mode for mode, _ in review.never_fired} - {alert.mode for alert in review.alerts})
+
+
+def list_known_issues(review: Review) -> list[Trouble]:
+    """Return what the shown rows of `Also seen` are about, each once."""
+    shown = dict.fromkeys(seen.what for seen in review.also_seen[: SHOWN["also"]])
+    return [BY_ID[what] for what in shown if what in BY_ID]
+
+
+def measured(row: ClientRow | TopicRow) -> str:
+    """Return the number that a client or a topic is listed for."""
+    return percent(row.value, 0) if row.what in ("buffer", "queue") else number(row.value)
+
+
+def periods_left(row: Capacity) -> str:
+    """Return after how many periods the buffers of a service are full."""
+    if row.slope is None:
+        return NONE
+    return "not in sight" if row.periods_left is None or row.periods_left > FAR else f"{row.periods_left:.1f}"
+
+
+def trend_of(slo: ServiceSlo) -> str:
+    """Return the healthy share of each period, oldest first."""
+    return ", ".join([*(percent(sli) for sli in slo.trend[:-1]), healthy(slo)])
