@@ -234,7 +234,7 @@ class Surroundings:
         """What the clients of a process have pushed, by client id, as it stands on the topic."""
         by_client: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         for settings in self._asking:
-            for push in newest(settings, settings.topics.metrics[0], MOST_PUSHES):
+            for push in newest(settings, settings.topics.metrics[0], MOST_PUSHES).records:
                 headers = {name: bytes(value).decode() for name, value in push.headers.items()}
                 if running.is_instance(f":{headers['client_instance_id']}"):
                     value = base64.b64encode(push.value or b"").decode()

@@ -64,7 +64,7 @@ def jvm(jar_set: str, program: str, folder: Path, options: Mapping[str, str]) ->
 def heard(settings: Settings) -> list[Snapshot]:
     """All that was pushed until now, as the monitor reads it."""
     snapshots: list[Snapshot] = []
-    for record in newest(settings, settings.topics.metrics[0], 1000):
+    for record in newest(settings, settings.topics.metrics[0], 1000).records:
         decoded = decode_metrics(record, settings, int(time.time() * 1000))
         assert decoded.errors == []
         assert decoded.format == "otlp_metrics_protobuf"

@@ -16,6 +16,7 @@ from kafka.errors import (
     GroupAuthorizationFailedError,
     KafkaConnectionError,
     NotCoordinatorError,
+    RequestTimedOutError,
     UnknownTopicOrPartitionError,
 )
 
@@ -144,6 +145,13 @@ def test_one_group_that_fails_costs_no_other() -> None:
     assert "not yours" in reading.failed_groups["1-07"]
     # Two requests, and four halvings of the one that failed: 10, 5, 2 or 3, 1 or 2.
     assert cluster.asked.count("committed") <= 2 + 2 * 4
+
+
+def test_a_broker_that_does_not_answer_in_time_is_asked_once_not_for_every_half() -> None:
+    cluster = Cluster(*(f"1-{n:02}" for n in range(20)))
+    cluster.errors["1-07"] = RequestTimedOutError("Request timed out after 10000 ms")
+    assert len(reader(cluster).read().failed_groups) == 20
+    assert cluster.asked.count("committed") == 1
 
 
 def test_one_broker_that_fails_costs_no_other_and_its_groups_are_named() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kafka import TopicPartition
+from kafka.admin import OffsetSpec
 from kafka.errors import KafkaTimeoutError, UnsupportedCodecError
 
 from clienthealth.errors import ServiceError
@@ -26,10 +28,14 @@ class Record:
 
 @dataclass
 class Broker:
-    """What the topic holds, by partition, and what goes wrong. `polls` are called one by one, at each poll."""
+    """What the topic holds, by partition, and what goes wrong. `polls` are called one by one, at each poll.
+
+    As an admin client it answers what it is asked of the topic.
+    """
 
     partitions: dict[int, list[Record]] = field(default_factory=dict)
     polls: list[Callable[[], None]] = field(default_factory=list)
+    leaderless: set[int] = field(default_factory=set)
     lost: bool = False
     connections: int = 0
 
@@ -41,6 +47,29 @@ class Broker:
             raise ServiceError("Kafka at 127.0.0.1:9092: NoBrokersAvailable")
         return Consumer(self)
 
+    def ask(self, settings: Settings, **options: Any) -> Any:
+        return self
+
+    def describe_topics(self, topics: list[str]) -> list[dict[str, Any]]:
+        assert topics == ["client-health"]
+        if self.lost:
+            raise KafkaTimeoutError("no answer")
+        rows = [{"partition_index": n, "leader_id": -1 if n in self.leaderless else 7} for n in self.partitions]
+        return [{"name": "client-health", "error_code": 0 if rows else 3, "partitions": rows}]
+
+    def list_partition_offsets(self, wanted: dict[TopicPartition, OffsetSpec]) -> dict[TopicPartition, Any]:
+        assert self.leaderless.isdisjoint(partition.partition for partition in wanted)
+        return {
+            partition: SimpleNamespace(offset=0 if spec == OffsetSpec.EARLIEST else self.end(partition))
+            for partition, spec in wanted.items()
+        }
+
+    def end(self, partition: TopicPartition) -> int:
+        return len(self.partitions[partition.partition])
+
+    def close(self) -> None:
+        return None
+
 
 class Consumer:
     """The part of KafkaConsumer that is used."""
@@ -49,20 +78,14 @@ class Consumer:
         self.broker = broker
         self.at: dict[TopicPartition, int] = {}
 
-    def partitions_for_topic(self, topic: str) -> set[int]:
-        assert topic == "client-health"
-        return set(self.broker.partitions)
+    def assignment(self) -> set[TopicPartition]:
+        return set(self.at)
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         self.at = {partition: self.at.get(partition, 0) for partition in partitions}
 
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        self.at |= dict.fromkeys(partitions, 0)
-
-    def end_offsets(self, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
-        if self.broker.lost:
-            raise KafkaTimeoutError("no answer")
-        return {partition: len(self.broker.partitions[partition.partition]) for partition in partitions}
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self.at[partition] = offset
 
     def position(self, partition: TopicPartition, timeout_ms: int) -> int:
         return self.at[partition]
@@ -70,8 +93,9 @@ class Consumer:
     def poll(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[Record]]:
         if self.broker.polls:
             self.broker.polls.pop(0)()
-        records = {p: self.broker.partitions[p.partition][at : at + 2] for p, at in self.at.items()}
-        self.at = {p: at + len(records[p]) for p, at in self.at.items()}
+        there = {p: at for p, at in self.at.items() if p.partition not in self.broker.leaderless}
+        records = {p: self.broker.partitions[p.partition][at : at + 2] for p, at in there.items()}
+        self.at |= {p: at + len(records[p]) for p, at in there.items()}
         return records
 
     def close(self) -> None:
@@ -88,7 +112,7 @@ class Reading:
         self.seen: list[bytes | None] = []
         self.states: list[str | None] = []
         self.stop = threading.Event()
-        self.topic = HealthTopic(Settings(), lambda key, value, ts: self.seen.append(key), broker.connect)
+        self.topic = HealthTopic(Settings(), lambda key, value, ts: self.seen.append(key), broker.connect, broker.ask)
 
     def note(self) -> None:
         self.states.append(self.topic.trouble)
@@ -158,6 +182,31 @@ def test_lost_broker_is_noticed_and_everything_read_again(monkeypatch: pytest.Mo
     reading.run()
     assert reading.states == ["Kafka at 127.0.0.1:9092 is lost: KafkaTimeoutError: no answer"]
     assert broker.connections == 3 and reading.seen == [b"a", b"a"]
+
+
+def test_a_partition_that_loses_its_leader_is_named_and_the_others_are_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(Broker({0: records("a"), 1: records("b")}), monkeypatch)
+    broker = reading.broker
+    broker.polls = [
+        lambda: None,
+        lambda: broker.leaderless.add(1),
+        lambda: broker.partitions[0].extend(records("c")),
+        reading.note,
+        broker.leaderless.clear,
+        reading.note,
+    ]
+    reading.run()
+    assert reading.states == ["a part of client-health cannot be read: client-health/1: no leader", None]
+    assert (reading.seen, broker.connections) == ([b"a", b"b", b"c"], 1)
+
+
+def test_a_partition_without_a_leader_at_the_start_is_read_once_it_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(Broker({0: records("a"), 1: records("b")}, leaderless={1}), monkeypatch)
+    broker = reading.broker
+    broker.polls = [lambda: None, reading.note, broker.leaderless.clear, lambda: None]
+    reading.run()
+    assert reading.states == ["a part of client-health cannot be read: client-health/1: no leader"]
+    assert (reading.seen, reading.topic.trouble) == ([b"a", b"b"], None)
 
 
 def test_topic_that_is_not_there_yet(monkeypatch: pytest.MonkeyPatch) -> None:

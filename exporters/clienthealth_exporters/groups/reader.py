@@ -19,16 +19,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.admin import OffsetSpec
-from kafka.errors import (
-    BrokerResponseError,
-    CoordinatorLoadInProgressError,
-    CoordinatorNotAvailableError,
-    KafkaError,
-    NotCoordinatorError,
-)
+from kafka.errors import KafkaError
 
 from clienthealth.errors import ServiceError
+from clienthealth.platform.kafka import ask_in_chunks, error_text, extents
 from clienthealth.settings import GroupSettings
 from clienthealth_exporters.groups.pace import MEMBERLESS, Pace
 
@@ -38,11 +32,8 @@ _Item = TypeVar("_Item")
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-#: Errors after which the client must forget which broker coordinates which group; kafka-python does not by itself.
-_STALE = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError)
 #: Groups of these protocols commit offsets; others (Connect workers, schema registries, share groups) do not.
 _PROTOCOLS = ("consumer", "")
-_UNKNOWN_TOPIC = 3
 
 
 class Member(NamedTuple):
@@ -99,7 +90,6 @@ class _Attempt:
     """One reading under way: what failed so far."""
 
     groups: dict[str, str] = field(default_factory=dict)
-    partitions: dict[TopicPartition, str] = field(default_factory=dict)
     stale: bool = False
 
 
@@ -141,17 +131,18 @@ class GroupReader:
             of_brokers = [[name for name in groups if name in due] for groups in listed.values()]
             committed = self._committed(admin, of_brokers, attempt)
             now = self._clock()
-            ends, starts = self._limits(admin, {tp for offsets in committed.values() for tp in offsets}, attempt)
+            partitions = {tp for offsets in committed.values() for tp in offsets}
+            limits = extents(admin, {tp.topic for tp in partitions}, partitions, self._threads.map)
             self._describe(admin, of_brokers, states, attempt)
         except (KafkaError, OSError) as error:
             self._disconnect()
-            raise ServiceError(f"consumer groups cannot be read: {_reason(error)}") from error
-        if attempt.stale:
+            raise ServiceError(f"consumer groups cannot be read: {error_text(error)}") from error
+        if attempt.stale or limits.reconnect:
             self._disconnect()
         for name in due:
             if name in committed:
                 # With a partition of which the end is not known it is asked again next time.
-                if attempt.partitions.keys().isdisjoint(committed[name]):
+                if limits.unread.keys().isdisjoint(committed[name]):
                     self._pace.read(name, states[name], committed[name], now)
             else:
                 reason = attempt.groups.setdefault(name, "the broker did not answer for it")
@@ -160,12 +151,12 @@ class GroupReader:
         groups = []
         for name in sorted(committed):
             offsets = {
-                tp: Offsets(offset, ends.get(tp), starts.get(tp))
+                tp: Offsets(offset, extent and extent.end, extent and extent.begin)
                 for tp, offset in sorted(committed[name].items())
-                if tp in ends or tp in attempt.partitions
+                if (extent := limits.known.get(tp)) or tp in limits.unread
             }
             groups.append(self._group(name, states[name], offsets))
-        return GroupsReading(round(now * 1000), names, groups, attempt.groups, attempt.partitions)
+        return GroupsReading(round(now * 1000), names, groups, attempt.groups, limits.unread)
 
     def _disconnect(self) -> None:
         if self._admin is not None:
@@ -198,7 +189,7 @@ class GroupReader:
             if isinstance(result, Exception):
                 attempt.stale, error = True, result
                 missed = self._groups_of_broker.get(broker, ())
-                attempt.groups.update(dict.fromkeys(missed, f"broker {broker}: {_reason(result)}"))
+                attempt.groups.update(dict.fromkeys(missed, f"broker {broker}: {error_text(result)}"))
             else:
                 of_brokers[broker] = result
                 self._groups_of_broker[broker] = set(result)
@@ -222,31 +213,6 @@ class GroupReader:
         size = max(1, self._settings.groups_per_request)
         chunks = [chunk for groups in groups_of_brokers for chunk in _chunks(sorted(groups), size)]
         return self._in_chunks(ask, chunks, attempt.groups, attempt)
-
-    def _limits(
-        self, admin: KafkaAdminClient, partitions: set[TopicPartition], attempt: _Attempt
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """End and start offsets. A partition that is in neither, nor among the failed ones, does not exist any more."""
-        leaders: dict[int, list[TopicPartition]] = {}
-        for topic in admin.describe_topics(sorted({tp.topic for tp in partitions})) if partitions else ():
-            if topic["error_code"] not in (0, _UNKNOWN_TOPIC):
-                unread = (tp for tp in partitions if tp.topic == topic["name"])
-                attempt.partitions.update(dict.fromkeys(unread, f"topic error {topic['error_code']}"))
-            for row in topic["partitions"]:
-                tp = TopicPartition(topic["name"], row["partition_index"])
-                if tp in partitions and row["leader_id"] >= 0:
-                    leaders.setdefault(row["leader_id"], []).append(tp)
-                elif tp in partitions:
-                    attempt.partitions[tp] = "no leader"
-
-        def asking(spec: OffsetSpec) -> dict[TopicPartition, int]:
-            def ask(chunk: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-                response = admin.list_partition_offsets(dict.fromkeys(chunk, spec))
-                return {tp: offset.offset for tp, offset in response.items() if offset.offset >= 0}
-
-            return self._in_chunks(ask, [sorted(tps) for tps in leaders.values()], attempt.partitions, attempt)
-
-        return asking(OffsetSpec.LATEST), asking(OffsetSpec.EARLIEST)
 
     def _describe(
         self,
@@ -285,23 +251,9 @@ class GroupReader:
         attempt: _Attempt,
     ) -> dict[_Key, _Value]:
         """Ask for chunks of things, several at a time; what fails alone goes to `failed`."""
-
-        def response(chunk: Sequence[_Key]) -> dict[_Key, _Value]:
-            try:
-                return dict(ask(chunk))
-            except (KafkaError, OSError) as error:
-                stale = isinstance(error, _STALE)
-                attempt.stale = attempt.stale or stale or not isinstance(error, BrokerResponseError)
-                # Halves help only where the broker answered and minds a part of the request.
-                if len(chunk) == 1 or stale or not isinstance(error, BrokerResponseError):
-                    failed.update(dict.fromkeys(chunk, _reason(error)))
-                    return {}
-            middle = len(chunk) // 2
-            return response(chunk[:middle]) | response(chunk[middle:])
-
-        answers: dict[_Key, _Value] = {}
-        for part in self._threads.map(response, chunks):
-            answers.update(part)
+        answers, failures, reconnect = ask_in_chunks(ask, chunks, self._threads.map)
+        failed.update(failures)
+        attempt.stale = attempt.stale or reconnect
         return answers
 
     def _group(self, name: str, state: str, offsets: Mapping[TopicPartition, Offsets]) -> Group:
@@ -329,7 +281,3 @@ def _owners(members: Iterable[Mapping[str, Any]]) -> Iterator[tuple[TopicPartiti
 
 def _chunks(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
     return (items[start : start + size] for start in range(0, len(items), size))
-
-
-def _reason(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

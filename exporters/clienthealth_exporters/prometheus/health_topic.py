@@ -6,12 +6,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.errors import KafkaError, UnsupportedCodecError
 
 from clienthealth.errors import ServiceError
-from clienthealth.platform.kafka import consumer
+from clienthealth.platform.kafka import Extents, admin, consumer, extents
 from clienthealth.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -21,6 +22,9 @@ POLL_MS = 500
 CHECK_SECONDS = 5.0
 ANSWER_MS = 4_000
 RETRY_SECONDS = 2.0
+CLIENT_ID = "kafka-client-health-exporter"
+#: Brokers that come later, or come back, are known after so long: an admin client looks for none by itself.
+ASKING = {"client_id": CLIENT_ID, "request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
 CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 
 
@@ -28,14 +32,22 @@ class HealthTopic:
     """Feeds every record of the topic to `put(key, value, timestamp_ms)`.
 
     No consumer group: each exporter reads everything, so that several can stand side by side. Every few seconds the
-    brokers are asked for the end of the topic: that is how a lost broker is noticed, which a poll alone hides.
+    brokers are asked for the end of the topic: that is how a lost broker is noticed, which a poll alone hides. While a
+    partition has no leader, the others are read.
     """
 
-    def __init__(self, settings: Settings, put: Put, connect: Callable[..., KafkaConsumer] = consumer) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        put: Put,
+        connect: Callable[..., KafkaConsumer] = consumer,
+        ask: Callable[..., KafkaAdminClient] = admin,
+    ) -> None:
         self._settings = settings
         self._topic = settings.topics.health
         self._put = put
         self._connect = connect
+        self._ask = ask
         self._trouble: str | None = "starting"
         self._looked = time.monotonic()
 
@@ -64,51 +76,51 @@ class HealthTopic:
                 stop.wait(RETRY_SECONDS)
 
     def _read(self, stop: threading.Event) -> None:
-        reader = self._connect(
-            self._settings,
-            group_id=None,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            allow_auto_create_topics=False,
-            client_id="kafka-client-health-exporter",
-        )
-        try:
-            assigned: set[TopicPartition] = set()
+        options = {
+            "group_id": None,
+            "enable_auto_commit": False,
+            "auto_offset_reset": "earliest",
+            "allow_auto_create_topics": False,
+            "client_id": CLIENT_ID,
+        }
+        with (
+            closing(self._connect(self._settings, **options)) as reader,
+            closing(self._ask(self._settings, **ASKING)) as asking,
+        ):
             checked = 0.0
             while not stop.is_set():
                 self._looked = time.monotonic()
                 if time.monotonic() - checked >= CHECK_SECONDS or self._trouble is not None:
-                    assigned = self._assigned(reader, assigned)
-                    self._compare(reader, assigned)
+                    self._compare(reader, extents(asking, [self._topic]))
                     checked = time.monotonic()
-                if not assigned:
+                if not reader.assignment():
                     stop.wait(RETRY_SECONDS)
                     continue
                 for records in reader.poll(timeout_ms=POLL_MS, max_records=5_000).values():
                     for record in records:
                         self._put(record.key, record.value, record.timestamp)
-        finally:
-            reader.close()
 
-    def _assigned(self, reader: KafkaConsumer, before: set[TopicPartition]) -> set[TopicPartition]:
-        now = {TopicPartition(self._topic, number) for number in reader.partitions_for_topic(self._topic)}
-        if new := now - before:
-            reader.assign(sorted(now))
-            reader.seek_to_beginning(*sorted(new))
-        return now or before
-
-    def _compare(self, reader: KafkaConsumer, assigned: set[TopicPartition]) -> None:
-        if not assigned:
+    def _compare(self, reader: KafkaConsumer, there: Extents) -> None:
+        """Read new partitions too, from their beginning, and find out whether all of the topic has been read."""
+        assigned = reader.assignment()
+        if new := there.known.keys() - assigned:
+            reader.assign(sorted(assigned | new))
+            for partition in new:
+                reader.seek(partition, there.known[partition].begin)
+        if there.trouble:
+            self._lost(f"a part of {self._topic} cannot be read: {there.trouble}")
+        elif not there.known:
             self._lost(f"the topic {self._topic} does not exist yet: has the monitor been started?")
-            return
-        ends = reader.end_offsets(sorted(assigned), timeout_ms=ANSWER_MS)
-        left = sum(max(0, end - reader.position(partition, timeout_ms=ANSWER_MS)) for partition, end in ends.items())
-        if left == 0 or self._trouble is None:
-            if self._trouble is not None:
+        elif self._trouble is not None:
+            left = sum(
+                max(0, extent.end - (reader.position(partition, ANSWER_MS) or extent.begin))
+                for partition, extent in there.known.items()
+            )
+            if left:
+                self._lost(f"reading {self._topic}: {left} records left")
+            else:
                 log.info("all of %s has been read", self._topic)
-            self._trouble = None
-        else:
-            self._lost(f"reading {self._topic}: {left} records left")
+                self._trouble = None
 
     def _lost(self, trouble: str) -> None:
         if self._trouble is None or self._trouble.split(":")[0] != trouble.split(":")[0]:

@@ -51,19 +51,24 @@ def run(args: argparse.Namespace) -> int:
     if args.limit < 1:
         raise InputError("--limit must be at least 1")
     settings = load(args.config)
-    records = rejected = 0
-    for name, stream, raw_records in (*_of_topics(args.topic, args, settings), *_of_files(args.paths, args)):
+    records = rejected = unread = 0
+    for name, stream, raw_records, trouble in (*_of_topics(args.topic, args, settings), *_of_files(args.paths, args)):
         result = survey(raw_records, stream, settings, int(time.time() * 1000))
         records += result.records
         rejected += result.rejected
+        unread += bool(trouble)
         _print(_row(name, result) if args.json else _text(name, result))
-    return 3 if not records else int(rejected > 0)
+        if trouble:
+            print(f"kafka-health: a part of {name} could not be read: {trouble}", file=sys.stderr, flush=True)
+    if rejected:
+        return 1
+    return 2 if unread else 0 if records else 3
 
 
 def _of_topics(
     topics: Sequence[str], args: argparse.Namespace, settings: Settings
-) -> Iterator[tuple[str, Stream | None, list[RawRecord]]]:
-    """Topics with what they are meant to hold, and their newest records."""
+) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
+    """Topics with what they are meant to hold, their newest records, and what of them could not be read."""
     if not topics:
         return
     from clienthealth.doctor.newest import newest
@@ -74,10 +79,12 @@ def _of_topics(
             stream = "metrics"
         elif stream is None and topic in settings.topics.logs:
             stream = "logs"
-        yield topic, stream, newest(settings, topic, args.limit)
+        yield topic, stream, *newest(settings, topic, args.limit)
 
 
-def _of_files(paths: Sequence[Path], args: argparse.Namespace) -> Iterator[tuple[str, Stream | None, list[RawRecord]]]:
+def _of_files(
+    paths: Sequence[Path], args: argparse.Namespace
+) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
     """Files with what their names say that they hold, and their first records."""
     if not paths:
         return
@@ -96,7 +103,7 @@ def _of_files(paths: Sequence[Path], args: argparse.Namespace) -> Iterator[tuple
             source = Source(record.file, NO_PARTITION, record.offset)
             raw_records.append(RawRecord(record.value, source, record.ts_ms or now_ms, headers=whose))
     for (_, name), (stream, raw_records) in files.items():
-        yield name, stream, raw_records
+        yield name, stream, raw_records, ""
 
 
 def _row(name: str, result: Survey) -> str:

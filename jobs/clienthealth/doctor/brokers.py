@@ -21,7 +21,7 @@ from clienthealth.doctor.readable import records_readable
 from clienthealth.errors import HealthError
 from clienthealth.model.telemetry import Stream
 from clienthealth.platform import topics as declared
-from clienthealth.platform.kafka import admin
+from clienthealth.platform.kafka import admin, extents
 from clienthealth.settings import Settings
 
 #: The newest records of a topic that are looked at, enough for many clients.
@@ -47,8 +47,16 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
     try:
         cluster = client.describe_cluster()
         brokers = cluster["brokers"]
-        yield Finding("kafka", "ok", f"Kafka at {servers} answers; the cluster has {len(brokers)} broker(s).")
-        yield from pushes.clients_asked(settings, client, [broker["broker_id"] for broker in brokers])
+        # Brokers since 4.0 name those, too, that are registered and away.
+        away = [broker["broker_id"] for broker in brokers if broker.get("is_fenced")]
+        if away:
+            down = ", ".join(map(str, away))
+            text = f"Kafka at {servers} answers, but of its {len(brokers)} brokers these are down: {down}. Start them."
+            yield Finding("kafka", "failed", text)
+        else:
+            yield Finding("kafka", "ok", f"Kafka at {servers} answers; the cluster has {len(brokers)} broker(s).")
+        there = [broker["broker_id"] for broker in brokers if broker["broker_id"] not in away]
+        yield from pushes.clients_asked(settings, client, there)
         yield from _topics(settings, client)
         yield from groups_readable(client)
     except KafkaError as error:
@@ -69,6 +77,10 @@ def _topics(settings: Settings, client: KafkaAdminClient) -> Iterator[Finding]:
             text = f"It does not exist, or this user may not see it. 'kafka-health init' creates it, or: {command}"
             yield Finding(about, "failed", text)
             continue
+        if trouble := extents(client, [name]).trouble:
+            yield Finding(
+                about, "failed", f"{trouble}. What is there can be neither read nor written: is a broker down?"
+            )
         rights = {"READ"} if name in inputs else {"WRITE"} | ({"READ"} if name == topics.health else set())
         yield from _rights(about, existing[name], rights)
         config = _config(client, name)
@@ -89,7 +101,7 @@ def _topics(settings: Settings, client: KafkaAdminClient) -> Iterator[Finding]:
 def _records(settings: Settings, topic: str, stream: Stream) -> Iterator[Finding]:
     """What the newest records of a topic are, and what they tell of clocks."""
     try:
-        records = newest(settings, topic, NEWEST)
+        records, _ = newest(settings, topic, NEWEST)
         yield from records_readable(settings, topic, stream, records)
     except HealthError as error:
         yield Finding(f"topic {topic}", "warning", f"Its records could not be looked at: {error}.")

@@ -42,10 +42,14 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
         yield Finding(ABOUT, "failed", f"{error}.")
         return
     try:
-        clients = [*_clients(record.value for record in newest(settings, settings.topics.health, NEWEST))]
+        records, trouble = newest(settings, settings.topics.health, NEWEST)
     except HealthError as error:
         yield Finding(ABOUT, "skipped", f"Nobody knows which services report: {error}.")
         return
+    if trouble:
+        yield Finding(ABOUT, "skipped", f"Nobody knows all services that report: {trouble}.")
+        return
+    clients = [*_clients(record.value for record in records)]
     if not clients:
         yield Finding(ABOUT, "skipped", f"No service has reported yet: {settings.topics.health} is empty.")
         return

@@ -1,4 +1,4 @@
-"""Our own Kafka clients, built from the settings: `producer`, `consumer`, `admin`.
+"""Our own Kafka clients, built from the settings: `producer`, `consumer`, `admin`; `extents` of partitions.
 
 Options are given as Kafka's Java clients name them (`security.protocol`), so that one section of the
 settings serves Spark and us. Most names become kafka-python's by writing `_` for `.`; the ones that mean
@@ -10,17 +10,33 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
-from kafka.errors import KafkaError
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import OffsetSpec
+from kafka.errors import (
+    BrokerResponseError,
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    KafkaError,
+    NotCoordinatorError,
+    RequestTimedOutError,
+)
 
 from clienthealth.errors import ServiceError, SettingsError
 from clienthealth.settings import KafkaSettings, Settings
 
 _Client = TypeVar("_Client")
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+#: Errors of a whole request: the broker is away or frozen, or does not coordinate these groups. A new client looks up
+#: coordinators anew; kafka-python does not by itself.
+_OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
+_UNKNOWN_TOPIC = 3
 
 #: Options that every client of kafka-python knows under the Java name with `_` for `.`.
 _SAME = {
@@ -84,6 +100,100 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
             supported = sorted({*_SPECIAL, *(same.replace("_", ".") for same in _SAME)})
             raise SettingsError(f"[kafka] options: '{name}' is not supported; known are {', '.join(supported)}")
     return translated
+
+
+class Extent(NamedTuple):
+    """The first offset of a partition, and the one that its next record gets."""
+
+    begin: int
+    end: int
+
+
+class Extents(NamedTuple):
+    """How far partitions go, and why it is not known of others; a partition in neither does not exist.
+
+    `reconnect`: True if the client should be made anew.
+    """
+
+    known: Mapping[TopicPartition, Extent]
+    unread: Mapping[TopicPartition, str]
+    reconnect: bool
+
+    @property
+    def trouble(self) -> str:
+        """The partitions that could not be read, by reason; '' if there are none."""
+        by_reason: dict[str, list[str]] = {}
+        for partition, why in sorted(self.unread.items()):
+            by_reason.setdefault(why, []).append(f"{partition.topic}/{partition.partition}")
+        return "; ".join(f"{', '.join(partitions)}: {why}" for why, partitions in by_reason.items())
+
+
+def extents(
+    client: KafkaAdminClient,
+    topics: Iterable[str],
+    only: Set[TopicPartition] | None = None,
+    run: Callable[..., Iterable[Any]] = map,
+) -> Extents:
+    """How far the partitions of topics go, or `only` those. `run`: a map that may ask several brokers at a time.
+
+    Each leader is asked by itself: a partition without a leader, or whose leader is away, hides no other. Raises
+    KafkaError if no broker answers.
+    """
+    leaders: dict[int, list[TopicPartition]] = defaultdict(list)
+    unread: dict[TopicPartition, str] = {}
+    for topic in client.describe_topics(names) if (names := sorted(topics)) else ():
+        if topic["error_code"] not in (0, _UNKNOWN_TOPIC):
+            hidden = (partition for partition in only or () if partition.topic == topic["name"])
+            unread.update(dict.fromkeys(hidden, f"topic error {topic['error_code']}"))
+        for row in topic["partitions"]:
+            partition = TopicPartition(topic["name"], row["partition_index"])
+            if only is None or partition in only:
+                leaders[row["leader_id"]].append(partition)
+    unread.update(dict.fromkeys(leaders.pop(-1, ()), "no leader"))
+
+    def ask(chunk: Sequence[TopicPartition]) -> dict[TopicPartition, Extent]:
+        ends = client.list_partition_offsets(dict.fromkeys(chunk, OffsetSpec.LATEST))
+        begins = client.list_partition_offsets(dict.fromkeys(chunk, OffsetSpec.EARLIEST))
+        return {partition: Extent(begins[partition].offset, ends[partition].offset) for partition in chunk}
+
+    known, failed, reconnect = ask_in_chunks(ask, [sorted(chunk) for chunk in leaders.values()], run)
+    return Extents(known, unread | failed, reconnect)
+
+
+def ask_in_chunks(
+    ask: Callable[[Sequence[_Key]], Mapping[_Key, _Value]],
+    chunks: Iterable[Sequence[_Key]],
+    run: Callable[..., Iterable[Any]] = map,
+) -> tuple[dict[_Key, _Value], dict[_Key, str], bool]:
+    """Ask for chunks of things. Returns what is known of each, why others failed, and whether to connect anew.
+
+    A chunk of which the broker minds a part is asked again in halves, so that only this part fails.
+    """
+    failed: dict[_Key, str] = {}
+    reconnect = []
+
+    def response(chunk: Sequence[_Key]) -> dict[_Key, _Value]:
+        try:
+            return dict(ask(chunk))
+        except (KafkaError, OSError) as error:
+            whole = isinstance(error, _OF_ALL) or not isinstance(error, BrokerResponseError)
+            if whole or len(chunk) == 1:
+                reconnect.append(whole)
+                failed.update(dict.fromkeys(chunk, error_text(error)))
+                return {}
+        middle = len(chunk) // 2
+        return response(chunk[:middle]) | response(chunk[middle:])
+
+    known: dict[_Key, _Value] = {}
+    for part in run(response, chunks):
+        known.update(part)
+    return known, failed, any(reconnect)
+
+
+def error_text(error: BaseException) -> str:
+    """Its kind, and what it says; most of kafka-python's say both."""
+    kind, text = type(error).__name__, str(error)
+    return text if kind in text else f"{kind}: {text}" if text else kind
 
 
 def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[str, Any]) -> _Client:

@@ -1,0 +1,229 @@
+"""Two real brokers, replication factor 1, one of them down: no command and no exporter dies of what has no leader."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from clienthealth.cli import main
+from clienthealth.configuration import load
+from clienthealth.doctor import Finding, checks
+from clienthealth.platform.kafka import admin, producer
+from clienthealth.settings import Settings
+from deploy.demo.broker import Broker, new_cluster_id
+from deploy.demo.processes import free_port
+from deploy.demo.topics import create_topics
+from tests.support.health_records import healthy, key
+from tests.support.waiting import eventually
+
+CLIENTS = 20
+GROUP = "shop"
+KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
+#: A busy machine may take its time: clients do not go meanwhile.
+SLOWLY = {"KAFKA_HEALTH_PROMETHEUS_TTL_SECONDS": "86400"}
+
+
+class Half:
+    """Two brokers of which the second is down, and an installation whose topics have one replica.
+
+    `exporter`: status page of `export prometheus`, which was started while both brokers were up.
+    """
+
+    def __init__(self, folder: Path, one: Broker, two: Broker) -> None:
+        self.one, self.two = one, two
+        self.config, self.folder = folder / "health.toml", folder
+        self.exporter = ""
+
+    @property
+    def settings(self) -> Settings:
+        """As `init` wrote them."""
+        return load(str(self.config), {})
+
+    def leaderless(self) -> set[str]:
+        """Partitions without a leader, as TOPIC/PARTITION."""
+        client = admin(self.settings)
+        try:
+            return {
+                f"{topic['name']}/{row['partition_index']}"
+                for topic in client.describe_topics()
+                for row in topic["partitions"]
+                if row["leader_id"] < 0
+            }
+        finally:
+            client.close()
+
+
+@contextmanager
+def program(half: Half, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A program of ours as a user starts it, and its log."""
+    log = half.folder / f"{'-'.join(arguments[:2])}-{time.monotonic_ns()}.log"
+    command = [KAFKA_HEALTH, *arguments, "--config", str(half.config)]
+    with log.open("w") as out:
+        process = subprocess.Popen(command, env=os.environ | SLOWLY, stderr=out, stdout=out, text=True)
+    try:
+        yield process, log
+        assert process.poll() is None, log.read_text()
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def clients_of(page: str) -> int:
+    return len(json.loads(get(f"{page}/clients.json")[1]))
+
+
+def fill(settings: Settings, group_topic: str) -> None:
+    """A record in each partition of the input, a state of each client, and a group behind on each partition."""
+    create_topics(settings.kafka, [group_topic], 4)
+    now_ms = int(time.time() * 1000)
+    client = {"service": "web", "host": "h", "instance": "h:1", "client_id": "c", "kind": "producer"}
+    reading = json.dumps({"ts": now_ms, "client": client, "metrics": {"select-total": 1.0}}).encode()
+    with producer(settings) as sink:
+        for number in range(4):
+            sink.send(group_topic, b"order", partition=number)
+        for number in range(2):
+            sink.send("client-metrics", reading, partition=number)
+        for number in range(CLIENTS):
+            state = healthy(number, end_ms=now_ms)
+            who = state["client"]
+            name = key(who["service"], who["instance"], who["client_id"])
+            sink.send("client-health", json.dumps(state).encode(), key=name)
+        sink.flush()
+    commit(settings.kafka.bootstrap_servers, group_topic, 4)
+
+
+def commit(servers: str, topic: str, partitions: int) -> None:
+    """Commit offset 0 on each partition, as a group that nobody is in."""
+    consumer = KafkaConsumer(bootstrap_servers=servers.split(","), group_id=GROUP, enable_auto_commit=False)
+    offsets = {TopicPartition(topic, number): OffsetAndMetadata(0, "", -1) for number in range(partitions)}
+    consumer.commit(offsets)
+    consumer.close()
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Half]:
+    folder, controller, port = tmp_path_factory.mktemp("half"), free_port(), free_port()
+    common = {"controller.quorum.voters": f"1@127.0.0.1:{controller}"}
+    second = {"node.id": "2", "process.roles": "broker", "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    cluster_id = new_cluster_id()
+    one = Broker(folder / "1", common, controller_port=controller, cluster_id=cluster_id, heap_mb=256)
+    two = Broker(folder / "2", common | second, port=port, cluster_id=cluster_id, heap_mb=256)
+    running = Half(folder, one, two)
+    with ExitStack() as stack:
+        stack.enter_context(one)
+        # The group's coordinator is on the broker that stays.
+        create_topics(one.kafka, ["before"])
+        commit(one.bootstrap_servers, "before", 1)
+        stack.enter_context(two)
+        servers = f"{one.bootstrap_servers},{two.bootstrap_servers}"
+        ours = [
+            "--bootstrap-servers",
+            servers,
+            "--partitions",
+            "2",
+            "--replication-factor",
+            "1",
+            "--push-interval",
+            "0",
+        ]
+        assert run("init", "--out", str(running.config), "--state", str(folder), *ours, "--yes") == 0
+        fill(running.settings, "orders")
+        process, log = stack.enter_context(program(running, "export", "prometheus", "--port", "0"))
+        eventually(lambda: "status page at" in log.read_text() or process.poll() is not None, "the exporter")
+        running.exporter = log.read_text().split("status page at ")[1].split("/,")[0]
+        eventually(lambda: get(f"{running.exporter}/metrics")[0] == 200, "the exporter has caught up")
+        two.stop()
+        eventually(running.leaderless, "partitions lose their leader")
+        yield running
+
+
+def run(*arguments: str) -> object:
+    """The exit code of a command."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return ended.value.code
+
+
+def test_the_exporter_goes_on_names_the_partitions_and_recovers(half: Half) -> None:
+    gone = ", ".join(sorted(name for name in half.leaderless() if name.startswith("client-health/")))
+    trouble = f"a part of client-health cannot be read: {gone}: no leader\n"
+    eventually(lambda: get(f"{half.exporter}/healthz") == (503, trouble), "the loss is noticed")
+    status, page = get(f"{half.exporter}/metrics")
+    assert (status, clients_of(half.exporter)) == (200, CLIENTS)
+    assert "kafka_client_health_exporter_up 0" in page
+    assert gone.split(",")[0] in get(f"{half.exporter}/")[1]
+
+    # One that is started now reads what has a leader, and does not look whole.
+    with program(half, "export", "prometheus", "--port", "0") as (process, log):
+        eventually(lambda: "status page at" in log.read_text() or process.poll() is not None, "the second exporter")
+        url = log.read_text().split("status page at ")[1].split("/,")[0]
+        eventually(lambda: get(f"{url}/healthz") == (503, trouble), "it says what is missing")
+        assert get(f"{url}/metrics")[0] == 503
+        half.two.start()
+        for each in (half.exporter, url):
+            eventually(lambda at=each: get(f"{at}/healthz") == (200, "ok\n"), "recovered")  # type: ignore[misc]
+            assert clients_of(each) == CLIENTS
+        half.two.stop()
+    eventually(half.leaderless, "partitions lose their leader")
+
+
+def test_commands_read_what_has_a_leader_and_name_the_rest(half: Half, capsys: pytest.CaptureFixture[str]) -> None:
+    config = ("--config", str(half.config))
+    gone = sorted(half.leaderless())
+    (of_metrics,) = (name for name in gone if name.startswith("client-metrics/"))
+    (of_logs,) = (name for name in gone if name.startswith("client-logs/"))
+
+    assert run("formats", *config, "--topic", "client-metrics") == 2
+    out, err = capsys.readouterr()
+    assert out.startswith("client-metrics: 1 record, 0 rejected\n")
+    assert f"a part of client-metrics could not be read: {of_metrics}: no leader" in err
+    # Nothing is in the other partition: that is no empty topic.
+    assert run("formats", *config, "--topic", "client-logs") == 2
+    assert f"client-logs could not be read: {of_logs}: no leader" in capsys.readouterr().err
+
+    command = [KAFKA_HEALTH, "export", "groups", *config, "--once"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    rows = [line.split() for line in done.stdout.splitlines() if " orders " in line]
+    assert (done.returncode, sorted(row[5] for row in rows)) == (1, ["1", "1", "?", "?"])
+    assert done.stderr.count("could not be read: no leader") == 2
+
+    assert run("watch", *config, "--group", GROUP, "--for", "2") == 3
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("orders ")]
+    assert sorted(row[3] for row in rows) == ["1", "1", "?", "?"]
+    assert run("init", *config, "--yes") == 0
+
+
+def test_the_exporter_of_groups_goes_on(half: Half) -> None:
+    with program(half, "export", "groups") as (_, log):
+        eventually(lambda: log.read_text().count("cannot be read: no leader") == 2, "the partitions are named")
+
+
+def test_the_doctor_names_the_broker_and_the_partitions(half: Half, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)  # as on a machine without it: Spark takes a minute
+    findings: list[Finding] = [finding for check in checks() for finding in check(half.settings)]
+    failed = {finding.about: finding.text for finding in findings if finding.state == "failed"}
+    assert failed["kafka"].endswith("answers, but of its 2 brokers these are down: 2. Start them.")
+    for topic in ("client-metrics", "client-logs", "client-health", "client-rejects"):
+        gone = ", ".join(sorted(name for name in half.leaderless() if name.startswith(f"{topic}/")))
+        assert failed[f"topic {topic}"].startswith(f"{gone}: no leader. ")
