@@ -45,6 +45,17 @@ def cut_off(in_buffer: float) -> list[Reading]:
     )
 
 
+def failing_since(seconds: float, step: float) -> list[Reading]:
+    """The topic is deleted: nothing goes out from then on, two sends a second fail, metadata is asked for at once."""
+    return producer(
+        rising(),
+        step=step,
+        metadata_age=still(0.4),
+        record_send_total=stuck_at(5000, seconds),
+        record_error_total=lambda s: 2 * max(0.0, s - seconds),
+    )
+
+
 REJECTED = "Connection to node -1 (kafka-1/10.0.0.1:9092) failed authentication due to: Authentication failed: bad user"
 NO_ENTRY = {"node": "-1", "address": "kafka-1/10.0.0.1:9092", "reason": "Authentication failed: bad user"}
 
@@ -110,6 +121,25 @@ SCENARIOS: tuple[Scenario, ...] = (
         window(
             readings=producer(
                 rising(), metadata_age=still(0.4), record_send_total=still(), record_error_total=rising(2)
+            )
+        ),
+    ),
+    suspects(
+        "sends-fail-since-the-last-one-went-out",
+        window(readings=failing_since(30, step=10)),
+    ),
+    near_miss(
+        "sends-fail-for-the-last-10-s",
+        window(readings=failing_since(49, step=1)),
+    ),
+    near_miss(
+        "sends-failed-between-those-that-went-out",
+        window(
+            readings=producer(
+                rising(),
+                metadata_age=still(0.4),
+                record_send_total=lambda s: 100.0 if 20 <= s < 50 else 100 + s,
+                record_error_total=rising(2),
             )
         ),
     ),

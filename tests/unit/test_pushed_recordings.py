@@ -34,8 +34,9 @@ OF_JAVA = [name for name in TRUTH if not name.startswith(("librdkafka", "deadloc
 OF_LIBRDKAFKA = [name for name in TRUTH if name.startswith("librdkafka")]
 #: Modes during which a client goes on pushing, or whose end shows.
 SEEN = {"send-blocked-on-metadata", "producer-not-closed", "delivery-stalled"}
-#: From the onset, by how often it pushes. What fails by waiting (20 s; delivery.timeout.ms = 60 s) fails later.
-FOUND_SECONDS = {10: 120, 30: 200}
+#: From the onset, by how often it pushes: two pushes that show it whole, of what begins between two pushes and fails by
+#: waiting (max.block.ms = 20 s; delivery.timeout.ms = 60 s).
+FOUND_SECONDS = {10: 80, 30: 115}
 #: How long the callback of the recorded producer takes, and how far off the measurement may be.
 CALLBACK_SECONDS, TOLERANCE = 0.1, 0.1
 

@@ -62,7 +62,7 @@ class Thresholds(Checked):
     )
     min_unsent_seconds: float = threshold(
         15.0,
-        "nothing sent for so long around a dump that finds callers waiting: a producer that begins waits, too",
+        "nothing sent for so long while sends fail, or around a dump that finds callers waiting: a new producer waits",
         at_least=0,
     )
     topic_error_seconds: float = threshold(
@@ -322,21 +322,36 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 
+def unsent(w: Windows) -> Windows:
+    """Each window without what lies before its last send: from the first reading that counts all that was ever sent."""
+    runs = w.still("record-send-total")
+    last = w.column("record-send-total").last_row(w.lo, w.hi)
+    runs = runs.at(runs.last == last[runs.window])
+    since = w.at(np.arange(len(w)))
+    since.lo = np.where(w.rose("record-send-total"), w.hi, w.lo)
+    since.lo[runs.window] = runs.first
+    return since
+
+
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     """Why sends fail (NEVER, RENEWED, DISCONNECTED) although nothing goes out and the buffer has room; 0: they do not.
 
-    Seen over the readings that count failed sends: what is in the buffer stays the same and no thread waits for it.
+    Seen over the readings since the last send that count failed sends: what is in the buffer stays the same and no
+    thread waits for it.
     """
     why_failing = np.zeros(len(w), np.int8)
-    counted = w.count("record-error-total") >= MIN_READINGS
-    failed = counted & (w.grown("record-error-total") >= limits.min_failed_sends) & ~w.rose("record-send-total")
-    some = np.flatnonzero(failed)
+    some = np.flatnonzero(w.grown("record-error-total") >= limits.min_failed_sends)
+    since = unsent(w.at(some))
+    counted = since.count("record-error-total") >= MIN_READINGS
+    counted &= since.grown("record-error-total") >= limits.min_failed_sends
+    some, since = some[counted], since.at(counted)
     if len(some):
-        sub = w.at(some)
-        why = _metadata(sub, limits)
+        counts = since.column("record-error-total")
+        lasted = since.ts[counts.last_row(since.lo, since.hi)] - since.ts[counts.first_row(since.lo, since.hi)]
+        why = _metadata(since, limits)
         # Sends without metadata leave nothing in the buffer; what is there waits for its broker, see delivery-stalled.
-        why[sub.max(_used(sub)) > 0] = 0
-        why_failing[some] = np.where(_buffer_unchanged(sub), why, 0)
+        why[(since.max(_used(since)) > 0) | (lasted < 1000 * limits.min_unsent_seconds)] = 0
+        why_failing[some] = np.where(_buffer_unchanged(since), why, 0)
     return why_failing
 
 
@@ -406,7 +421,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     why = failing(w, limits)[0]
     if not why:
         return []
-    failing_run = run(window, "record-error-total")
+    failing_run = run(window, "record-error-total", int(unsent(w).lo[0] - w.lo[0]))
     before, *_, after = failing_run.values("record-error-total")
     text = (
         f"{count_of(after - before, 'send')} failed and none went out in {elapsed(failing_run.seconds)}, "
