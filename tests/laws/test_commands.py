@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from clienthealth.cli import commands as names
+from clienthealth.cli import main
 from clienthealth.cli.export import EXPORTERS
 from clienthealth.reference.sources import ROOT
 from tests.laws.pages import commands, pages
@@ -113,17 +114,16 @@ def test_make_help_lists_every_target() -> None:
         assert f"  make {target}" in done.stdout
 
 
-def test_every_help_tells_the_file_of_settings_and_the_version_is_told() -> None:
+def test_every_help_tells_the_file_of_settings_and_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     nested = [("export", name) for name in EXPORTERS] + [("dashboards", "push")]
     for command in (*((name,) for name in names()), *nested):
-        assert "--config FILE" in helped(*command), command
-    assert helped("--version") == f"kafka-health {version('kafka-client-health')}\n"
-
-
-def helped(*command: str) -> str:
-    program = [sys.executable, "-m", "clienthealth.cli", *command]
-    program += [] if command == ("--version",) else ["--help"]
-    return subprocess.run(program, capture_output=True, text=True, check=True).stdout
+        with pytest.raises(SystemExit) as ended:
+            main([*command, "--help"])
+        assert ended.value.code == 0
+        assert "--config FILE" in capsys.readouterr().out, command
+    told = [sys.executable, "-m", "clienthealth.cli", "--version"]
+    said = subprocess.run(told, capture_output=True, text=True, check=True).stdout
+    assert said == f"kafka-health {version('kafka-client-health')}\n"
 
 
 def test_setup_fetches_no_jars_of_the_demo() -> None:

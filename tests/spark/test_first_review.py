@@ -13,6 +13,8 @@ from clienthealth.cli import main
 from clienthealth.streaming import history
 from clienthealth.streaming.stepping import Quality
 
+pytestmark = pytest.mark.long
+
 
 def review(*options: str) -> int | str | None:
     with pytest.raises(SystemExit) as ended:

@@ -15,6 +15,8 @@ from tests.laws.pages import commands, pages
 from tests.spark import known_weeks
 from tests.spark.conftest import Reviewed
 
+pytestmark = pytest.mark.long
+
 
 def test_a_review_is_written_the_same_each_time(
     known_history: str,

@@ -159,6 +159,7 @@ def test_no_history_and_another_schema_are_told(spark: SparkSession, root: str, 
         history.create(spark, root)
 
 
+@pytest.mark.long
 def test_a_history_of_0_1_is_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
     """Its tables by the source of that release: some columns less, and Delta's own 30 days of log and 7 of files."""
     since = {"minutes": ("clock_skew_seconds", "also_seen")}
@@ -180,6 +181,7 @@ def test_a_history_of_0_1_is_gone_on_with(spark: SparkSession, tmp_path: Path) -
     assert (incident.client, incident.verdict) == (ORDERS, CONFIRMED)
 
 
+@pytest.mark.long
 def test_maintenance_deletes_old_days_joins_small_files_and_then_has_nothing_to_do(
     spark: SparkSession, root: str
 ) -> None:

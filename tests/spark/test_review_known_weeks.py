@@ -254,6 +254,7 @@ def test_actions_are_judged_at_the_end_of_the_week(week: Review) -> None:
     ]
 
 
+@pytest.mark.long
 def test_the_first_week_has_no_trend(reviewed: Reviewed) -> None:
     first = reviewed(known_weeks.W43)
     assert [s.trend[:3] for s in first.services] == [[None, None, None]] * len(first.services)
@@ -267,6 +268,7 @@ def test_the_first_week_has_no_trend(reviewed: Reviewed) -> None:
     assert first.fleet.new_count == 0
 
 
+@pytest.mark.long
 def test_a_week_without_history_claims_no_health(reviewed: Reviewed, tmp_path: Path) -> None:
     empty = reviewed(W46.before(-1))
     assert empty.overall.minutes == Minutes()
@@ -277,6 +279,7 @@ def test_a_week_without_history_claims_no_health(reviewed: Reviewed, tmp_path: P
     assert "This is not health, it is the absence of data." in write(empty, tmp_path)[0].read_text()
 
 
+@pytest.mark.long
 def test_an_hour_of_the_demo(reviewed: Reviewed) -> None:
     hour = reviewed(Period(datetime(2026, 11, 10, 9, 50, tzinfo=UTC), datetime(2026, 11, 10, 10, 20, tzinfo=UTC)))
     assert hour.slot_minutes == 1
@@ -300,6 +303,7 @@ def both(spark: SparkSession, week: Review, tmp_path_factory: pytest.TempPathFac
     return side_by_side([dataclasses.replace(week, cluster="prod-eu"), elsewhere])
 
 
+@pytest.mark.long
 def test_each_cluster_has_its_own_numbers_and_the_one_that_spent_most_comes_first(both: Clusters) -> None:
     # 60 of 8,640 minutes are 1.39 times the budget of 43.2; 220 of 49,690 are 0.89 times that of 248.45.
     assert [review.cluster for review in both.reviews] == ["prod-us", "prod-eu"]
@@ -314,6 +318,7 @@ def test_each_cluster_has_its_own_numbers_and_the_one_that_spent_most_comes_firs
     assert [(t.mode, t.incidents, t.seconds) for t in us.themes] == [(DEADLOCK, 1, 3600)]
 
 
+@pytest.mark.long
 def test_all_together_are_their_sums(both: Clusters) -> None:
     assert both.overall.minutes == Minutes(ok=58_050, suspected=35, confirmed=245, unknown=60)
     assert both.overall.clients == 6
@@ -321,10 +326,12 @@ def test_all_together_are_their_sums(both: Clusters) -> None:
     assert both.overall.lost.records == (12, 1152)
 
 
+@pytest.mark.long
 def test_a_link_names_the_cluster(both: Clusters) -> None:
     assert "&var-cluster=prod-us&var-service=orders-api" in both.reviews[0].themes[0].listed[0].link
 
 
+@pytest.mark.long
 def test_the_page_has_a_row_and_a_section_for_each_and_the_way_to_the_whole(both: Clusters, tmp_path: Path) -> None:
     files = write_all(both, tmp_path)
     assert [*files] == ["", "prod-us", "prod-eu"]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import pickle
+import shutil
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -29,7 +34,10 @@ from clienthealth.windows.columns import Bools, Ints
 from clienthealth.windows.packed import Chunk, decode, encode
 from clienthealth.windows.packer import Packer
 
-RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
+ROOT = Path(__file__).resolve().parents[2]
+RECORDINGS = ROOT / "tests" / "recordings"
+#: Recordings as they were decoded, by the code that did it; of so many other states of the code they are kept.
+DECODED, KEPT = ROOT / ".cache" / "decoded", 2
 SETTINGS = Settings()
 DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
 
@@ -150,8 +158,38 @@ class _Packed(Packer):
 
 @cache
 def _packed(folder: Path) -> Packer:
-    packer, now_ms = Packer(1), int(time.time() * 1000)
-    for record in read([folder]):
-        raw = sent(record)
-        pack(DECODERS[record.stream](raw, SETTINGS, now_ms), raw.source, packer)
-    return _Packed(packer.chunks())
+    """Decoded once for the same code and the same files, whoever asks: most of the time of a recording is that."""
+    kept = DECODED / _code() / f"{folder.name}-{_hash(sorted(path for path in folder.rglob('*') if path.is_file()))}"
+    if not kept.exists():
+        packer, now_ms = Packer(1), int(time.time() * 1000)
+        for record in read([folder]):
+            raw = sent(record)
+            pack(DECODERS[record.stream](raw, SETTINGS, now_ms), raw.source, packer)
+        encoded = {number: encode(chunk) for number, chunk in packer.chunks().items()}
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        # Another process may do the same at the same time.
+        own = kept.with_name(f"{kept.name}.{os.getpid()}")
+        own.write_bytes(pickle.dumps(encoded))
+        own.replace(kept)
+    decoded = {number: decode(chunk) for number, chunk in pickle.loads(kept.read_bytes()).items()}
+    return _Packed(decoded)
+
+
+@cache
+def _code() -> str:
+    """What decides how a recording is decoded; what was kept of other code is forgotten."""
+    packages = (ROOT / folder for folder in ("jobs", "exporters"))
+    sources = sorted(path for package in packages for path in package.rglob("*.py"))
+    now = _hash([*sources, Path(__file__), ROOT / "uv.lock"])
+    others = sorted((path for path in DECODED.glob("*") if path.name != now), key=lambda path: path.stat().st_mtime)
+    for other in others[:-KEPT]:
+        shutil.rmtree(other, ignore_errors=True)
+    return now
+
+
+def _hash(files: Iterable[Path]) -> str:
+    found = hashlib.sha256(sys.version.encode())
+    for path in files:
+        found.update(f"{os.path.relpath(path, ROOT)}\0{path.stat().st_size}\0".encode())
+        found.update(path.read_bytes())
+    return found.hexdigest()[:20]

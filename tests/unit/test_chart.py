@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
@@ -166,6 +165,9 @@ def test_lint_finds_nothing(values: Mapping[str, Any]) -> None:
 @pytest.mark.parametrize("version", ["1.29", "1.37"])
 @pytest.mark.parametrize("values", INSTALLATIONS.values(), ids=INSTALLATIONS)
 def test_resources_fit_the_schemas_of_kubernetes(values: Mapping[str, Any], version: str) -> None:
+    # Its import builds a grammar, for two seconds: only who runs this pays them.
+    import kubernetes_validate
+
     ours = [
         resource for resource in rendered(values) if not resource["apiVersion"].startswith("monitoring.coreos.com/")
     ]
@@ -218,6 +220,8 @@ def test_what_release_02_installed_from_files_is_gone_on_with(tmp_path: Path) ->
 
 
 def test_a_field_that_is_not_known_would_be_found() -> None:
+    import kubernetes_validate
+
     wrong = one(json.loads(json.dumps(rendered())), "Deployment", "kafka-client-health-exporter")
     wrong["spec"]["template"]["spec"]["containers"][0]["securityContxt"] = {}
     with pytest.raises(kubernetes_validate.ValidationError):

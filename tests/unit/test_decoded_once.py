@@ -1,0 +1,55 @@
+"""A recording is decoded once for the same code and the same files, and anew for others."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from pathlib import Path
+
+import pytest
+
+from clienthealth.recordings import read
+from tests.support import recorded
+from tests.support.recorded import RECORDINGS, recorded_bucket
+
+
+def test_a_change_of_the_code_or_of_a_file_has_it_decoded_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "idle-4.1"
+    shutil.copytree(RECORDINGS / "idle-4.1", folder)
+    monkeypatch.setattr(recorded, "DECODED", tmp_path / "decoded")
+    begun: list[Path] = []
+
+    def reading(folders: list[Path]) -> object:
+        begun.extend(folders)
+        return read(folders)
+
+    monkeypatch.setattr(recorded, "read", reading)
+
+    def rows(code: str) -> int:
+        monkeypatch.setattr(recorded, "_code", lambda: code)
+        recorded._packed.cache_clear()
+        recorded_bucket.cache_clear()
+        return len(recorded_bucket(folder).state.readings)
+
+    first = rows("one")
+    assert first > 10 and len(begun) == 1
+    assert rows("one") == first and len(begun) == 1
+    assert rows("another") == first and len(begun) == 2
+    metrics = folder / "metrics.jsonl.gz"
+    metrics.write_bytes(gzip.compress(b"".join(gzip.decompress(metrics.read_bytes()).splitlines(keepends=True)[:-3])))
+    assert rows("one") < first and len(begun) == 3
+    recorded._packed.cache_clear()
+    recorded_bucket.cache_clear()
+
+
+def test_the_code_is_all_that_decides_how_a_recording_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorded, "DECODED", tmp_path)
+    for name in ("jobs/a.py", "exporters/b.py", "uv.lock"):
+        (tmp_path / "root" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "root" / name).write_text("1")
+    monkeypatch.setattr(recorded, "ROOT", tmp_path / "root")
+    seen = {recorded._code.__wrapped__()}
+    for name in ("jobs/a.py", "exporters/b.py", "uv.lock"):
+        (tmp_path / "root" / name).write_text("2")
+        seen.add(recorded._code.__wrapped__())
+    assert len(seen) == 4
