@@ -19,7 +19,7 @@ ALERTMANAGER = ("prometheus-alertmanager", "alertmanager")
 PROMETHEUS = ("prometheus",)
 INTERVAL = "5s"
 GROUP_WAIT = "1s"
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from deploy.demo.processes import free_port
 
 NODES = 3
 #: A node that comes back has little to fetch; on two busy cores that takes seconds.
-SYNC_SECONDS = 120.0
+SYNC_SECONDS = 300.0
 #: How long a node is lost or frozen: longer than a replica may lag and than a client waits for an answer (30 s each by
 #: default), shorter than a producer tries to deliver (120 s).
 AWAY_SECONDS = 40.0

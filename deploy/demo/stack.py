@@ -32,7 +32,7 @@ from deploy.demo.topics import ask_for_pushes, create_ours
 from deploy.demo.webhook import Webhook
 
 #: Spark on two busy cores.
-MONITOR_SECONDS = 240.0
+MONITOR_SECONDS = 600.0
 STOP_SECONDS = 20.0
 #: How often JVMs are read, and clients are asked to push.
 INTERVAL_SECONDS = 5.0

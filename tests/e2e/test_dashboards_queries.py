@@ -38,7 +38,7 @@ from tests.e2e.test_alert_delivery import PATIENCE_SECONDS, free_address, now_ms
 from tests.support.alert_rules import ROOT
 from tests.support.dashboard_reading import Board, label_values, panels
 from tests.support.health_records import deadlock, group, healthy, record, verdict, wire
-from tests.support.waiting import eventually
+from tests.support.waiting import WAIT_SECONDS, eventually
 
 PROMETHEUS = shutil.which("prometheus")
 pytestmark = [pytest.mark.long, pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed")]
@@ -117,7 +117,7 @@ class Prometheus:
 
     def _get(self, path: str, asked: Mapping[str, Any]) -> Any:
         address = f"{self.url}/{path}?{urllib.parse.urlencode(asked)}"
-        with urllib.request.urlopen(address, timeout=10) as answer:
+        with urllib.request.urlopen(address, timeout=WAIT_SECONDS) as answer:
             return json.load(answer)["data"]
 
 

@@ -24,6 +24,7 @@ from clienthealth.settings import Settings
 from deploy.demo import alerting
 from deploy.demo.clients import CLIENTS
 from deploy.demo.stack import QUICK_START
+from tests.support.waiting import WAIT_SECONDS, patient
 
 #: From the blocked I/O thread to a confirmed verdict.
 CONFIRMED_SECONDS = 150
@@ -138,9 +139,9 @@ class Demo:
             return ["anything"]
         url = f"http://127.0.0.1:{load(str(settings), {}).prometheus.port}"
         try:
-            with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:
+            with urllib.request.urlopen(f"{url}/metrics", timeout=30) as answer:
                 lines = answer.read().decode().splitlines()
-            with urllib.request.urlopen(f"{url}/", timeout=5) as answer:
+            with urllib.request.urlopen(f"{url}/", timeout=30) as answer:
                 page = answer.read().decode()
         except OSError as error:
             return [str(error)]
@@ -224,7 +225,7 @@ def proved(demo: Demo, names: Sequence[str], shown: set[str]) -> None:
     demo.wait_until_nothing_is_left()
     failing, healthy = result["callback-deadlock"], result["healthy"]
     confirmed = failing["first_ms"][f"{DEADLOCK} confirmed"] - failing["onset_ms"]
-    assert confirmed < CONFIRMED_SECONDS * 1000, demo.printed
+    assert confirmed < patient(CONFIRMED_SECONDS) * 1000, demo.printed
     assert len(failing["evidence"][DEADLOCK]) >= 2
     assert failing["paged_ms"][DEADLOCK] >= failing["onset_ms"]
     assert healthy["accused_of"] == []
@@ -277,6 +278,6 @@ def test_however_it_ends_nothing_is_left_and_ports_in_use_do_not_matter(folder: 
 
 def test_what_cannot_come_true_is_said_before_anything_starts(folder: Path) -> None:
     demo = Demo(folder, "--clients", "healthy", "--expect", "producer-not-closed")
-    assert demo.process.wait(30) == 2
+    assert demo.process.wait(WAIT_SECONDS) == 2
     assert demo.printed == "kafka-health: none of the clients healthy shows the mode 'producer-not-closed'\n"
     assert not folder.exists()

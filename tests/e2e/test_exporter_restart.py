@@ -29,7 +29,7 @@ from tests.e2e.test_alert_delivery import (
     started,
 )
 from tests.e2e.test_dashboards_queries import Prometheus
-from tests.support.waiting import eventually
+from tests.support.waiting import WAIT_SECONDS, eventually
 
 pytestmark = [
     pytest.mark.long,
@@ -66,7 +66,7 @@ class ExporterProcess:
         """Kill it."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(WAIT_SECONDS)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from clienthealth_exporters.alerts.rule import Alert
 from tests.e2e import test_alert_delivery as delivery
 from tests.e2e.test_alert_delivery import free_address, started
 from tests.support.alert_rules import ROOT
-from tests.support.waiting import eventually
+from tests.support.waiting import WAIT_SECONDS, eventually
 
 PROMETHEUS = shutil.which("prometheus")
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
@@ -55,7 +55,7 @@ class World:
             body = json.dumps(alerts[start : start + 64]).encode()
             headers = {"Content-Type": "application/json"}
             request = urllib.request.Request(f"http://{self.address}/api/v2/alerts", body, headers)
-            urllib.request.urlopen(request, timeout=10).close()
+            urllib.request.urlopen(request, timeout=WAIT_SECONDS).close()
 
     def settled(self, way: str, at_least: int) -> list[bytes]:
         """What came that way, once nothing more comes."""

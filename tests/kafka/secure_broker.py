@@ -29,6 +29,7 @@ from kafka.errors import KafkaError
 
 from deploy.demo.broker import java_command
 from deploy.demo.processes import Process, free_port
+from tests.support.waiting import WAIT_SECONDS
 
 STORE_PASSWORD = "of-the-stores"
 PAIR = ("-genkeypair", "-keyalg", "RSA", "-keysize", "2048", "-validity", "2")
@@ -57,7 +58,7 @@ class SecureBroker:
         )
         command = java_command("broker", 400, "kafka.Kafka", str(properties))
         self._process = Process("secure broker", command, self.folder / "broker.log")
-        self._process.wait_until(self._answers, 90)
+        self._process.wait_until(self._answers, WAIT_SECONDS)
         return self
 
     def __exit__(

@@ -153,7 +153,7 @@ def test_modern_clients_are_heard_through_their_brokers_alone(
             assert {"buffer-total-bytes", "buffer-available-bytes", "select-total", "io-wait-time-ns-total"} <= set(
                 pushed.metrics
             )
-            assert rd.flush(30) == 0
+            assert rd.flush(WAIT_SECONDS) == 0
             assert "InvalidRequest" not in broker.log.read_text()
             by_plugin = [
                 line.partition(" - ")[2] for line in broker.log.read_text().splitlines() if _PLUGIN_LOGS in line

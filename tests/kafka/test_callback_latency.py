@@ -64,7 +64,7 @@ def test_derived_is_measured_within_a_fifth(broker: Broker, tmp_path: Path) -> N
         running.wait(SECONDS)
         after = running.counters
         stop.set()
-        exporter.join(30)
+        exporter.join(WAIT_SECONDS)
     finally:
         running.stop()
         publisher.close()

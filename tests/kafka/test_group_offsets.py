@@ -249,7 +249,7 @@ def test_snapshots_are_published_and_a_restart_of_the_connection_costs_nothing(l
         lab.settings.topics.metrics[0],
         bootstrap_servers=lab.servers,
         auto_offset_reset="earliest",
-        consumer_timeout_ms=10_000,
+        consumer_timeout_ms=round(1000 * PATIENCE_SECONDS),
     )
     lab.consumers.append(records)
     first, second = next(records), next(records)

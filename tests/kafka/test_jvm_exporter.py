@@ -25,6 +25,7 @@ from deploy.demo.client import DemoClient
 from deploy.demo.clients import CLIENTS
 from deploy.demo.running import Running
 from tests.support.demo_world import World
+from tests.support.waiting import WAIT_SECONDS
 
 METRICS, LOGS = "test-jvm-metrics", "test-jvm-logs"
 
@@ -50,8 +51,8 @@ def started(client: DemoClient, broker: Broker, folder: Path) -> Iterator[Runnin
 
 
 def records(settings: Settings, topic: str, service: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Keys and values of a service's records, as they come; ends when nothing came for a minute."""
-    reader = consumer(settings, topic, auto_offset_reset="earliest", consumer_timeout_ms=60_000)
+    """Keys and values of a service's records, as they come; ends when nothing came for long."""
+    reader = consumer(settings, topic, auto_offset_reset="earliest", consumer_timeout_ms=round(1000 * WAIT_SECONDS))
     try:
         for record in reader:
             if record.key.decode().startswith(f"{service}|"):
@@ -81,7 +82,7 @@ def test_a_producer_and_a_consumer_of_one_jvm(broker: Broker, settings: Settings
                     break
         finally:
             exporter.send_signal(signal.SIGTERM)
-            code = exporter.wait(30)
+            code = exporter.wait(WAIT_SECONDS)
         assert code == 0
     api, billing = by_client["order-api"], by_client["order-billing"]
     assert (api["client"]["kind"], billing["client"]["kind"]) == ("producer", "consumer")
@@ -115,7 +116,7 @@ def test_a_suspicious_jvm_is_asked_for_a_thread_dump(broker: Broker, settings: S
             )
         finally:
             stop.set()
-            exporter.join(30)
+            exporter.join(WAIT_SECONDS)
             undelivered = publisher.close()
     assert not exporter.is_alive()
     assert undelivered == 0

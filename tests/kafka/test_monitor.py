@@ -19,6 +19,7 @@ from kafka.admin import KafkaAdminClient
 from tests.chaos.published import History
 from tests.support import left_by_release as left
 from tests.support.monitor_lab import BUFFER, Lab, create, reading
+from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
@@ -138,7 +139,7 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
     silent_ms = int(1000 * time.time())
     admin.delete_topics([topic])
     lab.wait(lambda: lab.metric("input_topic_present") == 0)
-    lab.wait(lambda: any(departed(record) for record in lab.records("health") if record.timestamp >= silent_ms), 120)
+    lab.wait(lambda: any(departed(record) for record in lab.records("health") if record.timestamp >= silent_ms))
     said = [r for r in lab.records("health") if r.timestamp >= silent_ms and departed(r)]
     assert all(r.timestamp - silent_ms <= 80_000 for r in said)
     assert {v["status"] for r in said for v in json.loads(r.value)["verdicts"]} == {"unknown"}
@@ -153,8 +154,8 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
     admin.create_partitions({topic: 3})
     before = lab.metric("records_read_total")
     fresh = KafkaProducer(bootstrap_servers=lab.servers)
-    lab.wait(lambda: 2 in fresh.partitions_for(topic), 60)
-    fresh.send(topic, reading(now, 1.0, float(BUFFER)), partition=2).get(60)
+    lab.wait(lambda: 2 in fresh.partitions_for(topic))
+    fresh.send(topic, reading(now, 1.0, float(BUFFER)), partition=2).get(WAIT_SECONDS)
     fresh.close()
     lab.wait(lambda: lab.metric("records_read_total") == before + 1)
     admin.close()
@@ -166,13 +167,13 @@ def test_a_record_bomb_between_good_records_costs_nobody_else_anything(continued
     lab = continued.lab
     now = int(time.time() * 1000) - 30_000
     bomber = KafkaProducer(
-        bootstrap_servers=lab.servers, compression_type="gzip", max_request_size=BOMB_MB << 21, max_block_ms=120_000
+        bootstrap_servers=lab.servers, compression_type="gzip", max_request_size=BOMB_MB << 21, max_block_ms=300_000
     )
     # While it stands still, so that one batch has them all.
     with lab.standing():
         for second in range(0, 30, 5):
             if second == 5:
-                bomb = bomber.send(left.METRICS, bytes(BOMB_MB << 20), partition=0).get(120)
+                bomb = bomber.send(left.METRICS, bytes(BOMB_MB << 20), partition=0).get(WAIT_SECONDS)
             lab.publish("metrics", reading(now + second * 1000, 9000.0 + 50 * second, float(BUFFER)))
         bomber.close()
     lab.wait(lambda: any(headers(r)["reject_reason"].startswith("fatal: ") for r in lab.records("rejects")), 600)

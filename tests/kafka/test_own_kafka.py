@@ -21,6 +21,7 @@ from deploy.demo.broker import Broker
 from deploy.demo.processes import Process, free_port
 from deploy.demo.stack import QUICK_START
 from tests.laws.pages import commands
+from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
@@ -60,7 +61,7 @@ class Here:
                 text=True,
             ) as running:
                 os.write(ours, typed.encode())
-                output, _ = running.communicate(timeout=300)
+                output, _ = running.communicate(timeout=WAIT_SECONDS)
         finally:
             os.close(ours)
             os.close(theirs)
@@ -104,7 +105,7 @@ def test_what_the_page_says_starts_and_judges(here: Here) -> None:
 
     producer = KafkaProducer(bootstrap_servers=here.broker.bootstrap_servers, client_id="till")
     here.broker.create_topic("orders")
-    producer.send("orders", b"1").get(60)
+    producer.send("orders", b"1").get(WAIT_SECONDS)
     consumer = KafkaConsumer(
         "orders", bootstrap_servers=here.broker.bootstrap_servers, group_id="kitchen", auto_offset_reset="earliest"
     )
@@ -115,10 +116,10 @@ def test_what_the_page_says_starts_and_judges(here: Here) -> None:
     started = [here.start(command) for command in STARTED]
     monitor = started[0]
     try:
-        monitor.wait_until(lambda: {"till", "kitchen"} <= {*here.clients()}, 240)
+        monitor.wait_until(lambda: {"till", "kitchen"} <= {*here.clients()}, WAIT_SECONDS)
     finally:
         for process in started:
-            process.stop(60)
+            process.stop(WAIT_SECONDS)
         consumer.close()
         producer.close()
     assert "again in" not in monitor.log.read_text("utf-8")

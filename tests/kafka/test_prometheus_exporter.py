@@ -23,7 +23,7 @@ from clienthealth.platform.kafka import producer
 from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 from clienthealth_exporters.prometheus.health_topic import HealthTopic
 from tests.support.health_records import deadlock, group, healthy, key
-from tests.support.waiting import eventually
+from tests.support.waiting import WAIT_SECONDS, eventually
 
 if TYPE_CHECKING:
     from deploy.demo.broker import Broker
@@ -38,7 +38,7 @@ class Served:
 
     def get(self, path: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(self.url + path, timeout=30) as answer:
+            with urllib.request.urlopen(self.url + path, timeout=WAIT_SECONDS) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -116,7 +116,7 @@ def test_follows_the_topic_and_stops_on_sigterm(topic: Settings, exporter: Serve
     send(topic, tombstone=key("orders-api", "web-7:31337", "order-producer"))
     eventually(lambda: "orders-api" not in exporter.metrics(), "a tombstone removes the client")
     exporter.process.send_signal(signal.SIGTERM)
-    assert exporter.process.wait(10) == 0
+    assert exporter.process.wait(WAIT_SECONDS) == 0
 
 
 def test_a_rolling_restart_hides_nobody(topic: Settings, exporter: Served, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_rolling_restart_hides_nobody(topic: Settings, exporter: Served, tmp_p
         # Before it knows all it is not ready, and is not asked for its page in vain.
         assert {status for status, _ in pages} <= {200, 503}
         exporter.process.send_signal(signal.SIGTERM)
-        assert exporter.process.wait(10) == 0
+        assert exporter.process.wait(WAIT_SECONDS) == 0
         for page in (pages[-1][1], following.metrics()):
             assert page.count("\nkafka_client_up{") == 201
             assert 'mode="producer-callback-deadlock",status="confirmed"} 1' in page
@@ -146,7 +146,7 @@ def test_reads_whatever_a_topic_is_compressed_with(topic: Settings) -> None:
         writer = Producer({"bootstrap.servers": topic.kafka.bootstrap_servers, "compression.type": codec})
         # Large enough that librdkafka keeps it compressed.
         writer.produce(topic.topics.health, b"x" * 5_000, codec.encode(), partition=0)
-        assert writer.flush(30) == 0
+        assert writer.flush(WAIT_SECONDS) == 0
     seen: dict[bytes | None, bytes | None] = {}
     stop = threading.Event()
     reader = HealthTopic(topic, lambda key, value, _: seen.update({key: value}))

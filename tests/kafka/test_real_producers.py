@@ -82,7 +82,7 @@ def librdkafka(servers: str) -> dict[str, bytes]:
     producer = Producer({**options, **keep, "client.id": "rd-producer", "queue.buffering.max.kbytes": 1024})
     for _ in range(SENT):
         producer.produce(TOPIC, b"x" * 100)
-    producer.flush(30)
+    producer.flush(WAIT_SECONDS)
 
     def all_counted() -> bool:
         producer.poll(0.1)
@@ -114,7 +114,7 @@ def kafka_python(servers: str) -> dict[str, bytes]:
     """`metrics()` of a producer whose batches waited for 0.2 s, and of a consumer that has read them, bare."""
     producer = KafkaProducer(bootstrap_servers=servers, client_id="kp-producer", linger_ms=200)
     for sent in [producer.send(TOPIC, b"x" * 100) for _ in range(SENT)]:
-        sent.get(30)
+        sent.get(WAIT_SECONDS)
     consumer = KafkaConsumer(bootstrap_servers=servers, group_id="kp", auto_offset_reset="earliest")
     subscribe(consumer, TOPIC)
     eventually(lambda: consumer.poll(200), "kafka-python consumes")
@@ -200,7 +200,7 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
             )
         ]
         request = json.dumps([{"type": "read", "mbean": mbean} for mbean in READS]).encode()
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/jolokia/", request, timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/jolokia/", request, timeout=WAIT_SECONDS) as answer:
             bulk = answer.read()
         lines = (folder / "log.json").read_bytes().splitlines()
     return {"opentelemetry": otlp, "jolokia": bulk}, {"opentelemetry": logs, "logback": lines}
@@ -307,7 +307,7 @@ def report(topic, text):
 while not heard >= {{("client-metrics", False), ("client-logs", True)}}:
     producer.poll(0.05)
     unreachable.poll(0.05)
-assert reports.flush(60) == 0
+assert reports.flush(300) == 0
 print(WHO["instance"])
 """
 

@@ -33,7 +33,7 @@ from deploy.demo.processes import Process
 from tests.laws.pages import commands, pages
 from tests.laws.test_commands import PROVEN
 from tests.support.health_records import NOW_MS, deadlock, wire
-from tests.support.waiting import eventually
+from tests.support.waiting import WAIT_SECONDS, eventually
 
 pytestmark = pytest.mark.long
 
@@ -92,7 +92,7 @@ class World:
                 env=environment,
                 capture_output=True,
                 text=True,
-                timeout=300,
+                timeout=WAIT_SECONDS,
                 check=False,
             )
         finally:
@@ -138,7 +138,7 @@ def of_runbooks(folder: Path, settings: Settings) -> Iterator[World]:
     writer = producer(settings, acks="all")
     for topic in ("orders", "orders", "orders", "client-metrics", "client-metrics", "client-metrics"):
         writer.send(topic, b"{}", key=b"k")
-    writer.flush(timeout=60)
+    writer.flush(timeout=WAIT_SECONDS)
     writer.close()
     reader = consumer(settings, "orders", group_id="billing", auto_offset_reset="earliest", max_poll_records=1)
     while not reader.poll(timeout_ms=1000):
@@ -190,7 +190,7 @@ def _tools(folder: Path) -> Iterator[int]:
     at = command.index("-cp") + 1
     command[at] = os.pathsep.join((command[at], *map(str, jars.classpath("test-tools"))))
     process = Process("Kafka's tools", command, log)
-    process.wait_until(lambda: log.read_text("utf-8").endswith("\n"), 90)
+    process.wait_until(lambda: log.read_text("utf-8").endswith("\n"), WAIT_SECONDS)
     try:
         yield int(log.read_text("utf-8").splitlines()[-1])
     finally:

@@ -89,7 +89,7 @@ def started(tmp_path: Path, config: Path) -> Iterator[Started]:
     programs = Started(tmp_path, config)
     yield programs
     for process in programs.running:
-        process.stop(60)
+        process.stop(WAIT_SECONDS)
     for process in programs.running:
         assert PASSWORD not in process.log.read_text("utf-8", "replace")
 

@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
+from kafka import TopicPartition
+from kafka.errors import KafkaError
 
 from clienthealth.errors import DependencyError, ServiceError
 from clienthealth.platform import jars
@@ -23,7 +25,7 @@ from deploy.demo.cluster import Cluster
 from deploy.demo.legacy import LegacyBroker
 from deploy.demo.processes import Process, port_or_free
 from deploy.demo.topics import create_ours, create_topics
-from tests.support.waiting import eventually
+from tests.support.waiting import WAIT_SECONDS, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,10 +40,16 @@ def alive(pid: int) -> bool:
 
 
 def values(settings: Settings, topic: str) -> list[bytes]:
-    """All values of a topic."""
-    reader = consumer(settings, topic, auto_offset_reset="earliest", consumer_timeout_ms=3000, group_id=None)
+    """All values of a topic: to where its partitions end now, however long that takes."""
+    reader = consumer(
+        settings, auto_offset_reset="earliest", consumer_timeout_ms=round(1000 * WAIT_SECONDS), group_id=None
+    )
     try:
-        return [record.value for record in reader]
+        partitions = [TopicPartition(topic, number) for number in reader.partitions_for_topic(topic) or ()]
+        reader.assign(partitions)
+        reader.seek_to_beginning(*partitions)
+        left = sum(reader.end_offsets(partitions).values()) - sum(reader.beginning_offsets(partitions).values())
+        return [next(reader).value for _ in range(left)]
     finally:
         reader.close()
 
@@ -51,7 +59,7 @@ def send(settings: Settings, topic: str, *records: bytes) -> None:
     writer = producer(settings, acks="all")
     for record in records:
         writer.send(topic, record)
-    writer.flush(timeout=60)
+    writer.flush(timeout=WAIT_SECONDS)
     writer.close()
 
 
@@ -111,10 +119,11 @@ def test_a_cluster_is_upgraded_node_by_node_survives_its_controller_and_what_was
         pids = [node.pid for node in cluster.nodes]
         cluster.roll()
         assert [node.pid == pid for node, pid in zip(cluster.nodes, pids, strict=True)] == [False, True, True]
-        assert _in_sync(settings, "letters") == [{1, 2, 3}] * 3
+        eventually(lambda: _in_sync(settings, "letters") == [{1, 2, 3}] * 3, "all replicas are in sync")
         cluster.roll()
         cluster.roll()
-        assert _metadata_version(settings) == (27, 27)  # 4.1-IV1; 21 with one of 3.9 among them
+        # 4.1-IV1; 21 with one of 3.9 among them. Each node hears of it by itself.
+        eventually(lambda: _metadata_version(settings) == (27, 27), "the newest metadata is in force")
         leads = cluster.controller()
         cluster.rolls = 5
         cluster.roll()
@@ -131,6 +140,8 @@ def _metadata_version(settings: Settings) -> tuple[int, int]:
     try:
         version = client.describe_features()["metadata.version"]
         return version["finalized"][1], version["supported"][1]
+    except KafkaError:
+        return 0, 0  # the node that was asked has just gone
     finally:
         client.close()
 
@@ -169,7 +180,7 @@ def test_a_broker_of_2015_takes_records(tmp_path: Path) -> None:
     with LegacyBroker(tmp_path / "legacy") as legacy:
         settings = Settings(kafka=KafkaSettings(legacy.bootstrap_servers))
         writer = producer(settings, api_version=(0, 8, 2), enable_idempotence=False, acks=1)
-        assert writer.send("trades", b"x").get(20).offset == 0
+        assert writer.send("trades", b"x").get(WAIT_SECONDS).offset == 0
         writer.close()
 
 

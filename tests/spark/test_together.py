@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from clienthealth.streaming.together import Together
+from tests.support.waiting import WAIT_SECONDS
 
 PROPERTY = "test.together"
 
@@ -21,7 +22,7 @@ def test_each_is_of_the_query_that_it_was_called_in_and_changes_nothing_for_the_
         before.append(context.getLocalProperty(PROPERTY))
         context.setLocalProperty(PROPERTY, name)
         # Both are here at the same time.
-        meet.wait(60)
+        meet.wait(WAIT_SECONDS)
         assert spark.range(10).count() == 10
         after.append(context.getLocalProperty(PROPERTY))
 
@@ -47,7 +48,7 @@ def test_one_that_fails_is_told_when_all_have_ended(spark: SparkSession) -> None
             failed.set()
 
     def count() -> None:
-        assert failed.wait(60)
+        assert failed.wait(WAIT_SECONDS)
         counts.append(spark.range(10).count())
 
     with pytest.raises(Exception, match="no room"):
