@@ -156,7 +156,7 @@ def authority(folder: Path, name: str) -> Path:
 def documented(page: str) -> Iterator[tuple[str, argparse.Namespace]]:
     """The administrator's commands of a page, read as the scripts would."""
     parser = argparse.ArgumentParser(exit_on_error=False)
-    for flag in ("--create", "--add"):
+    for flag in ("--create", "--add", "--cluster"):
         parser.add_argument(flag, action="store_true")
     for name in ("--topic", "--group", "--config", "--operation"):
         parser.add_argument(name, action="append", default=[])
@@ -173,6 +173,7 @@ def documented(page: str) -> Iterator[tuple[str, argparse.Namespace]]:
 def _rights(options: argparse.Namespace) -> Iterator[ACL]:
     resources = [(ResourceType.TOPIC, name) for name in options.topic]
     resources += [(ResourceType.GROUP, name) for name in options.group]
+    resources += [(ResourceType.CLUSTER, "kafka-cluster")] if options.cluster else []
     pattern = ACLResourcePatternType[options.resource_pattern_type.upper()]
     for kind, name in resources:
         for operation in options.operation:

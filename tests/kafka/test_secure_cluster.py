@@ -10,6 +10,7 @@ import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +19,10 @@ import pytest
 from clienthealth.configuration import load
 from clienthealth.doctor import brokers
 from clienthealth.doctor.brokers import kafka_works
-from clienthealth.platform.kafka import consumer, producer
+from clienthealth.errors import ServiceError
+from clienthealth.platform.kafka import admin, consumer, producer
 from clienthealth.settings import KafkaSettings, Settings
+from clienthealth.subscription import Subscription, subscriptions
 from deploy.demo.processes import Process, free_port
 from deploy.demo.stack import QUICK_START
 from tests.kafka.secure_broker import SecureBroker, authority
@@ -155,14 +158,8 @@ def test_init_without_the_right_to_create_says_what_an_administrator_runs(
 def test_rights_that_are_missing_are_named(cluster: SecureBroker, settings: Settings) -> None:
     cluster.administer("kafka-topics.sh --create --topic others --partitions 1")
     findings = list(kafka_works(replace(settings, topics=replace(settings.topics, rejects="others"))))
-    told = [f for f in findings if f.state != "ok" and f.about not in ("clock", "groups")]
+    told = [f for f in findings if f.state != "ok" and f.about not in ("clock", "groups", "pushes")]
     assert [(f.about, f.state, f.text) for f in told if not f.text.startswith("It has no records yet: ")] == [
-        (
-            "pushes",
-            "skipped",
-            "This user may not see what brokers ask of their clients (ClusterAuthorizationFailedError); "
-            "to have it checked: kafka-acls.sh --operation DescribeConfigs --cluster.",
-        ),
         ("topic others", "failed", "This user lacks the right to WRITE; grant it: kafka-acls.sh."),
         (
             "topic others",
@@ -185,6 +182,21 @@ def test_rights_on_groups_that_are_missing_are_named(cluster: SecureBroker, sett
     (read,) = [f.text for f in findings if (f.about, f.state) == ("groups", "failed")]
     assert "lacks the right to READ" in read and "--group spark-kafka-source- --resource-pattern-type prefixed" in read
     assert any(f.about == "groups" and "sees no consumer group" in f.text for f in findings)
+    assert [f.text for f in findings if f.about == "pushes"] == [
+        "This user may not see what brokers ask of their clients (ClusterAuthorizationFailedError); "
+        "to have it checked: kafka-acls.sh --operation DescribeConfigs --cluster."
+    ]
+    client = admin(replace(settings, kafka=replace(settings.kafka, options=narrow)))
+    with closing(client), pytest.raises(ServiceError, match="Authorization"):
+        Subscription.ours()[0].write(client)
+
+
+def test_the_rights_of_the_page_suffice_to_ask_clients_for_their_metrics(settings: Settings) -> None:
+    ours = Subscription.ours()
+    with closing(admin(settings)) as client:
+        for one in ours:
+            one.write(client)
+        assert subscriptions(client) == {one.name: one for one in ours}
 
 
 def test_from_a_client_to_prometheus(started: Started, settings: Settings) -> None:
