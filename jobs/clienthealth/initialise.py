@@ -8,14 +8,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kafka.errors import AuthorizationError, KafkaError, TopicAuthorizationFailedError
+from kafka.errors import (
+    AuthorizationError,
+    InvalidReplicationFactorError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+)
 
 from clienthealth.configuration import placed
 from clienthealth.configuration.text import toml
 from clienthealth.errors import ServiceError, SettingsError
 from clienthealth.platform import secrecy
-from clienthealth.platform.kafka import admin
-from clienthealth.platform.topics import Topic, inputs, outputs
+from clienthealth.platform.kafka import admin, error_text, extents
+from clienthealth.platform.topics import Topic, inputs, outputs, replication_risk, usual_replicas
 from clienthealth.settings import Settings, TopicSettings
 from clienthealth.subscription import Subscription, subscriptions
 
@@ -87,39 +92,62 @@ class Answers:
         return "\n".join([*lines, ""])
 
 
-def missing_topics(settings: Settings, partitions: int, replicas: int) -> tuple[list[Topic], list[str]]:
-    """The topics that have to be created, and the names of those that are there. Raises ServiceError."""
+@dataclass(frozen=True)
+class Topics:
+    """Our topics in a cluster: those to be created, and a sentence on each that is there.
+
+    `unread`: the partitions that have no leader, or whose broker does not answer; '' if there are none.
+    """
+
+    missing: list[Topic]
+    there: list[str]
+    unread: str
+
+
+def find_topics(settings: Settings, partitions: int, replicas: int | None) -> Topics:
+    """What there is of our topics. `replicas`: of those to be created; None: three if there are as many brokers.
+
+    Raises ServiceError.
+    """
     client = admin(
         settings, client_id="kafka-health-init", bootstrap_timeout_ms=TIMEOUT_MS, request_timeout_ms=TIMEOUT_MS
     )
     try:
-        there = set(client.list_topics())
+        brokers = len(client.describe_cluster()["brokers"])
+        described = {topic["name"]: topic for topic in client.describe_topics()}
+        copies = replicas or usual_replicas(brokers)
+        ours = [*inputs(settings.topics, partitions, replicas=copies), *outputs(settings.topics, copies)]
+        present = [topic.name for topic in ours if topic.name in described]
+        unread = extents(client, present).trouble
     except KafkaError as error:
-        raise ServiceError(f"Kafka answered, then failed: {type(error).__name__}: {error}") from error
+        raise ServiceError(f"Kafka answered, then failed: {error_text(error)}") from error
     finally:
         client.close()
-    ours = [*inputs(settings.topics, partitions, replicas=replicas), *outputs(settings.topics, replicas)]
-    return [topic for topic in ours if topic.name not in there], [topic.name for topic in ours if topic.name in there]
+    risks = {name: replication_risk(described[name], brokers) for name in present}
+    there = [f"The topic {name} is there{risk and f', with {risk}'}." for name, risk in risks.items()]
+    return Topics([topic for topic in ours if topic.name not in described], there, unread)
 
 
 def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[str], None]) -> None:
-    """Create them one by one. Raises ServiceError, with what an administrator has to run where rights are missing."""
+    """Create them one by one. Raises ServiceError."""
     client = admin(settings, client_id="kafka-health-init", request_timeout_ms=TIMEOUT_MS)
-    servers = settings.kafka.bootstrap_servers
     try:
         for number, topic in enumerate(topics):
             try:
                 created = topic.create(client)
             except (AuthorizationError, TopicAuthorizationFailedError) as error:
-                commands = "\n".join(f"  {left.command(servers)}" for left in topics[number:])
+                names = ", ".join(left.name for left in topics[number:])
                 raise ServiceError(
-                    f"this user may not create the topic {topic.name}. Have an administrator run this, then run "
-                    f"'kafka-health init' again:\n{commands}"
+                    f"this user may not create the topic {topic.name}. Have an administrator run the commands above "
+                    f"(of {names}), then run 'kafka-health init' again"
+                ) from error
+            except InvalidReplicationFactorError as error:
+                raise ServiceError(
+                    f"the topic {topic.name} could not be created: {error}; start the brokers that are down, or give "
+                    "a smaller --replication-factor"
                 ) from error
             except KafkaError as error:
-                raise ServiceError(
-                    f"the topic {topic.name} could not be created: {type(error).__name__}: {error}"
-                ) from error
+                raise ServiceError(f"the topic {topic.name} could not be created: {error_text(error)}") from error
             say(f"created {topic.name}" if created else f"{topic.name} is there, but this user may not see it")
     finally:
         client.close()
@@ -145,9 +173,10 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
     return [], f"Clients are asked for their metrics every {' and '.join(f'{seconds:g}' for seconds in often)} s."
 
 
-def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> None:
-    """Write them, or say what an administrator has to run: all else works without it. Raises ServiceError."""
+def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
+    """Write them. Returns the names of those that this user may not write: all else works without them."""
     client = admin(settings, client_id="kafka-health-init", request_timeout_ms=TIMEOUT_MS)
+    refused = []
     try:
         for subscription in missing:
             try:
@@ -155,10 +184,11 @@ def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable
                 often = f"every {subscription.interval_ms / 1000:g} s"
                 say(f"clients are asked for their metrics {often} ({subscription.name})")
             except ServiceError as error:
-                command = subscription.command(settings.kafka.bootstrap_servers)
-                say(f"clients could not be asked for metrics ({error}). Have an administrator run this:\n  {command}")
+                say(f"clients could not be asked for metrics ({subscription.name}): {error}")
+                refused.append(subscription.name)
     finally:
         client.close()
+    return refused
 
 
 def write(path: Path, text: str) -> None:

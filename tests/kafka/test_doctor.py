@@ -69,7 +69,10 @@ def test_topics_that_are_missing_are_named_with_the_command_that_makes_them(brok
         "topic none-health",
         "topic none-rejects",
     ]
-    assert "--topic none-health --partitions 6 --config cleanup.policy=compact,delete" in failed[2].text
+    assert (
+        "--topic none-health --partitions 6 --replication-factor 1 --config cleanup.policy=compact,delete"
+        in failed[2].text
+    )
 
 
 class LoadingBrokers:

@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from clienthealth import initialise
+from clienthealth.cli import main
 from clienthealth.configuration import load
 from clienthealth.doctor.brokers import kafka_works
+from clienthealth.errors import ServiceError
 from clienthealth.platform.kafka import admin
 from clienthealth.settings import Settings
+from clienthealth.subscription import Subscription
 from deploy.demo.broker import Broker
 from tests.support.waiting import eventually
 
@@ -63,8 +67,9 @@ def test_it_shows_does_and_keeps(fresh: Broker, tmp_path: Path) -> None:
     # The doctor looks at what the topics are, not at what was asked for.
     assert {f.about: f.state for f in kafka_works(settings) if f.state == "failed"} == {}
 
-    again = init("--out", str(file), "--yes")
+    again = init(*ours, "--yes")
     assert (again.returncode, again.stderr) == (0, "")
+    assert "\nAll is there. Now, " in again.stdout
     assert all(f"The topic {topic} is there.\n" in again.stdout for topic in TOPICS)
     assert "created" not in again.stdout
 
@@ -86,3 +91,25 @@ def test_a_person_is_asked(fresh: Broker, tmp_path: Path) -> None:
     assert "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, please" in output
     assert output.endswith("Nothing was changed.\n")
     assert not file.exists()
+
+
+def test_what_this_user_may_not_do_is_shown_once_and_not_called_done(
+    fresh: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(subscription: Subscription, client: object) -> None:
+        raise ServiceError("ClusterAuthorizationFailedError")
+
+    monkeypatch.setattr(Subscription, "write", refuse)
+    monkeypatch.setattr(initialise, "subscriptions", lambda client: {})
+    ours = ["--bootstrap-servers", fresh.bootstrap_servers, "--metrics-topic", "in-house-metrics"]
+    with pytest.raises(SystemExit) as ended:
+        main(["init", "--out", str(tmp_path / "health.toml"), *ours, "--logs-topic", "in-house-logs", "--yes"])
+    assert ended.value.code == 1
+    out = capsys.readouterr().out
+    assert out.count("kafka-client-metrics.sh") == 2
+    assert "clients could not be asked for metrics (kafka-client-health): ClusterAuthorizationFailedError\n" in out
+    assert "All is there." not in out
+    assert (
+        "\nNot all is there: an administrator has to run the commands above of kafka-client-health and "
+        "kafka-client-health-librdkafka. Now, " in out
+    )

@@ -211,7 +211,25 @@ def test_commands_read_what_has_a_leader_and_name_the_rest(half: Half, capsys: p
     assert run("watch", *config, "--group", GROUP, "--for", "2") == 3
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("orders ")]
     assert sorted(row[3] for row in rows) == ["1", "1", "?", "?"]
-    assert run("init", *config, "--yes") == 0
+    assert run("init", *config, "--yes", "--push-interval", "0") == 1
+    out = capsys.readouterr().out
+    assert "The topic client-health is there, with replication factor 1 beside several brokers: " in out
+    assert "\nNot all is there: partitions cannot be read (client-health/" in out
+    assert of_metrics in out and of_logs in out and "All is there." not in out
+
+
+def test_new_topics_have_as_many_copies_as_there_are_brokers(half: Half, capsys: pytest.CaptureFixture[str]) -> None:
+    ours = ["--bootstrap-servers", half.one.bootstrap_servers, "--push-interval", "0", "--metrics-topic", "new-metrics"]
+    out = ["--out", str(half.folder / "other.toml")]
+    assert run("init", *out, *ours, "--replication-factor", "3", "--yes") == 2
+    assert "start the brokers that are down, or give a smaller --replication-factor" in capsys.readouterr().err
+    # The broker that is down will be back. Other topics have no leader still.
+    assert run("init", *out, *ours, "--yes") == 1
+    client = admin(half.settings)
+    (topic,) = client.describe_topics(["new-metrics"])
+    client.close()
+    assert {len(row["replica_nodes"]) for row in topic["partitions"]} == {2}
+    assert half.leaderless().isdisjoint(f"new-metrics/{number}" for number in range(12))
 
 
 def test_the_exporter_of_groups_goes_on(half: Half) -> None:
@@ -227,3 +245,5 @@ def test_the_doctor_names_the_broker_and_the_partitions(half: Half, monkeypatch:
     for topic in ("client-metrics", "client-logs", "client-health", "client-rejects"):
         gone = ", ".join(sorted(name for name in half.leaderless() if name.startswith(f"{topic}/")))
         assert failed[f"topic {topic}"].startswith(f"{gone}: no leader. ")
+        risks = [f.text for f in findings if (f.about, f.state) == (f"topic {topic}", "warning")]
+        assert any(risk.startswith("It has replication factor 1 beside several brokers: ") for risk in risks)

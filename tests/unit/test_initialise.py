@@ -12,6 +12,8 @@ from clienthealth.configuration import load
 from clienthealth.errors import SettingsError
 from clienthealth.initialise import Answers, write
 from clienthealth.platform.kafka import python_options
+from clienthealth.platform.topics import inputs, outputs, replication_risk, usual_replicas
+from clienthealth.settings import TopicSettings
 
 
 def test_a_plain_cluster_needs_its_address_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,13 +91,62 @@ def test_what_is_wrong_is_told_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "health.toml"
-    file.write_text('[kafka]\nbootstrap_servers = "a:1"\n', "utf-8")
-    with pytest.raises(SystemExit) as ended:
-        main(["init", "--out", str(file), "--bootstrap-servers", "b:1", "--username", "u"])
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.endswith(
-        f"{file} is there and says how to connect: edit it, or leave out --bootstrap-servers, --username\n"
+def test_a_file_that_is_there_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("clienthealth.initialise.TIMEOUT_MS", 500)
+    file, password = tmp_path / "health.toml", tmp_path / "password"
+    password.write_text("s3cret\n")
+    ca = str(tmp_path / "ca.pem")
+    login = ["--security-protocol", "SASL_SSL", "--username", "health", "--password-file", str(password)]
+    given = [*login, "--ca-file", ca, "--metrics-topic", "m", "--logs-topic", "l", "--state", str(tmp_path)]
+    topics = TopicSettings(("m",), ("l",))
+    write(
+        file,
+        Answers("127.0.0.1:1", "SASL_SSL", "SCRAM-SHA-512", "health", "s3cret", ca, "", topics, str(tmp_path)).text(),
     )
-    assert "a:1" in file.read_text("utf-8")
+    before = file.read_text("utf-8")
+
+    def told(*options: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["init", "--out", str(file), *options])
+        assert ended.value.code == 2
+        return capsys.readouterr().err
+
+    # The same command line again goes on to the brokers.
+    assert "Kafka at 127.0.0.1:1: " in told("--bootstrap-servers", "127.0.0.1:1", *given)
+    assert told("--bootstrap-servers", "b:1", *given).endswith(
+        f"{file} is there and says something else: edit it, or leave out --bootstrap-servers\n"
+    )
+    password.write_text("another\n")
+    assert told(*login, "--state", "/elsewhere").endswith("leave out --password-file, --state\n")
+    assert file.read_text("utf-8") == before
+
+
+@pytest.mark.parametrize(("brokers", "copies", "in_sync"), [(1, 1, None), (2, 2, "1"), (3, 3, "2"), (9, 3, "2")])
+def test_new_topics_have_three_copies_or_as_many_as_there_are_brokers(
+    brokers: int, copies: int, in_sync: str | None
+) -> None:
+    assert usual_replicas(brokers) == copies
+    for topic in (*inputs(TopicSettings(), replicas=copies), *outputs(TopicSettings(), copies)):
+        assert f"--replication-factor {copies} " in topic.command("b:1")
+        assert topic.config.get("min.insync.replicas") == in_sync
+
+
+@pytest.mark.parametrize(
+    ("copies", "brokers", "in_sync", "risk"),
+    [
+        (1, 1, 1, ""),
+        (1, 2, 1, "replication factor 1 beside several brokers: "),
+        (2, 2, 1, ""),
+        (2, 3, 2, "min.insync.replicas 2 of 2 copies: "),
+        (3, 3, 2, ""),
+        (1, 1, 2, "min.insync.replicas 2 of 1 copies: "),
+    ],
+)
+def test_a_topic_that_one_broker_takes_down_with_it_is_named(
+    copies: int, brokers: int, in_sync: int, risk: str
+) -> None:
+    described = {"partitions": [{"replica_nodes": [1, 2, 3]}, {"replica_nodes": [*range(copies)]}]}
+    said = replication_risk(described, brokers, in_sync)
+    assert said.startswith(risk) and bool(said) == bool(risk)

@@ -10,15 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from clienthealth.initialise import Answers
+    from clienthealth.settings import Settings
 
 HELP = "write the settings for a cluster, test the connection, create missing topics, ask clients for their metrics"
-
-#: Options that say how to connect: a file of settings that is there says it already.
-_CONNECTION = (
-    *("bootstrap_servers", "security_protocol", "sasl_mechanism", "username", "password_file"),
-    *("ca_file", "client_file", "metrics_topic", "logs_topic", "state"),
-)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +39,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     topics.add_argument("--metrics-topic", metavar="NAME", action="append", help="read for metrics (client-metrics)")
     topics.add_argument("--logs-topic", metavar="NAME", action="append", help="read for logs (client-logs)")
     topics.add_argument("--partitions", metavar="N", type=int, default=12, help="of new input topics (12)")
-    topics.add_argument("--replication-factor", metavar="N", type=int, default=-1, help="the brokers' default")
+    topics.add_argument(
+        "--replication-factor",
+        metavar="N",
+        type=int,
+        help="copies of each partition of new topics (3, or as many as there are brokers; -1: their default)",
+    )
     parser.add_argument(
         "--state", metavar="DIR", help="folder or URL of checkpoints, history and reviews (the current folder)"
     )
@@ -59,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when all is there, 1 where the answer was no."""
+    """0 if all is there in the end, 1 if it is not, or if the answer was no."""
     from clienthealth import initialise
     from clienthealth.configuration import load
     from clienthealth.errors import SettingsError
@@ -68,43 +70,70 @@ def run(args: argparse.Namespace) -> int:
     path = Path(args.config or args.out)
     answers = None
     if path.exists():
-        given = [f"--{name.replace('_', '-')}" for name in _CONNECTION if getattr(args, name)]
-        if given:
-            raise SettingsError(f"{path} is there and says how to connect: edit it, or leave out {', '.join(given)}")
         settings = load(str(path))
+        if others := _others(args, settings):
+            raise SettingsError(f"{path} is there and says something else: edit it, or leave out {', '.join(others)}")
         print(f"{path} is there and is kept.")
     else:
         answers = _answers(args)
         settings = Settings(kafka=KafkaSettings(answers.servers, answers.options()), topics=answers.topics)
     print(f"Connecting to {settings.kafka.bootstrap_servers} …", flush=True)
-    missing, there = initialise.missing_topics(settings, args.partitions, args.replication_factor)
-    print("The connection works.", *(f"The topic {name} is there." for name in there), sep="\n")
+    topics = initialise.find_topics(settings, args.partitions, args.replication_factor)
+    print("The connection works.", *topics.there, sep="\n")
     asking = args.push_interval > 0
     unasked, asked = initialise.missing_subscriptions(settings, args.push_interval) if asking else ([], None)
     if asked:
         print(asked)
     if answers:
         print(f"\nTo be written, {path}:\n\n{textwrap.indent(answers.text(hidden=True), '  ')}")
-    if missing:
-        commands = (f"  {topic.command(settings.kafka.bootstrap_servers)}" for topic in missing)
-        print("\nTopics to be created, as if by:", *commands, sep="\n")
-    if unasked:
-        commands = (f"  {subscription.command(settings.kafka.bootstrap_servers)}" for subscription in unasked)
-        print("\nClients to be asked for their metrics, as if by:", *commands, sep="\n")
+    servers = settings.kafka.bootstrap_servers
+    _show("Topics to be created", [topic.command(servers) for topic in topics.missing])
+    _show("Clients to be asked for their metrics", [subscription.command(servers) for subscription in unasked])
     if args.dry_run:
         print("\nNothing was changed (--dry-run).")
         return 0
-    if (answers or missing or unasked) and not args.yes and not _agreed():
+    if (answers or topics.missing or unasked) and not args.yes and not _agreed():
         print("Nothing was changed.")
         return 1
     if answers:
         initialise.write(path, answers.text())
         print(f"written: {path}")
-    initialise.create_topics(settings, missing, print)
-    initialise.subscribe(settings, unasked, print)
-    print("\nAll is there. Now, each in a terminal of its own or as a service:")
+    initialise.create_topics(settings, topics.missing, print)
+    refused = initialise.subscribe(settings, unasked, print)
+    lacking = [f"partitions cannot be read ({topics.unread})"] * bool(topics.unread)
+    if refused:
+        lacking.append(f"an administrator has to run the commands above of {' and '.join(refused)}")
+    whole = f"Not all is there: {'; '.join(lacking)}." if lacking else "All is there."
+    print(f"\n{whole} Now, each in a terminal of its own or as a service:")
     print(*(f"  {command}" for command in initialise.next_commands(str(path))), sep="\n")
-    return 0
+    return int(bool(lacking))
+
+
+def _show(what: str, commands: Sequence[str]) -> None:
+    if commands:
+        print(f"\n{what}, as if by:", *(f"  {command}" for command in commands), sep="\n")
+
+
+def _others(args: argparse.Namespace, settings: Settings) -> list[str]:
+    """The options that say something else than the settings that are there."""
+    from clienthealth.configuration import placed
+    from clienthealth.platform.kafka import python_options
+    from clienthealth.settings import Settings as Defaults
+
+    said, login = settings.kafka.options, python_options(settings.kafka.options)
+    compared = {
+        "bootstrap-servers": (args.bootstrap_servers, settings.kafka.bootstrap_servers),
+        "security-protocol": (args.security_protocol, said.get("security.protocol", "PLAINTEXT")),
+        "sasl-mechanism": (args.sasl_mechanism, said.get("sasl.mechanism")),
+        "username": (args.username, login.get("sasl_plain_username")),
+        "password-file": (args.password_file and _password(args.password_file), login.get("sasl_plain_password")),
+        "ca-file": (args.ca_file and str(Path(args.ca_file).resolve()), said.get("ssl.truststore.location")),
+        "client-file": (args.client_file and str(Path(args.client_file).resolve()), said.get("ssl.keystore.location")),
+        "metrics-topic": (tuple(args.metrics_topic or ()), settings.topics.metrics),
+        "logs-topic": (tuple(args.logs_topic or ()), settings.topics.logs),
+        "state": (args.state and placed(Defaults(), args.state).monitor.checkpoint, settings.monitor.checkpoint),
+    }
+    return [f"--{name}" for name, (given, there) in compared.items() if given and given != there]
 
 
 def _answers(args: argparse.Namespace) -> Answers:

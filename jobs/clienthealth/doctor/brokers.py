@@ -57,7 +57,7 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
             yield Finding("kafka", "ok", f"Kafka at {servers} answers; the cluster has {len(brokers)} broker(s).")
         there = [broker["broker_id"] for broker in brokers if broker["broker_id"] not in away]
         yield from pushes.clients_asked(settings, client, there)
-        yield from _topics(settings, client)
+        yield from _topics(settings, client, len(brokers))
         yield from groups_readable(client)
     except KafkaError as error:
         yield Finding("kafka", "failed", f"Kafka at {servers} answered, then failed: {type(error).__name__}: {error}.")
@@ -65,37 +65,45 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
         client.close()
 
 
-def _topics(settings: Settings, client: KafkaAdminClient) -> Iterator[Finding]:
+def _topics(settings: Settings, client: KafkaAdminClient, brokers: int) -> Iterator[Finding]:
     topics = settings.topics
     inputs = (*topics.metrics, *topics.logs)
-    ours = {topic.name: topic for topic in (*declared.inputs(topics), *declared.outputs(topics))}
+    copies = declared.usual_replicas(brokers)
+    declared_topics = (*declared.inputs(topics, replicas=copies), *declared.outputs(topics, copies))
+    ours = {topic.name: topic for topic in declared_topics}
     existing = {topic["name"]: topic for topic in client.describe_topics()}
     for name in dict.fromkeys((*inputs, topics.health, topics.rejects)):
-        about = f"topic {name}"
-        if name not in existing:
-            command = ours[name].command(settings.kafka.bootstrap_servers)
-            text = f"It does not exist, or this user may not see it. 'kafka-health init' creates it, or: {command}"
-            yield Finding(about, "failed", text)
+        if name in existing:
+            yield from _topic(settings, client, existing[name], brokers)
             continue
-        if trouble := extents(client, [name]).trouble:
-            yield Finding(
-                about, "failed", f"{trouble}. What is there can be neither read nor written: is a broker down?"
-            )
-        rights = {"READ"} if name in inputs else {"WRITE"} | ({"READ"} if name == topics.health else set())
-        yield from _rights(about, existing[name], rights)
-        config = _config(client, name)
-        if not config:
-            text = "This user may not read its configuration; to have it checked, grant DescribeConfigs."
-            yield Finding(about, "warning", text)
-            continue
-        yield _policy(about, config, compacted=name == topics.health)
-        if name in inputs:
-            yield _retention(about, config, settings.monitor.start_seconds_back)
-        yield codecs.of_topic(about, config.get("compression.type", "producer"))
+        command = ours[name].command(settings.kafka.bootstrap_servers)
+        text = f"It does not exist, or this user may not see it. 'kafka-health init' creates it, or: {command}"
+        yield Finding(f"topic {name}", "failed", text)
     streams: dict[str, Stream] = {**dict.fromkeys(topics.metrics, "metrics"), **dict.fromkeys(topics.logs, "logs")}
     for name, stream in streams.items():
         if name in existing:
             yield from _records(settings, name, stream)
+
+
+def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any], brokers: int) -> Iterator[Finding]:
+    """Leaders, rights, replication and configuration of a topic that is there."""
+    name, about = topic["name"], f"topic {topic['name']}"
+    read = name in (*settings.topics.metrics, *settings.topics.logs)
+    states = name == settings.topics.health
+    if trouble := extents(client, [name]).trouble:
+        yield Finding(about, "failed", f"{trouble}. What is there can be neither read nor written: is a broker down?")
+    yield from _rights(about, topic, {"READ"} if read else {"WRITE", "READ"} if states else {"WRITE"})
+    config = _config(client, name)
+    if risk := declared.replication_risk(topic, brokers, int(config.get("min.insync.replicas", 1))):
+        yield Finding(about, "warning", f"It has {risk}.")
+    if not config:
+        text = "This user may not read its configuration; to have it checked, grant DescribeConfigs."
+        yield Finding(about, "warning", text)
+        return
+    yield _policy(about, config, compacted=states)
+    if read:
+        yield _retention(about, config, settings.monitor.start_seconds_back)
+    yield codecs.of_topic(about, config.get("compression.type", "producer"))
 
 
 def _records(settings: Settings, topic: str, stream: Stream) -> Iterator[Finding]:
@@ -170,7 +178,7 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
 
 
 def _config(client: KafkaAdminClient, topic: str) -> Mapping[str, str]:
-    names = ("cleanup.policy", "retention.ms", "compression.type")
+    names = ("cleanup.policy", "retention.ms", "compression.type", "min.insync.replicas")
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys(names))
     configs = client.describe_configs([resource], config_filter="all")
     return {key: str(value["value"]) for key, value in configs["topic"][topic].items()}

@@ -12,6 +12,8 @@ from kafka.errors import TopicAlreadyExistsError
 from clienthealth.settings import TopicSettings
 
 _DAY_MS = 86_400_000
+#: One broker may be lost while another is restarted.
+_REPLICAS = 3
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,32 @@ class Topic:
         return True
 
 
+def usual_replicas(brokers: int) -> int:
+    """Copies of each partition in a cluster of so many brokers."""
+    return max(1, min(_REPLICAS, brokers))
+
+
+def replication_risk(described: Mapping[str, Any], brokers: int, in_sync: int = 1) -> str:
+    """What a topic loses while one of several brokers is down; '' if nothing. `in_sync`: its min.insync.replicas."""
+    copies = min((len(row["replica_nodes"]) for row in described["partitions"]), default=brokers)
+    if copies == 1 < brokers:
+        return (
+            "replication factor 1 beside several brokers: while the broker of a partition is down, it can be neither "
+            f"read nor written. Raise it to {usual_replicas(brokers)} with kafka-reassign-partitions.sh"
+        )
+    if 1 < in_sync >= copies:
+        return (
+            f"min.insync.replicas {in_sync} of {copies} copies: while one broker is down, nothing can be written. "
+            f"Set it to {max(1, copies - 1)}"
+        )
+    return ""
+
+
 def inputs(
     settings: TopicSettings, partitions: int = 12, retention_ms: int = _DAY_MS, replicas: int = -1
 ) -> list[Topic]:
     """The topics that the monitor reads. More partitions than cores serve no monitor."""
-    config = {"retention.ms": str(retention_ms)}
+    config = {"retention.ms": str(retention_ms), **_in_sync(replicas)}
     return [Topic(name, partitions, config, replicas) for name in dict.fromkeys((*settings.metrics, *settings.logs))]
 
 
@@ -57,9 +80,11 @@ def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
 
     That of states keeps the newest record of each client; `delete` lets those that are long gone disappear.
     """
-    week = str(7 * _DAY_MS)
-    states = {"cleanup.policy": "compact,delete", "retention.ms": week, "min.cleanable.dirty.ratio": "0.1"}
-    return [
-        Topic(settings.rejects, 3, {"retention.ms": week}, replicas),
-        Topic(settings.health, 6, states, replicas),
-    ]
+    week = {"retention.ms": str(7 * _DAY_MS), **_in_sync(replicas)}
+    states = {"cleanup.policy": "compact,delete", **week, "min.cleanable.dirty.ratio": "0.1"}
+    return [Topic(settings.rejects, 3, week, replicas), Topic(settings.health, 6, states, replicas)]
+
+
+def _in_sync(replicas: int) -> Mapping[str, str]:
+    """All copies but one must have a record, so that one broker may be down. -1: the brokers know best."""
+    return {"min.insync.replicas": str(replicas - 1)} if replicas > 1 else {}
