@@ -92,6 +92,8 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
     assert clients.keys() == {*of_java, "shop-events"}
     hangs = {verdict["mode"]: verdict for verdict in clients["bill-payer"]["verdicts"]}
     assert hangs["consumer-stalled"]["status"] == "confirmed", hangs
+    (stands,) = (thread for thread in clients["bill-payer"]["threads"] if thread["name"] == "billing")
+    assert stands["frames"][0].startswith("ProduceAndConsume.handleSlowly (") and stands["dumps"] > 1, stands
     blocked = {verdict["mode"]: verdict["status"] for verdict in clients["shop-events"]["verdicts"]}
     assert blocked["send-blocked-on-metadata"] in ("suspected", "confirmed")
     assert clients["order-publisher"]["client"]["service"] == "stuck"

@@ -24,9 +24,9 @@ from clienthealth.cli import main
 from clienthealth.errors import InputError, ServiceError
 from clienthealth.platform.java import java
 from clienthealth.watch import python_process
-from clienthealth.watch.attach import agent_jar, attached, runtime_of
+from clienthealth.watch.attach import _free_port, agent_jar, attached, runtime_of
 from clienthealth_exporters.jvm.jolokia import Jolokia
-from tests.support.waiting import WAIT_SECONDS
+from tests.support.waiting import WAIT_SECONDS, eventually
 from tests.unit.test_jvm_exporter import agent, serving
 
 RUNTIME = "java.lang:type=Runtime"
@@ -145,6 +145,75 @@ def test_what_was_recorded_is_diagnosed_alike(tmp_path: Path, capsys: pytest.Cap
     found = {verdict["mode"]: verdict["status"] for verdict in client["verdicts"]}
     assert (client["client"]["client_id"], found["producer-callback-deadlock"]) == ("p-1", "confirmed")
     assert {Path(attached["name"]).name for attached in client["inputs"]} == set(kept)
+
+
+#: As the JVM prints it: a handler that does not return, whose thread touches no client meanwhile.
+HANGS = """\
+"billing" #21 prio=5 os_prio=0 cpu=12.50ms elapsed=120.00s tid=0x1 nid=0x2 waiting on condition  [0x3]
+   java.lang.Thread.State: TIMED_WAITING (parking)
+\tat jdk.internal.misc.Unsafe.park(java.base@17.0.15/Native Method)
+\tat java.util.concurrent.locks.LockSupport.parkNanos(java.base@17.0.15/LockSupport.java:376)
+\tat com.example.Ledger.await(Ledger.java:77)
+\tat com.example.Billing.handle(Billing.java:41)
+\tat com.example.Billing.run(Billing.java:30)
+\tat java.lang.Thread.run(java.base@17.0.15/Thread.java:840)
+
+"pool-1-thread-1" #22 prio=5 os_prio=0 cpu=1.50ms elapsed=120.00s tid=0x4 nid=0x5 waiting on condition  [0x6]
+   java.lang.Thread.State: WAITING (parking)
+\tat jdk.internal.misc.Unsafe.park(java.base@17.0.15/Native Method)
+\tat java.util.concurrent.ThreadPoolExecutor.getTask(java.base@17.0.15/ThreadPoolExecutor.java:1062)
+\tat java.lang.Thread.run(java.base@17.0.15/Thread.java:840)
+"""
+CONSUMER = "kafka.consumer:client-id=c-1,type="
+
+
+def hanging(asked: Any) -> tuple[int, bytes]:
+    """A JVM with a consumer whose handler has not returned for 91 s; five minutes are allowed."""
+    if isinstance(asked["body"], dict):
+        return 200, json.dumps({"status": 200, "value": f"Full thread dump\n\n{HANGS}"}).encode()
+    metrics = {
+        "consumer-metrics": {"last-poll-seconds-ago": 91.0, "time-between-poll-max": 91_000.0},
+        "consumer-coordinator-metrics": {"assigned-partitions": 1.0, "last-heartbeat-seconds-ago": 1.0},
+        "consumer-fetch-manager-metrics": {"records-consumed-total": 474.0, "records-lag-max": 1200.0},
+    }
+    mbeans = {RUNTIME: {"Name": "4711@web-7", "StartTime": 1}}
+    answers = []
+    for request in asked["body"]:
+        of_type = request["mbean"].partition("type=")[2].partition(",")[0]
+        if request["mbean"] in mbeans:
+            answers.append({"request": request, "status": 200, "value": mbeans[request["mbean"]]})
+        elif request["mbean"].startswith("kafka.consumer:") and of_type in metrics:
+            found = {f"{CONSUMER}{of_type}": metrics[of_type]}
+            answers.append({"request": request, "status": 200, "value": found})
+        else:
+            answers.append({"request": request, "status": 404, "error": "no MBean"})
+    return 200, json.dumps(answers).encode()
+
+
+def test_where_the_thread_of_a_handler_stands_is_shown_though_nothing_is_proved(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with agent(hanging) as url:
+        assert exit_code(f"billing={url}", "--for", "4") == 3
+        said = capsys.readouterr().out
+        assert exit_code(f"billing={url}", "--for", "2", "--json") == 3
+    assert "the application has not called poll() for 91 s" in " ".join(said.split())
+    head, _, stacks = said.partition("\nThreads of billing (web-7:4711) at ")
+    assert "consumer-stalled" in head
+    first, *frames = stacks.splitlines()[1:]
+    assert re.fullmatch(
+        r"  'billing' \(TIMED_WAITING\) has been here since \d\d:\d\d:\d\d, for [\d.]+ s at least, in [23] dumps, "
+        r"using 0 s of CPU:",
+        first,
+    )
+    assert frames == [
+        "    at com.example.Ledger.await (Ledger.java:77)",
+        "    at com.example.Billing.handle (Billing.java:41)",
+        "    at com.example.Billing.run (Billing.java:30)",
+    ]
+    (row,) = capsys.readouterr().out.splitlines()
+    (thread,) = json.loads(row)["threads"]
+    assert (thread["name"], thread["frames"][0]) == ("billing", "com.example.Ledger.await (Ledger.java:77)")
 
 
 def test_a_healthy_producer_is_not_accused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -311,6 +380,76 @@ def test_the_agent_is_attached_reads_only_and_leaves(tmp_path: Path) -> None:
         with pytest.raises(ServiceError, match="refused"):
             mine.thread_dump()
         assert not Path(of.password_file).exists()
+
+
+WATCH = [sys.executable, "-m", "clienthealth.cli", "watch"]
+
+
+@pytest.mark.long
+def test_after_a_watch_that_was_killed_its_agent_is_taken_out_and_the_next_one_works(tmp_path: Path) -> None:
+    """As long as it runs, its agent is used by another watch as well, and left to it."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with sleeping(tmp_path) as process:
+        first = subprocess.Popen(
+            [*WATCH, str(process.pid), "--record", str(tmp_path / "first")], env=environment, stdout=subprocess.DEVNULL
+        )
+        (password,) = eventually(lambda: [*tmp_path.glob("kafka-health-watch-*/password")])
+        eventually(lambda: has_agent(process.pid))
+        beside = subprocess.run([*WATCH, str(process.pid), "--for", "1"], env=environment, capture_output=True)
+        assert (beside.returncode, beside.stderr) == (3, b"")
+        assert first.poll() is None
+        first.kill()
+        first.wait()
+        assert password.exists()
+        after = subprocess.run([*WATCH, str(process.pid), "--for", "1"], env=environment, capture_output=True)
+        assert (after.returncode, after.stderr) == (3, b"")
+        assert not [*tmp_path.glob("kafka-health-watch-*")]
+        with attached(process.pid, agent_jar(None)) as of:
+            assert of.user, "the one before has left"
+
+
+@pytest.mark.long
+def test_an_agent_with_a_password_that_is_not_ours_stays_and_what_to_do_is_said(tmp_path: Path) -> None:
+    config = tmp_path / "agent.properties"
+    config.write_text("user=operator\npassword=secret\n", encoding="utf-8")
+    jar = agent_jar(None)
+    options = ["--host", "127.0.0.1", "--port", str(_free_port()), "--discoveryEnabled", "false"]
+    with sleeping(tmp_path) as process:
+        subprocess.run(
+            [java(), "-jar", str(jar), *options, "--config", str(config), "start", str(process.pid)],
+            capture_output=True,
+        )
+        eventually(lambda: has_agent(process.pid))
+        with (
+            pytest.raises(InputError, match=f"asks for a password .*'java -jar .* stop {process.pid}'"),
+            attached(process.pid, jar),
+        ):
+            pass
+        with attached(process.pid, jar, with_password=True) as of:
+            mine = Jolokia(of.url, 5.0, "operator", "secret")
+            assert mine.read({RUNTIME: ("Name",)})[RUNTIME]["Name"].startswith(f"{process.pid}@")
+
+
+@pytest.mark.long
+def test_a_process_that_ends_while_it_is_watched_is_reported_to_have_ended(tmp_path: Path) -> None:
+    with sleeping(tmp_path) as process:
+        watching = subprocess.Popen([*WATCH, f"shop={process.pid}"], stdout=subprocess.PIPE, text=True)
+        assert watching.stdout is not None
+        eventually(lambda: has_agent(process.pid))
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        # It is not asked for: it stays in the table of processes.
+        said = watching.communicate(timeout=WAIT_SECONDS)[0]
+    instance = rf"\(\S+:{process.pid}\)"
+    assert re.search(rf"^\d\d:\d\d:\d\d  ended: shop {instance}$", said, re.MULTILINE)
+    assert re.search(rf"^ENDED  shop {instance} at .* UTC: no producer was seen in it$", said, re.MULTILINE)
+
+
+def has_agent(pid: int) -> bool:
+    """As the agent's own launcher says."""
+    command = [java(), "-jar", str(agent_jar(None)), "status", str(pid)]
+    return subprocess.run(command, capture_output=True).returncode == 0
 
 
 @pytest.mark.long

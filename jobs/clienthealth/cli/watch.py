@@ -66,7 +66,7 @@ def _processes(args: argparse.Namespace, settings: Settings) -> int:
     from clienthealth.diagnose.report import show
     from clienthealth.platform.stopping import stop_event
     from clienthealth.watch.recorder import Recorder
-    from clienthealth.watch.screen import Screen
+    from clienthealth.watch.screen import Screen, endings, threads
     from clienthealth.watch.session import Session
     from clienthealth.watch.watching import ended_instances, watch, watched
 
@@ -75,22 +75,30 @@ def _processes(args: argparse.Namespace, settings: Settings) -> int:
     with ExitStack() as agents:
         processes = [watched(text, args.agent, settings, session, agents) for text in args.targets]
 
+        running = list(processes)
+
         def after_step(changes: Sequence[Transition]) -> None:
             screen.changed(changes)
+            for process in [process for process in running if process.ended_ms]:
+                screen.ended(process)
+                running.remove(process)
             screen.draw(session, processes)
 
         try:
             watch(processes, session, stop, args.seconds, after_step)
         finally:
             screen.clear()
-    clients = session.clients(ended_instances(processes))
+    ended = ended_instances(processes)
+    clients = session.clients(frozenset(ended))
     for fault in session.faults:
         sys.stderr.write(f"could not be judged: {fault}\n")
     if args.json:
-        for line in json_lines(clients, ()):
+        for line in json_lines(clients, (), of_instance=session.told_of(ended)):
             print(line)
     else:
         print(show(clients, (), session.dumps, args.verbose))
+        for line in (*threads(session, processes, args.verbose), *endings(processes, clients)):
+            print(line)
     return exit_code(clients)
 
 

@@ -13,6 +13,10 @@ MOST, MOST_THREADS = 5, 2
 _PLATFORM = ("java.", "jdk.", "sun.", "com.sun.", "javax.", "scala.", "kotlin.", "threading.", "selectors.")
 _NOISE = ("org.apache.kafka.common.utils.",)
 _KAFKA = ("org.apache.kafka.", "kafka.")
+#: Methods that a compiler makes, which no source shows.
+_MADE = ("$anonfun", "$$Lambda")
+#: The agent that takes a dump is in it.
+_AGENT = ("org.jolokia.",)
 Frames = tuple[str, tuple[str, ...]]
 
 
@@ -31,12 +35,20 @@ def threads_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -
     return [thread for thread in of_dump if thread.name in fact.text]
 
 
+def is_application(thread: DumpedThread) -> bool:
+    """True if a thread runs code of the application, whatever that has called."""
+    if any(method.startswith(_AGENT) for method, _ in thread.frames):
+        return False
+    return any(not method.startswith((*_PLATFORM, *_KAFKA)) for method, _ in thread.frames)
+
+
 def decisive(frames: Sequence[Frame], fact: str = "") -> tuple[str, ...]:
     """Of the frames (method, place) those of Kafka and of the application that are nearest to where the thread is.
 
     `fact`: the evidence about the thread; the frame that it names is shown.
     """
-    own = [f for f in frames if not f[0].startswith((*_PLATFORM, *_NOISE)) and "$anonfun" not in f[0]] or list(frames)
+    own = [f for f in frames if not f[0].startswith((*_PLATFORM, *_NOISE)) and not any(made in f[0] for made in _MADE)]
+    own = own or list(frames)
     own = [f for at, f in enumerate(own) if at == 0 or f[0] != own[at - 1][0]]
     shown = own[:MOST]
     named = next((at for at, f in enumerate(own) if _short(f[0]).replace("$", "") in fact), 0)

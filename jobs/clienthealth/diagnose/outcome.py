@@ -36,9 +36,10 @@ def json_lines(
     clients: Sequence[tuple[Client, Sequence[Verdict]]],
     inputs: Sequence[Input],
     also_seen: Mapping[Client, Sequence[Seen]] | None = None,
+    of_instance: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Iterator[str]:
     """One object per client: `client`, `verdicts`, what was `also_seen` (trouble that no failure mode is about), the
-    `inputs` that speak of its process, and what was `skipped`.
+    `inputs` that speak of its process, and what was `skipped`; `of_instance`: more fields, by instance of its process.
 
     Of what nothing but trouble is known, the client or process, there are no verdicts.
     """
@@ -58,6 +59,7 @@ def json_lines(
                 "also_seen": list(map(seen_json, also_seen.get(client, ()))),
                 "inputs": [_input(attached) for attached in of_process],
                 "skipped": skipped,
+                **(of_instance or {}).get(client.instance, {}),
             }
         )
 

@@ -40,6 +40,11 @@ def colour_of(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def printable(text: str) -> str:
+    """The text without what could move a terminal's cursor."""
+    return _CONTROL.sub("\ufffd", text.replace("\t", " "))
+
+
 def report(
     clients: Sequence[tuple[Client, Sequence[Verdict]]],
     inputs: Sequence[Input] = (),
@@ -178,9 +183,8 @@ class _Report:
 
     def _wrap(self, text: str, indent: int, hang: int) -> list[str]:
         pad = " " * indent
-        plain = _CONTROL.sub("\ufffd", text.replace("\t", " "))
         return textwrap.wrap(
-            plain, self.width, initial_indent=pad, subsequent_indent=pad + " " * hang, break_on_hyphens=False
+            printable(text), self.width, initial_indent=pad, subsequent_indent=pad + " " * hang, break_on_hyphens=False
         ) or [pad]
 
     def _paint(self, what: str, text: str) -> str:

@@ -6,8 +6,10 @@ MBeans and for thread dumps, for nothing else, and only by whoever has the passw
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -31,6 +33,9 @@ ANSWER_SECONDS = 10.0
 _PROC = Path("/proc")
 _SMALL = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _ATTACHED_BEFORE = "is already attached to PID"
+_FOLDER = "kafka-health-watch-"
+#: The answer of an agent to somebody without its password.
+_NO_PASSWORD = "HTTP 401"
 _CONFIG = """\
 user={user}
 password={password}
@@ -87,6 +92,21 @@ def runtime_of(pid: int) -> Literal["java", "python"]:
     return "python" if python else "java"
 
 
+def lives(pid: int) -> bool:
+    """True if there is such a process and it has not ended."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        # One that has ended stays in the table until its parent asks for it.
+        return (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return not _PROC.joinpath("self/stat").exists()
+
+
 def agent_jar(given: Path | None) -> Path:
     """The agent's jar: the one that was given, else ours. Raises InputError, or DependencyError where it is missing."""
     if given is not None:
@@ -103,13 +123,14 @@ def agent_jar(given: Path | None) -> Path:
 
 
 @contextmanager
-def attached(pid: int, jar: Path) -> Iterator[Agent]:
+def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent]:
     """An agent in the JVM, taken out again at the end; one that was there before is used and stays.
 
-    Raises InputError where the process cannot be attached to, and ServiceError where the agent does not start.
-    `pid` is that of a JVM.
+    That of a watch which was killed is taken out first, and that of a watch which runs is used with its password.
+    `pid` is that of a JVM; `with_password`: the settings have a password for agents. Raises InputError where the
+    process cannot be attached to, or its agent asks for a password, and ServiceError where the agent does not start.
     """
-    with tempfile.TemporaryDirectory(prefix="kafka-health-watch-") as folder:
+    with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         policy, config, password = (Path(folder, name) for name in ("policy.xml", "agent.properties", "password"))
         password.write_text(secrets.token_urlsafe(24), encoding="utf-8")
         policy.write_text(_POLICY, encoding="utf-8")
@@ -118,18 +139,63 @@ def attached(pid: int, jar: Path) -> Iterator[Agent]:
         )
         port = _free_port()
         options = ("--host", "127.0.0.1", "--port", str(port), "--discoveryEnabled", "false", "--config", str(config))
-        said = _launch(jar, *options, "start", str(pid))
-        if _ATTACHED_BEFORE in said:
-            yield Agent(said.split()[-1].rstrip("/") + "/")
-            return
-        agent = Agent(f"http://127.0.0.1:{port}/jolokia/", USER, str(password))
-        try:
-            _await(agent, pid, said)
-            yield agent
-        finally:
-            # The process may have ended.
-            with suppress(ServiceError):
+        with password.open(encoding="utf-8") as lock:
+            # Held until this process ends, however it does.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            said = _launch(jar, *options, "start", str(pid))
+            if _ATTACHED_BEFORE in said:
+                before = Agent(said.split()[-1].rstrip("/") + "/")
+                left = _of_a_watch(before, pid, jar, with_password)
+                if left is None or not _is_abandoned(left):
+                    yield before if left is None else Agent(before.url, USER, str(left))
+                    return
                 _launch(jar, "stop", str(pid))
+                shutil.rmtree(left.parent, ignore_errors=True)
+                said = _launch(jar, *options, "start", str(pid))
+            agent = Agent(f"http://127.0.0.1:{port}/jolokia/", USER, str(password))
+            try:
+                _await(agent, pid, said)
+                yield agent
+            finally:
+                # The process may have ended.
+                with suppress(ServiceError):
+                    _launch(jar, "stop", str(pid))
+
+
+def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path | None:
+    """The file of the password that a watch made for an agent; None if it asks for none, or for that of the settings.
+
+    Raises InputError where its password is not known here.
+    """
+    try:
+        Jolokia(agent.url, ANSWER_SECONDS).read({RUNTIME: ("Name",)})
+    except JolokiaError as error:
+        if _NO_PASSWORD not in str(error):
+            return None
+    else:
+        return None
+    for password in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/password"):
+        with suppress(OSError, JolokiaError):
+            if password.stat().st_uid == os.geteuid():
+                text = password.read_text(encoding="utf-8")
+                Jolokia(agent.url, ANSWER_SECONDS, USER, text).read({RUNTIME: ("Name",)})
+                return password
+    if with_password:
+        return None
+    raise InputError(
+        f"process {pid} has a Jolokia agent already, which asks for a password ({agent.url}): give that in [jvm] user "
+        f"and password_file; or, where nobody needs the agent, take it out with 'java -jar {jar} stop {pid}'"
+    )
+
+
+def _is_abandoned(password: Path) -> bool:
+    """True if the watch that wrote this file has ended."""
+    with password.open(encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def _launch(jar: Path, *arguments: str) -> str:

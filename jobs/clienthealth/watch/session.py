@@ -5,18 +5,19 @@ from __future__ import annotations
 import queue
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from clienthealth.decode import decode_logs, decode_metrics
 from clienthealth.diagnose import add_ends, pack, settled
+from clienthealth.diagnose.frames import decisive, is_application
 from clienthealth.incidents import Transition
 from clienthealth.model import health_record
 from clienthealth.model.clients import Client
-from clienthealth.model.readings import Source
-from clienthealth.model.telemetry import DumpedThread, RawRecord, Snapshot
+from clienthealth.model.readings import POLL_FRAMES, Source
+from clienthealth.model.telemetry import DumpedThread, LogLine, RawRecord, Snapshot
 from clienthealth.model.verdicts import STATUS_ORDER, Verdict
 from clienthealth.settings import Settings
 from clienthealth.step import Published, readings, step
@@ -43,12 +44,34 @@ def _canonical(snapshot: Snapshot) -> Mapping[str, Any]:
     }
 
 
+class Stand(NamedTuple):
+    """Where a thread of the application is in the newest dump of its process, and since when (epoch ms) at least.
+
+    dumps   how many dumps in a row found it at these frames
+    cpu_ms  the CPU time that it has used since the first of them, None where a dump does not say it
+    polled  a dump before them found it inside poll()
+    """
+
+    thread: DumpedThread
+    since_ms: int
+    at_ms: int
+    dumps: int = 1
+    cpu_ms: float | None = None
+    polled: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """For how long it has been there at least."""
+        return (self.at_ms - self.since_ms) / 1000
+
+
 class Session:
     """Takes what would go to topics (`send`, from any thread), and judges it when `step` is called.
 
     newest  the state of each client as the monitor would publish it, by key
     found   the worst that was found of each client, by key and mode; what turned out to be no failure is taken back
     dumps   the threads of the newest dumps
+    stands  where the threads of the application are, by instance of their process and name
     faults  clients that could not be judged, by a mistake of ours
     """
 
@@ -61,6 +84,7 @@ class Session:
         self.newest: dict[str, health_record.HealthRecord] = {}
         self.found: dict[str, dict[str, tuple[Client, Verdict]]] = {}
         self.dumps: dict[Source, list[DumpedThread]] = {}
+        self.stands: dict[str, dict[str, Stand]] = {}
         self.faults: list[str] = []
 
     def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None:
@@ -92,11 +116,7 @@ class Session:
             for snapshot in decoded.snapshots:
                 if snapshot.client.kind == "group":
                     packer.snapshot(snapshot, who_of(snapshot.client), source)
-            threads = [thread for line in decoded.lines for dump in line.dumps for thread in dump.threads]
-            if threads:
-                self.dumps[source] = threads
-                if len(self.dumps) > KEPT_DUMPS:
-                    del self.dumps[next(iter(self.dumps))]
+            self._keep(source, decoded.lines, now_ms)
         chunk = packer.chunks().get(0, Chunk())
         chunk.clocks = [packer.clock] if packer.clock else []
 
@@ -117,6 +137,59 @@ class Session:
             if change.change in ("withdrawn", "moved"):
                 self.found.get(change.client.key, {}).pop(change.verdict.mode, None)
         return published.changes
+
+    def standing(self, instance: str) -> list[Stand]:
+        """The threads of a process: first those that called poll(), then those that stand for longest, and idly."""
+        stands = self.stands.get(instance, {}).values()
+        return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
+
+    def told_of(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
+        """By instance of a process its `threads`, and when it has `ended`, as JSON. `ended`: see `ended_instances`."""
+        told: dict[str, dict[str, Any]] = {
+            instance: {
+                "threads": [
+                    {
+                        "name": stand.thread.name,
+                        "state": stand.thread.state,
+                        "since": stand.since_ms,
+                        "dumps": stand.dumps,
+                        "cpu_ms": stand.cpu_ms,
+                        "polled": stand.polled,
+                        "frames": decisive(stand.thread.frames),
+                    }
+                    for stand in self.standing(instance)
+                ]
+            }
+            for instance in self.stands
+        }
+        for instance, ended_ms in ended.items():
+            told.setdefault(instance, {})["ended"] = ended_ms
+        return told
+
+    def _keep(self, source: Source, lines: Sequence[LogLine], now_ms: int) -> None:
+        """Take in the dumps of a record."""
+        for line in lines:
+            for dump in line.dumps:
+                self._stand(line.client.instance or "", line.ts_ms or now_ms, dump.threads)
+        if threads := [thread for line in lines for dump in line.dumps for thread in dump.threads]:
+            self.dumps[source] = threads
+            if len(self.dumps) > KEPT_DUMPS:
+                del self.dumps[next(iter(self.dumps))]
+
+    def _stand(self, instance: str, ts_ms: int, threads: Iterable[DumpedThread]) -> None:
+        before, now = self.stands.get(instance, {}), dict[str, Stand]()
+        for thread in filter(is_application, threads):
+            last = before.get(thread.name)
+            polls = any(method.endswith(POLL_FRAMES) for method, _ in thread.frames)
+            polled = polls or (last is not None and last.polled)
+            if last is None or [f.method for f in last.thread.frames] != [f.method for f in thread.frames]:
+                now[thread.name] = Stand(thread, ts_ms, ts_ms, polled=polled)
+                continue
+            used = None
+            if thread.cpu_ms is not None and last.thread.cpu_ms is not None:
+                used = (last.cpu_ms or 0.0) + thread.cpu_ms - last.thread.cpu_ms
+            now[thread.name] = Stand(thread, last.since_ms, ts_ms, last.dumps + 1, used, polled)
+        self.stands[instance] = now
 
     def clients(self, ended: frozenset[str] = frozenset()) -> list[tuple[Client, list[Verdict]]]:
         """All clients with their verdicts: the worst of each mode, `ok` only where there is evidence of health.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from clienthealth.errors import InputError, ServiceError
 from clienthealth.incidents import Transition
 from clienthealth.model.clients import ClientProcess
 from clienthealth.settings import Settings
-from clienthealth.watch.attach import Agent, agent_jar, attached, runtime_of
+from clienthealth.watch.attach import Agent, agent_jar, attached, lives, runtime_of
 from clienthealth.watch.python_process import Page, Stacks
 from clienthealth.watch.session import Session
 from clienthealth_exporters.jvm.exporter import Target, Watch
@@ -31,7 +30,7 @@ GONE_SECONDS = 15.0
 
 
 def watch_settings(settings: Settings, agent: Agent | None) -> Settings:
-    """The settings with the pace of a watch, and the password of an agent that we brought in."""
+    """The settings with the pace of a watch, and the password of an agent that a watch brought in."""
     jvm = replace(
         settings.jvm,
         interval_seconds=INTERVAL_SECONDS,
@@ -39,7 +38,7 @@ def watch_settings(settings: Settings, agent: Agent | None) -> Settings:
         dumps_per_minute=DUMPS_PER_MINUTE,
         thread_dumps=True,
     )
-    if agent is not None:
+    if agent is not None and agent.user:
         jvm = replace(jvm, user=agent.user, password_file=agent.password_file)
     return replace(settings, jvm=jvm)
 
@@ -54,13 +53,16 @@ class Reader(Protocol):
 
 @dataclass
 class Watched:
-    """A process that is watched. `silent`: why it does not answer, '' while it does; `ended`: it does no more."""
+    """A process that is watched. `silent`: why it does not answer, '' while it does.
+
+    `ended_ms`: when it was found to have ended (epoch ms), 0 while it runs.
+    """
 
     service: str
     reader: Reader
     pid: int | None = None
     silent: str = ""
-    ended: bool = False
+    ended_ms: int = 0
     _heard: float = field(default_factory=time.monotonic)
 
     def read(self) -> None:
@@ -70,7 +72,8 @@ class Watched:
         except ServiceError as error:
             self.silent = str(error)
             quiet = time.monotonic() - self._heard
-            self.ended = not _lives(self.pid) if self.pid is not None else quiet > GONE_SECONDS
+            if not lives(self.pid) if self.pid is not None else quiet > GONE_SECONDS:
+                self.ended_ms = int(time.time() * 1000)
         else:
             self.silent, self._heard = "", time.monotonic()
 
@@ -99,7 +102,7 @@ def _reader(
         service = service or f"pid-{pid}"
         if runtime_of(pid) == "python":
             return Stacks(service, pid, watch_settings(settings, None), session, budget)
-        agent = agents.enter_context(attached(pid, agent_jar(jar)))
+        agent = agents.enter_context(attached(pid, agent_jar(jar), bool(settings.jvm.password_file)))
         target = Target(service, agent.url)
     else:
         target = Target.parse(text)
@@ -121,14 +124,14 @@ def watch(
     under_way: list[Future[None] | None] = [None] * len(processes)
     with ThreadPoolExecutor(len(processes), thread_name_prefix="watch") as pool:
         due = begin
-        while not stop.is_set() and not all(process.ended for process in processes):
+        while not stop.is_set() and not all(process.ended_ms for process in processes):
             for at, process in enumerate(processes):
                 task = under_way[at]
                 if task is not None and task.done():
                     # A mistake of ours ends the watch.
                     task.result()
                     task = under_way[at] = None
-                if task is None and not process.ended:
+                if task is None and not process.ended_ms:
                     under_way[at] = pool.submit(process.read)
             now = time.monotonic()
             due = max(due + INTERVAL_SECONDS, now)
@@ -140,18 +143,10 @@ def watch(
     show(session.step(int(time.time() * 1000)))
 
 
-def ended_instances(processes: Sequence[Watched]) -> frozenset[str]:
-    """Those that have ended, as the records of their clients call them."""
-    return frozenset(
-        process.reader.process.instance for process in processes if process.ended and process.reader.process is not None
-    )
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+def ended_instances(processes: Sequence[Watched]) -> Mapping[str, int]:
+    """Those that have ended, as the records of their clients call them, and when (epoch ms)."""
+    return {
+        process.reader.process.instance: process.ended_ms
+        for process in processes
+        if process.ended_ms and process.reader.process is not None
+    }
