@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of what reads what others write: records, log lines and thread dumps, attachments.
+"""Coverage-guided fuzzing of what others write: records, log lines and dumps, attachments, the lives of clients.
 
     python -m tests.fuzz [TARGET…] [--minutes 60] [--keep]
 
@@ -26,7 +26,9 @@ WORK = ROOT / ".cache" / "fuzz"
 CORPUS = Path(__file__).parent / "corpus"
 #: Whose branches guide the fuzzer.
 GUIDED = tuple(f"clienthealth.{room}" for room in ("formats", "decode", "logs", "attachments", "mbeans"))
-TARGETS = ("records", "texts", "attachments")
+#: The same where not only reading counts.
+JUDGING = tuple(f"clienthealth.{room}" for room in ("step", "windows", "indicators", "modes", "adjust", "incidents"))
+TARGETS = ("records", "texts", "attachments", "lives")
 MAX_MB = 1500
 #: CPU seconds of an input from which on it is a finding, and by the clock, which counts other programs, too: it hangs.
 MAX_CPU_SECONDS, MAX_SECONDS = 10.0, 1200
@@ -68,7 +70,8 @@ def fuzz(target: str) -> None:
 
     jobs = ROOT / "jobs"
     modules = [".".join(file.relative_to(jobs).with_suffix("").parts) for file in jobs.rglob("*.py")]
-    others = [name.removesuffix(".__init__") for name in modules if not name.startswith(GUIDED)]
+    guided = (*GUIDED, *JUDGING) if target == "lives" else GUIDED
+    others = [name.removesuffix(".__init__") for name in modules if not name.startswith(guided)]
     with atheris.instrument_imports(include=["clienthealth"], exclude=others):
         from tests.fuzz import targets
 

@@ -44,6 +44,7 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Dump, Identity, LogLine, RawRecord, Snapshot, Stream
 from clienthealth.modes import catalogue
 from clienthealth.settings import Settings
+from tests.support import hostile
 from tests.support.fake_registry import AVRO, Registry, framed, serving
 from tests.support.golden_metrics import GOLDEN
 from tests.support.metrics_cases import CASES, record
@@ -413,6 +414,28 @@ def _of_attachments() -> Iterator[bytes]:
             yield b"\3\4" + b"> " + value.replace(b"\n", b"\n> ")
 
 
+# The life of a client.
+
+
+def lives(data: bytes) -> None:
+    """A record that one client sends again and again until it has departed, beside others: these it never moves."""
+    monitor = hostile.repeated(data[2:], bool(data[0] & 1))
+    assert "step-failed" not in monitor.reasons
+    assert monitor.published("good") == _undisturbed()
+
+
+@cache
+def _undisturbed() -> list[list[bytes]]:
+    return hostile.repeated(b"").published("good")
+
+
+def _of_lives() -> Iterator[bytes]:
+    for value in (*hostile.METRICS, *hostile.LOGS):
+        yield bytes([value in hostile.LOGS, 0]) + value
+    for seed in range(40):
+        yield b"\0\0" + (hostile.Hostile(seed).snapshot(hostile.BEGIN).value or b"")
+
+
 @dataclasses.dataclass(frozen=True)
 class Target:
     """What is fuzzed: `run` raises where one of the properties does not hold. `longest`: of its inputs, bytes."""
@@ -426,6 +449,7 @@ TARGETS: Mapping[str, Target] = {
     "records": Target(records, _of_records, 8_000),
     "texts": Target(texts, _of_texts, 8_000),
     "attachments": Target(attachments, _of_attachments, 8_000),
+    "lives": Target(lives, _of_lives, 8_000),
 }
 
 

@@ -321,7 +321,7 @@ def _client(row: Mapping[str, Any]) -> Client:
             fields[name] = intern(value)
         else:
             raise TypeError(f"client: {name}")
-    if not fields["instance"]:
+    if fields["instance"] is None:
         raise TypeError("client: instance")
     return Client(**fields)
 

@@ -127,7 +127,9 @@ LARGEST: Mapping[str, float] = {
     # A signed integer of 64 bits: 292 years.
     "ns": 2.0**63,
 }
-#: The same by name of the metric.
+#: A smaller value counts as 0, in any unit. Meters decay to 5e-324, by which nothing can be divided.
+LEAST = 1e-9
+#: The largest value by name of the metric.
 MOST: Mapping[str, float] = {
     name: LARGEST[unit] for metrics in (*CLIENT_METRICS.values(), TOPIC_METRICS) for name, unit in metrics.items()
 }

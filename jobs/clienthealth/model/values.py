@@ -50,9 +50,9 @@ def number(value: Any) -> float | None:
 
 
 def option(value: str | None) -> float | None:
-    """The number that an option of a client is; None where it is none, negative, or larger than 32 bits hold."""
+    """The number that an option of a client is; None where it is no whole one of 31 bits."""
     known = number(value)
-    return known if known is not None and known <= MAX_INT else None
+    return known if known is not None and known <= MAX_INT and known.is_integer() else None
 
 
 def all_known(values: Sequence[Any]) -> bool:

@@ -344,8 +344,9 @@ class _Judgement:
         for start in sorted(process_log.starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for who in inside.unreporting_clients():
-                window = self.bucket.window(who, None, start, start + length, 0, 0, inside.about(who))
-                windows[who].append(window)
+                # Of several clients that do not report, a line without a name is about none.
+                if any((about := inside.about(who))[:2]):
+                    windows[who].append(self.bucket.window(who, None, start, start + length, 0, 0, about))
         for who, of_client in windows.items():
             of_kind = [mode for mode in self.modes.values() if who.kind in mode.kinds]
             known = self._known(who)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from clienthealth.model.metrics import CLIENT_METRICS
+from clienthealth.model.metrics import CLIENT_METRICS, LEAST
 from clienthealth.settings import MonitorSettings
 from clienthealth.step.state import UNDELIVERED, BucketState, Clients
 from clienthealth.windows.clock import SKEW_MS
@@ -77,7 +77,8 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
         new, of_topics = kept(new, of_topics, still_open)
         late += int((~still_open).sum())
         for table in (new, of_topics):
-            table.values = np.where((table.values >= 0) & (table.values < np.inf), table.values, np.nan)
+            known = np.where((table.values >= 0) & (table.values < np.inf), table.values, np.nan)
+            table.values = np.where(known < LEAST, 0.0, known)
         of_topics.row = of_topics.row + count
         of_topics.topic, of_topics.thread = name_at[of_topics.topic], name_at[of_topics.thread]
         readings.append(new)
