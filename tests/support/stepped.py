@@ -7,14 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from clienthealth.diagnose import pack
+from clienthealth.incidents import OpenIncident
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.settings import Settings
 from clienthealth.step import Published, step
 from clienthealth.step.bucket import Bucket
-from clienthealth.step.faults import Fault, isolated
+from clienthealth.step.faults import Fault
 from clienthealth.step.readings import grid_of
-from clienthealth.step.state import BucketState, load, save
+from clienthealth.step.state import BucketState, load
+from clienthealth.streaming.decoding import decompressed
+from clienthealth.streaming.stepping import advance, by_bucket
 from clienthealth.windows.packed import Chunk, LogEntry, decode, encode, who_of
 from clienthealth.windows.packer import Packer
 from tests.support.recorded import Recorded
@@ -68,17 +71,45 @@ def logged(
     return LogEntry(service, "h", instance, event)
 
 
-class Stepped:
-    """One bucket. `saved`: the state goes through bytes between all batches.
+class Kept:
+    """The state of a key, as Spark gives it to the stream."""
 
-    `apart`: what cannot be stepped or saved costs its process, as in the stream; else it is raised.
+    def __init__(self) -> None:
+        self.value: tuple[Any, ...] | None = None
+
+    @property
+    def exists(self) -> bool:
+        return self.value is not None
+
+    @property
+    def get(self) -> tuple[Any, ...]:
+        assert self.value is not None
+        return self.value
+
+    def update(self, value: tuple[Any, ...]) -> None:
+        self.value = value
+
+
+class Stepped:
+    """One bucket, stepped by the function that the stream calls: between two batches there is what that keeps.
+
+    `saved`: False if the state stays in memory as it is. `apart`: what cannot be stepped or saved may cost its process.
+    `opened`: incidents that the history shows as open.
     """
 
-    def __init__(self, settings: Settings = SETTINGS, saved: bool = False, apart: bool = False) -> None:
+    def __init__(
+        self,
+        settings: Settings = SETTINGS,
+        saved: bool = True,
+        apart: bool = False,
+        opened: Sequence[OpenIncident] = (),
+    ) -> None:
         self.settings, self.saved, self.apart = settings, saved, apart
         self.faults: list[Fault] = []
         self.state = BucketState()
         self.published: list[Published] = []
+        self._kept: Any = Kept()
+        self._opened = by_bucket(opened, 1)
         self._offset = 0
 
     def chunk(self, inputs: Iterable[Snapshot | LogEntry]) -> Chunk:
@@ -95,22 +126,26 @@ class Stepped:
         chunk.clocks = [packer.clock] if packer.clock else []
         return decode(encode(chunk))
 
-    def batch(self, inputs: Iterable[Snapshot | LogEntry], second: float = 10_000_000) -> Published:
-        """One batch; this machine's clock is so many seconds after START."""
+    def batch(
+        self, inputs: Iterable[Snapshot | LogEntry], second: float = 10_000_000, others: float | None = None
+    ) -> Published:
+        """One batch; this machine's clock is so many seconds after START.
+
+        `others`: up to which second a task has read that has clients of other buckets alone.
+        """
+        chunks, now_ms = [self.chunk(inputs)], START + int(1000 * second)
+        if others is not None:
+            chunks.append(Chunk(clocks=[(START + int(1000 * others), 1)]))
         if self.saved:
-            self.state = load(save(self.state, 1), 1)
-        chunk, now_ms = self.chunk(inputs), START + int(1000 * second)
-        published = self._apart(chunk, now_ms) if self.apart else step(self.state, [chunk], self.settings, now_ms)
+            packed = list(map(encode, chunks))
+            advanced, self.faults = advance(0, packed, self._kept, self.settings, self._opened, now_ms)
+            assert self.apart or not self.faults, self.faults
+            published = advanced[0] if advanced else Published()
+            if self._kept.exists:
+                self.state = load(decompressed(self._kept.get[0]), self.settings.monitor.buckets)
+        else:
+            published = step(self.state, chunks, self.settings, now_ms)
         self.published.append(published)
-        return published
-
-    def _apart(self, chunk: Chunk, now_ms: int) -> Published:
-        def run(state: BucketState, chunks: Sequence[Chunk], _: bool) -> tuple[Published, bytearray]:
-            return step(state, chunks, self.settings, now_ms), save(state, 1)
-
-        stepped, self.faults = isolated(save(self.state, 1), [encode(chunk)], 1, run)
-        published, state = stepped or (Published(), save(self.state, 1))
-        self.state = load(state, 1)
         return published
 
     def batches(self, inputs: Iterable[Snapshot | LogEntry], seconds: float) -> list[Published]:

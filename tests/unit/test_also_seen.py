@@ -62,7 +62,7 @@ def counts(monitor: Stepped, client_id: str = "p") -> dict[str, int]:
 
 
 def test_it_goes_out_with_the_client_and_into_its_minutes_and_survives_a_restart() -> None:
-    monitor = Stepped(saved=True)
+    monitor = Stepped()
     for second in range(0, 300, 10):
         said = [logged(second + 1, DENIED, "p"), logged(second + 2, DENIED, "p")] if second in (20, 80) else []
         monitor.batch([snapshot(second, METRICS), *said], second + 10)
@@ -82,7 +82,7 @@ def test_nothing_of_it_stands_in_the_record_of_a_client_without_trouble() -> Non
 
 
 def test_an_hour_after_its_last_line_it_is_forgotten() -> None:
-    monitor = Stepped(saved=True)
+    monitor = Stepped()
     monitor.batch([logged(0, DENIED, "p"), snapshot(1, METRICS)], 5)
     for second in range(60, TOLD_MS // 1000 + 120, 60):
         monitor.batch([snapshot(second, METRICS, every=60)], second)

@@ -117,7 +117,7 @@ def test_what_the_exporter_publishes_becomes_a_lag() -> None:
 
 
 def test_a_group_in_many_batches_ends_as_in_one_and_has_a_row_for_every_minute() -> None:
-    whole, pieces = Stepped(), Stepped(saved=True)
+    whole, pieces = Stepped(), Stepped()
     whole.batch(published())
     for snapshot in published():
         pieces.batch([snapshot])

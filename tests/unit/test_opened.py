@@ -17,7 +17,7 @@ from clienthealth.streaming.decoding import compressed, decompressed
 from clienthealth.streaming.opened import Opened
 from clienthealth.streaming.stepping import SUMMARY, by_bucket, summary_of
 from clienthealth.windows.packed import Chunk, encode
-from tests.unit.test_stepping import State
+from tests.support.stepped import Kept
 
 BUCKETS = Settings().monitor.buckets
 INCIDENTS = [
@@ -75,7 +75,7 @@ def test_they_are_read_until_every_bucket_has_them_and_its_batch_is_committed(mo
 
 def test_a_bucket_without_a_state_takes_over_its_own_and_keeps_them_at_once() -> None:
     packed = by_bucket(INCIDENTS, BUCKETS)
-    bucket, state = sorted(packed)[0], State()
+    bucket, state = sorted(packed)[0], Kept()
     now_ms = int(time.time() * 1000)
     of_task = compressed(encode(Chunk(clocks=[(now_ms, 0)])))
     rows = stepping._judged(bucket, [of_task], state, Settings(), packed)  # type: ignore[arg-type]

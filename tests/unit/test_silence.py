@@ -97,7 +97,7 @@ def inputs_of(name: str) -> Iterator[Snapshot | LogEntry]:
 
 def streamed(inputs: list[Snapshot | LogEntry], seconds: int) -> Stepped:
     """All in order, and somebody on another host who reports until so long after, so that time goes on."""
-    monitor = Stepped(saved=True)
+    monitor = Stepped()
     first, last = (int((how(one.ts_ms or 0 for one in inputs) - START) / 1000) for how in (min, max))
     others = [
         snapshot(second, {"select-total": 1000 + second}, "other", instance="o:1", host="o")

@@ -78,7 +78,7 @@ def test_old_lines_with_new_times_accuse_nobody_whose_metrics_say_otherwise(
     mode: str, client: Callable[..., Any], lines: list[Any]
 ) -> None:
     """The shipper reads a file from its beginning; its lines bear no time, so they get that of the reading."""
-    monitor = Stepped(saved=True)
+    monitor = Stepped()
     assert run(monitor, [*(client(s) for s in range(0, 600, 10)), *lines]) == []
     record = monitor.records[f"shop|a|{'p' if client is producer else 'c'}"]
     assert {v["mode"]: v["status"] for v in record["verdicts"]}[mode] == "ok", "once the lines are past"

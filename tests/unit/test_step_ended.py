@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from clienthealth.settings import MonitorSettings, Settings
 from tests.support.stepped import Stepped, logged, snapshot
 
@@ -40,10 +38,9 @@ def run(monitor: Stepped, until: int, *arriving: tuple[int, Sequence[Any]]) -> l
     return [(c.client.instance, c.verdict.mode, c.change) for c in changes if c.change != "escalated"]
 
 
-@pytest.mark.parametrize("saved", [False, True])
-def test_an_hour_that_is_sent_once_more_opens_no_incident_of_who_has_gone(saved: bool) -> None:
+def test_an_hour_that_is_sent_once_more_opens_no_incident_of_who_has_gone() -> None:
     """A deadlock that a restart ended at 400 s; at 2000 s a collector begins to send all of it again."""
-    monitor = Stepped(saved=saved)
+    monitor = Stepped()
     stuck = [producer(s, "h:1", stuck_since=120) for s in range(0, 400, 10)]
     well = [producer(s, "h:2", born=410) for s in range(420, 2600, 10)]
     changes = run(monitor, 2600, (0, [*stuck, *well]), (2000, stuck))
@@ -57,13 +54,13 @@ def test_an_hour_that_is_sent_once_more_opens_no_incident_of_who_has_gone(saved:
 def test_an_end_is_told_once_though_metrics_and_log_come_again_after_it_was_shown_for_an_hour() -> None:
     readings = [producer(s, "h:1") for s in range(0, 200, 10)]
     end = [logged(200, "producer-closing", "p", timeout="5000"), logged(205, "producer-force-close", "p")]
-    changes = run(Stepped(saved=True), 5400, (0, [*readings, *end]), (4500, [*readings, *end]))
+    changes = run(Stepped(), 5400, (0, [*readings, *end]), (4500, [*readings, *end]))
     assert changes == [("h:1", "producer-not-closed", "opened"), ("h:1", "producer-not-closed", "closed")]
 
 
 def test_a_log_file_that_is_shipped_anew_repeats_no_failure_of_who_reports_nothing() -> None:
     failed = [logged(s, "topic-not-in-metadata", "q", topic="t", waitMs="60000") for s in range(100, 250, 5)]
-    changes = run(Stepped(saved=True), 3000, (0, failed), (2000, failed))
+    changes = run(Stepped(), 3000, (0, failed), (2000, failed))
     assert changes == [("h", "send-blocked-on-metadata", "opened"), ("h", "send-blocked-on-metadata", "closed")]
 
 
@@ -71,7 +68,7 @@ def test_who_comes_back_is_heard() -> None:
     """A job under one name, each ten minutes; its second run hangs."""
     first = [producer(s, "job") for s in range(0, 60, 10)]
     second = [producer(s, "job", born=600, stuck_since=620) for s in range(610, 800, 10)]
-    changes = run(Stepped(saved=True), 800, (0, [*first, *second]))
+    changes = run(Stepped(), 800, (0, [*first, *second]))
     assert changes == [("job", "producer-callback-deadlock", "opened")]
 
 

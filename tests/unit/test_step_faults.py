@@ -160,8 +160,7 @@ def incident(detail: int) -> OpenIncident:
 
 
 def test_its_open_incident_stays_open_while_it_cannot_be_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monitor = Stepped(apart=True)
-    monitor.state.incidents.reopen([incident(3)])
+    monitor = Stepped(apart=True, opened=[incident(3)])
     monkeypatch.setattr(judgement, "gate", raising(lambda mode, w: True, gate))
     monitor.batch([snapshot(0, {"select-total": 1}, "on-bad", instance="bad:1", host="bad")])
     assert [fault.client.key for fault in monitor.faults] == ["shop|bad:1|on-bad"]

@@ -47,7 +47,7 @@ def test_a_flood_of_new_ids_leaves_known_clients_judged_and_is_counted() -> None
 
 
 def test_of_clients_that_reported_once_a_batch_takes_in_few_and_the_others_when_they_report_again() -> None:
-    monitor = Stepped(limited(max_new_clients=10), saved=True)
+    monitor = Stepped(limited(max_new_clients=10))
     assert len(monitor.batch(fleet(0, "shop", 0, 10), 1).records) == 10
     flooded = monitor.batch([*fleet(9, "flood", 0, 500), *fleet(9, "shop", 0, 40)], 10)
     assert flooded.left_out == {"new-clients": 520}
@@ -88,7 +88,7 @@ def test_a_flood_that_is_over_leaves_nothing_behind() -> None:
 
 def test_what_ends_at_once_is_looked_through_as_often_as_what_ends_alone() -> None:
     def passes(ending: int) -> int:
-        monitor = Stepped(limited())
+        monitor = Stepped(limited(), saved=False)
         monitor.batch([*fleet(0, "stays", 0, 10), *fleet(0, "ends", 0, ending)], 1)
         for second in range(10, 70, 10):
             monitor.batch(fleet(second, "stays", 0, 10), second + 1)

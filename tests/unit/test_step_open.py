@@ -18,9 +18,8 @@ from clienthealth.step.state import BucketState, load
 from clienthealth.streaming import stepping
 from clienthealth.streaming.decoding import compressed, decompressed
 from clienthealth.windows.packed import LogEntry, encode
-from tests.support.stepped import START, Stepped, logged, snapshot
+from tests.support.stepped import START, Kept, Stepped, logged, snapshot
 from tests.unit.test_pushed_recordings import TRUTH, pushed
-from tests.unit.test_stepping import State
 
 STALLED, DEADLOCK, LOOP = "consumer-stalled", "producer-callback-deadlock", "consumer-shutdown-loop"
 HOUR, BUFFER = Settings().absence.shown_seconds, 33_554_432.0
@@ -35,7 +34,7 @@ class Monitor:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, settings: Settings | None = None) -> None:
         self.settings, self.now = settings or Settings(), 0.0
-        self.state: Any = State()
+        self.state: Any = Kept()
         self._made = Stepped()
         self.changes: list[tuple[float, str, str, str, float]] = []
         self.records: list[tuple[float, str, Mapping[str, Any] | None]] = []

@@ -38,10 +38,9 @@ def run(monitor: Stepped, inputs: list[Any], until: int = 400) -> list[Transitio
 STARTED = [logged(0, "producer-config", "p"), logged(0.1, "producer-started", "p")]
 
 
-@pytest.mark.parametrize("saved", [False, True])
-def test_a_client_that_is_called_otherwise_has_not_ended(saved: bool) -> None:
+def test_a_client_that_is_called_otherwise_has_not_ended() -> None:
     """Its agent is redeployed at 200 s and names the pod, where it named the process."""
-    monitor = Stepped(saved=saved)
+    monitor = Stepped()
     inputs = [producer(s, "h:1") for s in range(5, 200, 10)] + [producer(s, "pod-x") for s in range(205, 400, 10)]
     assert run(monitor, [*STARTED, *inputs]) == []
     assert [who.instance for who in monitor.state.whos if who.client_id == "p"] == ["pod-x"]
@@ -53,7 +52,7 @@ def test_a_client_that_is_called_otherwise_has_not_ended(saved: bool) -> None:
 
 
 def test_what_it_suffers_from_is_one_failure_of_one_client() -> None:
-    monitor = Stepped(saved=True)
+    monitor = Stepped()
     inputs = [producer(s, "h:1", stuck_since=100) for s in range(0, 200, 10)]
     inputs += [producer(s, "pod-x", stuck_since=100) for s in range(205, 400, 10)]
     changes = [c for c in run(monitor, inputs) if c.verdict.mode == DEADLOCK]

@@ -50,9 +50,8 @@ def changes(monitor: Stepped) -> list[Transition]:
 
 
 @pytest.mark.parametrize("every", [10, 60, 300])
-@pytest.mark.parametrize("saved", [False, True])
-def test_clients_that_fall_silent_at_once_are_known_to_be_gone(every: int, saved: bool) -> None:
-    monitor = Stepped(saved=saved)
+def test_clients_that_fall_silent_at_once_are_known_to_be_gone(every: int) -> None:
+    monitor = Stepped()
     report(monitor, 0, 10 * every, CLIENTS, every)
     last = 9 * every
     gone = wait(monitor, last + 11, last + 1200, 20)
@@ -64,6 +63,26 @@ def test_clients_that_fall_silent_at_once_are_known_to_be_gone(every: int, saved
     (verdict,) = record["verdicts"]
     assert verdict["status"] == "unknown" and "collectors" in verdict["reason"]
     assert not changes(monitor)
+
+
+@pytest.mark.parametrize("late", [20, 31, 45, 600])
+def test_silence_of_all_is_noticed_though_the_first_batch_of_it_comes_late(late: int) -> None:
+    """What silences everybody can make that batch slow as well; the next ones come every 15 s."""
+    monitor = Stepped()
+    report(monitor, 0, 100, CLIENTS)
+    last = 91
+    gone = wait(monitor, last + late, last + late + 120, 15)
+    assert len(gone) == len(CLIENTS)
+    # Said after two intervals and 30 s, of which a late batch counts for 20 s.
+    assert set(gone.values()) == {30}
+
+
+@pytest.mark.parametrize("trigger", [30, 60])
+def test_silence_of_all_is_noticed_where_batches_are_seldom(trigger: int) -> None:
+    monitor = Stepped()
+    for second in range(0, 300, trigger):
+        monitor.batch([reading(second - n, c) for c in CLIENTS for n in range(0, trigger, 10)], second + 1)
+    assert len(wait(monitor, 300, 300 + 4 * trigger, trigger)) == len(CLIENTS)
 
 
 def test_what_is_known_of_them_stays_and_who_comes_back_is_as_before() -> None:

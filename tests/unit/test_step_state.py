@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import random
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -13,7 +16,7 @@ from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.step.state import UNDELIVERED, BucketState, load, save
 from clienthealth.windows.columns import Table
-from clienthealth.windows.packed import METRICS_MAX
+from clienthealth.windows.packed import METRICS_MAX, LogEntry
 from tests.support.stepped import START, Stepped, logged, snapshot
 
 #: How many columns are before the values in the rows of readings, of what these say of topics, and of clients.
@@ -24,9 +27,9 @@ QUEUES = [
 ]
 
 
-def monitor(saved: bool = False) -> Stepped:
+def monitor() -> Stepped:
     """A producer that is stuck, an old consumer, a group, and lines of all kinds."""
-    stepped = Stepped(saved=saved)
+    stepped = Stepped(saved=False)
     for second in range(0, 90, 10):
         stuck = {
             "select-total": 7,
@@ -68,10 +71,49 @@ def test_what_is_loaded_is_what_was_saved() -> None:
     assert contents(load(save(state, 32), 32)) == contents(state)
 
 
-def test_a_step_goes_on_from_bytes_as_from_memory() -> None:
-    kept, saved = monitor(), monitor(saved=True)
-    assert [p.records for p in kept.published] == [p.records for p in saved.published]
-    assert contents(kept.state) == contents(saved.state)
+@pytest.mark.parametrize("seed", range(3))
+def test_what_the_stream_keeps_is_all_that_the_next_step_needs(seed: int) -> None:
+    """Half an hour by chance: batches of any length, clients that come and go, lines, and times without any of it.
+
+    A state that is left in memory is what no rule of saving can lose anything of.
+    """
+    chosen = random.Random(seed)
+    stream, memory = Stepped(), Stepped(saved=False)
+    second, phase, until = 0.0, "nothing", 30.0
+    while second < 1800:
+        before, second = second, second + chosen.choice([1, 7, 15, 15, 20, 31, 45])
+        if second > until:
+            phase = chosen.choice(["all", "all", "some", "others", "nothing"])
+            until = second + chosen.choice([20, 120, 300])
+        inputs = list(_inputs(before, second, chosen)) if phase in ("all", "some") else []
+        if phase == "some":
+            inputs = [one for one in inputs if isinstance(one, LogEntry) or one.client.client_id != "p1"]
+        others = second - 2 if phase != "nothing" else None
+        ours, all_kept = (stepped.batch(inputs, second, others) for stepped in (stream, memory))
+        assert ours == all_kept, f"{phase} at {second}"
+        if stream.state.whos:
+            assert contents(stream.state) == contents(memory.state), f"{phase} at {second}"
+    kinds = {change.change for published in stream.published for change in published.changes}
+    assert "opened" in kinds and len(stream.minutes) > 10
+
+
+def _inputs(begin: float, end: float, chosen: random.Random) -> Iterator[Snapshot | LogEntry]:
+    """What three clients, one of which hangs, a group and their logs say in [begin, end)."""
+    for second in range(math.ceil(begin), math.ceil(end)):
+        for name, every in (("p0", 10), ("p1", 10), ("p2", 60)):
+            moved = 7 if name == "p0" and 300 < second < 700 else second
+            metrics = {"select-total": moved, "buffer-total-bytes": 100, "record-send-total": moved}
+            free = 100 if moved == second else max(0, 100 - (second - 300))
+            if second % every == 0:
+                yield snapshot(second, {**metrics, "buffer-available-bytes": free}, name, every=every, host="h")
+        if second % 30 == 0:
+            partitions = [TopicMetrics("orders", 0, None, None, {"committed-offset": second, "end-offset": second + 5})]
+            yield snapshot(second, {"members": 1}, "billing", "group", topics=partitions, instance="groups")
+        if chosen.random() < 0.02:
+            # Some lines are far ahead of the readings of their time.
+            yield logged(
+                second + chosen.choice([0, 0, 200]), "producer-close-begins", chosen.choice(["p0", "p1", None])
+            )
 
 
 def test_another_number_of_buckets_is_refused_in_one_sentence() -> None:

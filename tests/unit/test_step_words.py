@@ -33,7 +33,7 @@ def configured(monitor: Stepped, client_id: str) -> dict[str, str]:
 
 
 def test_what_a_client_logged_of_its_options_is_known_as_long_as_it_reports_and_after_a_restart() -> None:
-    monitor = Stepped(saved=True)
+    monitor = Stepped()
     monitor.batch(
         [logged(0, "producer-config", "p", requestTimeoutMs="4000", deliveryTimeoutMs="9000", address="[k:9092]")], 5
     )
@@ -170,7 +170,7 @@ def test_a_producer_that_sends_nothing_is_not_known_to_be_well_where_nothing_of_
     """A misspelt topic of a producer that is connected: metrics do not tell it from one that is idle."""
 
     def statuses(sends: bool, speaks: bool) -> set[str]:
-        monitor = Stepped(saved=True)
+        monitor = Stepped()
         for second in range(0, 400, 10):
             metrics = {"record-send-total": 100.0 * second * sends, "metadata-age": 5.0, "select-total": 9.0 * second}
             lines = [logged(second, "client-version", "p")] if speaks and second == 0 else []

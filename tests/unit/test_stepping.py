@@ -9,31 +9,13 @@ import pytest
 from clienthealth.streaming import stepping
 from clienthealth.streaming.decoding import Count
 from clienthealth.streaming.stepping import COUNT, QUALITY, Quality, counts_of, quality_of
-
-
-class State:
-    """The state of a key, as Spark gives it."""
-
-    def __init__(self) -> None:
-        self.value: tuple[Any, ...] | None = None
-
-    @property
-    def exists(self) -> bool:
-        return self.value is not None
-
-    @property
-    def get(self) -> tuple[Any, ...]:
-        assert self.value is not None
-        return self.value
-
-    def update(self, value: tuple[Any, ...]) -> None:
-        self.value = value
+from tests.support.stepped import Kept
 
 
 def test_quality_sums_good_and_rejected_records_of_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr("clienthealth.streaming.stepping.time.time", lambda: now[0])
-    state: Any = State()
+    state: Any = Kept()
     first = [Count(60_000, "a", None, 5, 2, 0, 0), Count(60_000, "a", "malformed-json", 2, 0, 0, 0)]
     second = [Count(60_000, "a", None, 1, 0, 0, 0), Count(60_000, "b", None, 1, 0, 0, 0)]
     given: list[Quality] = []

@@ -120,7 +120,7 @@ def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_in
 
     `ill`: the producer goes on to wait; its metrics show it, and it is one incident as long as it lasts.
     """
-    monitor = Stepped(saved=True)
+    monitor = Stepped()
     for second in range(0, 600, 10):
         batch: list[Any] = [
             snapshot(second, {"select-total": second}, "other", service="else", instance="o:1", host="o")
@@ -150,7 +150,7 @@ def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_in
 
 def test_a_dump_of_one_process_says_nothing_of_its_neighbour_of_the_same_name() -> None:
     """Two replicas on one host: neither has reported yet, and the one that starts waits for its first metadata."""
-    monitor = Stepped(saved=True)
+    monitor = Stepped()
     for second in (0, 40, 80):
         lines = [logged(second + n, "buffer-exhausted", "p", instance=f"h:{n}") for n in (1, 2)]
         dumped = [logged(0, instance="h:1", dump=ThreadDump(START + 3000, WAITING))] if not second else []

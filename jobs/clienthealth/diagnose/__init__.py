@@ -89,7 +89,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
         if attached.process in places:
             attached.process = places[attached.process][:2]
 
-    def run(_: BucketState, chunks: Sequence[Chunk], __: bool) -> _Examined:
+    def run(_: BucketState, chunks: Sequence[Chunk]) -> _Examined:
         return _examined(chunks, settings, result.inputs)
 
     examined, faults = isolated(save(BucketState(), 1), list(map(encode, chunks)), 1, run)

@@ -42,8 +42,7 @@ class Published:
 
     late      readings and events that came after their windows were closed
     left_out  what the limits left out, by limit
-    skewed    clients whose clock is off
-    waits     nothing arrives from anybody, and there are clients of which that is to be said yet; or lines wait
+    clients   clients and groups in the state, `skewed` of them with a clock that is off
     """
 
     records: list[Record] = field(default_factory=list)
@@ -51,8 +50,8 @@ class Published:
     minutes: list[Row] = field(default_factory=list)
     late: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
+    clients: int = 0
     skewed: int = 0
-    waits: bool = False
 
 
 def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms: int) -> Published:
@@ -62,8 +61,6 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     """
     published = Published()
     closed = readings.horizons(state, settings.monitor)
-    waited = bool(state.waiting)
-    state.waited_ms += waited * min(max(0, now_ms - state.stepped_ms), departures.AWAKE_MS)
     before_ms, state.time_ms = state.time_ms, clock(state, chunks, now_ms)
     idle_ms = departures.idle(state, any(chunk.clocks for chunk in chunks), now_ms)
     departures.forgive(state, before_ms)
@@ -91,7 +88,6 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     records, changes = departures.unheard(bucket, idle_ms)
     published.records += records
     published.changes += changes
-    published.waits = departures.waits(state) or waited or bool(state.waiting)
     published.records += departures.reminders(state, before_ms, settings)
     minutes.remember(state, published.changes)
     published.minutes = minutes.finished(bucket, gone, now_ms)
@@ -111,6 +107,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     published.skewed = int((skew.seconds(state, now_ms) != 0).sum())
     state.former = [who for who in state.former if state.incidents.of_client(client_of(who).key)]
     readings.compact(state)
+    published.clients = len(state.whos) + len(state.groups)
     return published
 
 

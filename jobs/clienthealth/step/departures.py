@@ -41,16 +41,19 @@ SHARED_MS = 60_000
 
 #: Nothing arrives from anybody: a client is said to be gone after so many of its intervals and so long (ms).
 UNHEARD_INTERVALS, UNHEARD_MS = 2, 30_000
-#: Two steps lie no further apart than this (ms) while the monitor is awake: what is longer it slept, or was not there.
-AWAKE_MS = 30_000
+#: While nothing arrives, the steps of a monitor that is awake lie no further apart (ms): it slept for the rest.
+AWAKE_MS = 20_000
 
 
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
-    """Take note of whether anything arrived, by this machine's clock; for how long nothing had at the step before."""
-    before = state.idle_ms
-    passed = now_ms - state.stepped_ms
-    awake = bool(state.stepped_ms) and 0 <= passed <= AWAKE_MS
-    state.idle_ms, state.stepped_ms = 0 if arrived else before + passed * awake, now_ms
+    """Add the time since the step before, by this machine's clock, to what waits; return for how long nothing had come.
+
+    Of a longer time AWAKE_MS count: a batch may take long, and nobody can report to a machine that sleeps.
+    """
+    passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
+    before, state.stepped_ms = state.idle_ms, now_ms
+    state.idle_ms = 0 if arrived else before + passed
+    state.waited_ms += passed if state.waiting else 0
     return min(before, state.idle_ms)
 
 
@@ -58,11 +61,6 @@ def _unheard_after(state: BucketState) -> Ints:
     """For how long nothing may arrive from anybody until each client is said to be gone, in ms."""
     silent = np.maximum(0, state.time_ms - state.clients.heard)
     return np.maximum(UNHEARD_MS, UNHEARD_INTERVALS * state.clients.every + UNHEARD_MS - silent)
-
-
-def waits(state: BucketState) -> bool:
-    """Are there clients of which nothing was heard, as of nobody, and it was not said yet?"""
-    return bool(state.idle_ms and (_unheard_after(state) > state.idle_ms).any())
 
 
 def unheard(bucket: Bucket, before_ms: int) -> tuple[list[Record], list[Transition]]:

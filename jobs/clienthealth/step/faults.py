@@ -30,8 +30,8 @@ MAX_REASON = 300
 Home = tuple[str, str]
 #: A state and chunks, as bytes: a run that raises leaves what it was given half done.
 Packed = tuple[bytes | bytearray, Sequence[bytes]]
-#: What is done with a bucket. The last argument: False if faulty processes may have been left out.
-Run = Callable[[BucketState, list[Chunk], bool], T]
+#: What is done with a bucket.
+Run = Callable[[BucketState, list[Chunk]], T]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def isolated(
     packed: Packed = state, chunks
     whole = _unpacked(packed, buckets)
     try:
-        return run(*whole, True), []
+        return run(*whole), []
     except Exception as mistake:  # noqa: BLE001 - whatever it is, it costs its process and not the bucket
         log_once(mistake)
         try:
@@ -67,17 +67,17 @@ def isolated(
 def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exception) -> tuple[T, list[Fault]]:
     """Run a bucket, of which all together raise `mistake`, without those that raise alone."""
     # What raises where there is no process is the fault of none.
-    run(*_part(packed, buckets, frozenset()), False)
+    run(*_part(packed, buckets, frozenset()))
     homes = list(dict.fromkeys(_homes(*_unpacked(packed, buckets))))
     faulty = dict(_faulty(packed, buckets, homes, run, mistake))
     kept: set[Home] = set()
     for home in faulty:
         try:
-            run(*_part(packed, buckets, frozenset(), {home}), False)
+            run(*_part(packed, buckets, frozenset(), {home}))
             kept.add(home)
         except Exception as of_incidents:  # noqa: BLE001 - one of its open incidents is at fault
             log_once(of_incidents)
-    result = run(*_part(packed, buckets, {*homes} - faulty.keys(), kept), False)
+    result = run(*_part(packed, buckets, {*homes} - faulty.keys(), kept))
     return result, [_fault(home, *_part(packed, buckets, {home}), mistake) for home, mistake in faulty.items()]
 
 
@@ -93,7 +93,7 @@ def _faulty(
         state, chunks = _part(packed, buckets, {*some})
         part: Packed = save(state, buckets), list(map(encode, chunks))
         try:
-            run(state, chunks, False)
+            run(state, chunks)
         except Exception as of_some:  # noqa: BLE001 - as above
             log_once(of_some)
             yield from _faulty(part, buckets, some, run, of_some)

@@ -168,12 +168,6 @@ class BucketState:
         end = int(np.searchsorted(self.readings.who, number, "right"))
         return self.source(end - 1) if end and self.readings.who[end - 1] == number else None
 
-    @property
-    def empty(self) -> bool:
-        """Is there nothing to remember?"""
-        kept = self.whos, self.log_entries, self.waiting, self.groups, self.lifecycle, self.over
-        return not (any(kept) or any(self.incidents.all))
-
 
 class _Saved(msgspec.Struct):
     """The form on disk. Names of metrics are kept with the tables, so that a later vocabulary can read them."""

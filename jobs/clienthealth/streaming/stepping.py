@@ -127,65 +127,69 @@ def stepped(
 def _judged(
     bucket: int, data: Sequence[bytes], state: GroupState, settings: Settings, opened: Mapping[int, bytes]
 ) -> list[Row]:
-    from clienthealth.step import step
-    from clienthealth.step.faults import isolated
-    from clienthealth.step.state import BucketState, save
-    from clienthealth.streaming.decoding import compressed
-
-    buckets, now_ms = settings.monitor.buckets, int(time.time() * 1000)
-
-    def run(before: BucketState, chunks: list[Chunk], whole: bool) -> tuple[list[Row], Summary, bytes | None]:
-        """Step, encode what is published and save the state (None: it is kept as it was)."""
-        if whole and before.empty and not any(chunk.whos or chunk.log_entries or chunk.groups for chunk in chunks):
-            return [], Summary(), None
-        clients_before, time_before = len(before.whos), before.time_ms
-        published = step(before, chunks, settings, now_ms)
-        new = not state.exists or len(before.whos) != clients_before or not whole
-        rows, summary = _rows(published, bucket, len(before.whos) + len(before.groups))
-        if new or _changed(published, chunks) or before.time_ms - time_before > 1000 * SAVE_SECONDS:
-            return rows, summary, compressed(save(before, buckets))
-        return rows, summary, None
-
-    if state.exists:
-        kept: bytes | bytearray = decompressed(_bytes(state.get[0]))
-    else:
-        first = BucketState()
-        incidents = _unpack_opened(decompressed(opened[bucket])) if bucket in opened else ()
-        first.incidents.reopen(_taken_over(incident, settings) for incident in incidents)
-        kept = save(first, buckets)
-    result, faults = isolated(kept, [decompressed(item) for item in data], buckets, run)
-    rows, summary, saved = result or ([], Summary(), None)
-    if saved is not None:
-        state.update((saved,))
-    if summary.bucket is None and not faults:
+    packed = [decompressed(item) for item in data]
+    advanced, faults = advance(bucket, packed, state, settings, opened, int(time.time() * 1000))
+    if advanced is None and not faults:
         return []
+    _, rows, summary = advanced or (None, [], Summary())
     summary.rows[REJECT] = len(faults)
     summary.failed = Counter(fault.source.topic if fault.source else "" for fault in faults)
     return [*rows, *map(_fault, faults), (SUMMARY, None, _pack(summary), None)]
 
 
-def _taken_over(incident: OpenIncident, settings: Settings) -> OpenIncident:
+def advance(
+    bucket: int,
+    packed: Sequence[bytes],
+    kept: GroupState,
+    settings: Settings,
+    opened: Mapping[int, bytes],
+    now_ms: int,
+) -> tuple[tuple[Published, list[Row], Summary] | None, list[Fault]]:
+    """Step a bucket and keep its new state, whatever arrived: time passes in it all the same.
+
+    The result is None if the bucket has no state and gets none, or if it loses this batch. `packed`: the chunks.
+    """
+    from clienthealth.step import step
+    from clienthealth.step.faults import isolated
+    from clienthealth.step.state import BucketState, save
+    from clienthealth.streaming.decoding import compressed
+    from clienthealth.windows.packed import decode
+
+    buckets = settings.monitor.buckets
+
+    def run(state: BucketState, chunks: Sequence[Chunk]) -> tuple[tuple[Published, list[Row], Summary], bytes]:
+        published = step(state, chunks, settings, now_ms)
+        return (published, *_rows(published, bucket)), compressed(save(state, buckets))
+
+    if kept.exists:
+        before: bytes | bytearray = decompressed(_bytes(kept.get[0]))
+    elif bucket in opened or any(chunk.whos or chunk.log_entries or chunk.groups for chunk in map(decode, packed)):
+        incidents = _unpack_opened(decompressed(opened[bucket])) if bucket in opened else ()
+        first = BucketState()
+        first.incidents.reopen(_taken_over(incident, settings, now_ms) for incident in incidents)
+        before = save(first, buckets)
+    else:
+        return None, []
+    result, faults = isolated(before, packed, buckets, run)
+    if result is None:
+        return None, faults
+    advanced, saved = result
+    kept.update((saved,))
+    return advanced, faults
+
+
+def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> OpenIncident:
     """Nothing was heard of it yet: it has as long as any other until its client counts as gone.
 
     What was before a new checkpoint begins to read is not known, but a recovery since then shows when it was.
     """
     from clienthealth.modes import modes
 
-    now_ms = int(time.time() * 1000)
     absent = modes()[incident.verdict.mode].absence
     since_ms = now_ms if absent else now_ms - 1000 * settings.monitor.start_seconds_back
     return dataclasses.replace(
         incident, seen_ms=max(incident.seen_ms, since_ms), heard_ms=max(incident.heard_ms, now_ms)
     )
-
-
-#: A state in which only time has passed is saved this often.
-SAVE_SECONDS = 30
-
-
-def _changed(published: Published, chunks: Sequence[Any]) -> bool:
-    heard = any(chunk.whos or chunk.log_entries or chunk.groups for chunk in chunks)
-    return heard or published.waits or bool(published.records or published.changes or published.minutes)
 
 
 def _bytes(value: Any) -> bytes:
@@ -199,7 +203,7 @@ def _bucket(incident: OpenIncident, buckets: int) -> int:
     return bucket_of_process(client.service, client.host or client.instance, buckets)
 
 
-def _rows(published: Published, bucket: int, clients: int) -> tuple[list[Row], Summary]:
+def _rows(published: Published, bucket: int) -> tuple[list[Row], Summary]:
     rows: list[Row] = [(HEALTH, key.encode(), value, None) for key, value in published.records]
     rows += [(MINUTE, None, _json(minute), None) for minute in published.minutes]
     rows += [(CHANGE, None, change_row(change), None) for change in published.changes]
@@ -214,7 +218,7 @@ def _rows(published: Published, bucket: int, clients: int) -> tuple[list[Row], S
             c.verdict.since_ms for c in published.changes if c.change == "opened" and c.verdict.since_ms is not None
         ],
         bucket=bucket,
-        clients=clients,
+        clients=published.clients,
         skewed=published.skewed,
         late=published.late,
         left_out={limit: number for limit, number in published.left_out.items() if number},

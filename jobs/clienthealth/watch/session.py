@@ -120,7 +120,7 @@ class Session:
         chunk = packer.chunks().get(0, Chunk())
         chunk.clocks = [packer.clock] if packer.clock else []
 
-        def run(state: BucketState, chunks: Sequence[Chunk], _: bool) -> tuple[Published, bytearray]:
+        def run(state: BucketState, chunks: Sequence[Chunk]) -> tuple[Published, bytearray]:
             return step(state, chunks, self._settings, now_ms), save(state, 1)
 
         stepped, faults = isolated(self._state, [encode(chunk)], 1, run)
