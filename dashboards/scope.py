@@ -12,7 +12,7 @@ from grafana_foundation_sdk.models import dashboard as model
 from clienthealth.configuration.installation import KEPT, listed, matchers, named, of_row, of_series, own_page
 from clienthealth.settings import Settings
 from clienthealth.settings.links import dashboard_uid
-from clienthealth_exporters.alerts.rule import CLIENT
+from clienthealth_exporters.prometheus.series import CLIENT
 
 TAG = "kafka-client-health"
 #: Charts over everything show so many series, the worst; more would be no help and no joy to draw.

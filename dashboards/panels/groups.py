@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from clienthealth.configuration.installation import KEPT, listed
-from clienthealth_exporters.alerts.measurements import UNREAD
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, LAG_STATES, WARNING, lag_words
 from dashboards.panel import Panel, Query, chart, number, rows, timeline
@@ -158,7 +157,7 @@ def retention() -> Panel:
         "Alerts: KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
         [
             Query(
-                worst(f"{UNREAD}{{{OF_GROUP_TOPIC}}}", f"{_BY}, topic"),
+                worst(f"group:kafka_consumergroup_unread:ratio{{{OF_GROUP_TOPIC}}}", f"{_BY}, topic"),
                 f"{{{{topic}}}}: {_GROUP}",
             )
         ],

@@ -1,6 +1,6 @@
 """The monitor itself: a blind monitor must not look healthy.
 
-Limits are those of alerts/watchdog.yml, which is written by hand; a test compares them.
+Limits are those of alerts/rules/watchdog.yml.j2; a test compares them.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clienthealth.configuration.installation import KEPT, listed
-from clienthealth_exporters.alerts.slo import PRESENT, UNHEALTHY
 from dashboards import look
 from dashboards.look import CRITICAL, WARNING
 from dashboards.page import Page, Section
@@ -37,6 +36,7 @@ _NAMED = f'alertname=~"KafkaClient.+", alertname!="{_WATCHDOG}"'
 _FIRING = f'ALERTS{{alertstate="firing", {_NAMED}, {OF_KEPT}, service=~"$service|"}}'
 _HEARTBEAT = f'ALERTS{{alertstate="firing", alertname="{_WATCHDOG}"}}'
 _BY_SERVICE = listed((*KEPT, "service"))
+_PRESENT, _UNHEALTHY = "service:kafka_client_present:count", "service:kafka_client_unhealthy:count"
 #: A table has so many rows at most.
 _ROWS = 500
 
@@ -70,7 +70,7 @@ def _strip() -> Sequence[Panel]:
             "do: see that their reporter or agent writes to the input topic. Alerts when a topic or a service goes "
             "silent: KafkaClientHealthInputSilent, KafkaClientServiceSilent; when many or all do: "
             "KafkaClientFleetServicesSilent, KafkaClientFleetSilent.",
-            f"sum({PRESENT}{{{OF_SERVICE}}})",
+            f"sum({_PRESENT}{{{OF_SERVICE}}})",
             "none",
             nothing="no clients",
         ),
@@ -134,7 +134,7 @@ def _by_service() -> Panel:
         "the service above. Alert: KafkaClientErrorBudgetBurn when it lasts.",
         [
             Query(
-                worst(f"sum by ({_BY_SERVICE}) ({UNHEALTHY}{{{OF_SERVICE}}}) > 0", _BY_SERVICE),
+                worst(f"sum by ({_BY_SERVICE}) ({_UNHEALTHY}{{{OF_SERVICE}}}) > 0", _BY_SERVICE),
                 f"{{{{service}}}} {NAMED_KEPT}",
             )
         ],
@@ -169,7 +169,7 @@ def _clients() -> Panel:
 
 def _installations() -> Panel:
     by = f" by ({listed(KEPT)})"
-    reporting = f"sum{by} ({PRESENT}{{{OF_SERVICE}}})"
+    reporting = f"sum{by} ({_PRESENT}{{{OF_SERVICE}}})"
     return rows(
         12,
         "Clusters and environments",

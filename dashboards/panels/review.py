@@ -1,8 +1,7 @@
 """The numbers of the weekly review, live: healthy client-minutes, the error budget, what spent it.
 
 Definitions are the review's: suspected or confirmed is unhealthy, unknown and gone count in neither sum. They are read
-from the recorded series of `clienthealth_exporters.alerts.slo`, one sample a minute. The pace is that of the alerts:
-confirmed ones alone.
+from the series that `alerts/rules` record, one sample a minute. The pace is that of the alerts: confirmed ones alone.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clienthealth.configuration.installation import KEPT, listed
-from clienthealth_exporters.alerts.slo import BURNS, CONFIRMED, JUDGED, UNHEALTHY, ratio
+from clienthealth_exporters.prometheus.limits import BURNS
 from dashboards.look import CRITICAL, GOOD, WARNING, mode_colours
 from dashboards.page import Page, Section
 from dashboards.panel import Panel, Query, chart, number, rows
@@ -19,6 +18,9 @@ from dashboards.scope import NAMED_KEPT, OF_SERVICE, WORST, to_service, worst
 
 _BY_SERVICE = listed((*KEPT, "service"))
 _EACH_MINUTE = "[$__range:1m]"
+JUDGED = "service:kafka_client_judged:count"
+UNHEALTHY = "service:kafka_client_unhealthy:count"
+CONFIRMED = "service:kafka_client_confirmed:count"
 
 
 def _minutes(series: str, by: str = "") -> str:
@@ -117,7 +119,11 @@ def _services() -> Panel:
 def _burn() -> Panel:
     pace = [
         Query(
-            worst(f"{ratio(burn.long)}{{{OF_SERVICE}}} / (1 - $slo_target)", _BY_SERVICE, WORST // len(BURNS)),
+            worst(
+                f"service:kafka_client_confirmed:ratio{burn.long}{{{OF_SERVICE}}} / (1 - $slo_target)",
+                _BY_SERVICE,
+                WORST // len(BURNS),
+            ),
             f"{{{{service}}}} {NAMED_KEPT} over {burn.long}",
         )
         for burn in BURNS

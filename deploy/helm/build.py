@@ -20,7 +20,8 @@ from clienthealth.modes import modes
 from clienthealth.platform import checkout
 from clienthealth.settings import Settings
 from clienthealth.settings.fields import keys
-from clienthealth_exporters.alerts.build import FILES, routes_of
+from clienthealth_exporters.alerts.build import routes_of
+from clienthealth_exporters.alerts.rules import FILES
 
 CHART = "deploy/helm/kafka-client-health"
 #: Of Kubernetes, which checks them itself.

@@ -30,8 +30,8 @@ from clienthealth.settings import MonitorSettings, PrometheusSettings, Settings
 from clienthealth.settings.links import dashboard_uid
 from clienthealth.streaming.stepping import Summary
 from clienthealth_exporters.alerts.build import write
-from clienthealth_exporters.alerts.rule import CLIENT
 from clienthealth_exporters.prometheus.exporter import Exporter
+from clienthealth_exporters.prometheus.series import CLIENT
 from clienthealth_exporters.prometheus.states import States
 from dashboards.build import boards
 from tests.e2e.test_alert_delivery import PATIENCE_SECONDS, free_address, now_ms, started
@@ -311,7 +311,6 @@ def watching(
         write(folder / "written", Settings(), dry_run=False)
         (folder / "alerts").mkdir()
         shutil.copytree(folder / "written/rules", folder / "alerts/rules")
-        shutil.move(folder / "alerts/rules/watchdog.yml", folder / "alerts/watchdog.yml")
         for path in (folder / "alerts").rglob("*.yml"):
             text = re.sub(r'\b(for|keep_firing_for): "?\w+"?', r"\1: 1s", path.read_text("utf-8"))
             path.write_text(re.sub(r"^    interval: .*\n", "", text, flags=re.MULTILINE), "utf-8")

@@ -24,11 +24,10 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from clienthealth.settings import Settings
-from clienthealth_exporters.alerts.build import catalogue, write
-from clienthealth_exporters.alerts.rule import Alert
+from clienthealth_exporters.alerts.build import write
 from tests.e2e import test_alert_delivery as delivery
 from tests.e2e.test_alert_delivery import free_address, started
-from tests.support.alert_rules import ROOT
+from tests.support.alert_rules import ROOT, alerts
 from tests.support.waiting import WAIT_SECONDS, eventually
 
 PROMETHEUS = shutil.which("prometheus")
@@ -37,7 +36,7 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(ALERTMANAGER is None, reason=
 
 LIMIT_BYTES = 20_000
 SILENT_SECONDS = 2.5
-EVERY = {(alert.name, alert.severity): alert for alert in catalogue(Settings())}
+EVERY = {(rule.name, rule.labels["severity"]): rule for rule in alerts()}
 DEADLOCK = "KafkaClientProducerCallbackDeadlock"
 HOSTILE = '<!channel> <https://evil.example.org|Runbook> <@U012AB3CD> "&lt;é\\' * 10
 
@@ -103,19 +102,12 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def alert(name: str, severity: str, **labels: str) -> dict[str, object]:
-    """An alert of the catalogue as Prometheus sends it, its templates filled in from the labels."""
-    sent = EVERY.get((name, severity)) or Alert(
-        name, severity, "", "Old.", "What to do: look.", "monitor-health", "m", ""
-    )
+    """An alert of the rules as Prometheus sends it, its templates filled in from the labels."""
+    rule = EVERY[name, severity]
     client = {"host": "web-7.example.org", "instance": "web-7:31337", "client_id": "order-producer", **labels}
     return {
-        "labels": {"alertname": name, "severity": severity, "cluster": "eu", "env": "prod", **sent.labels, **labels},
-        "annotations": {
-            "summary": sent.summary,
-            "description": _filled(sent.description, client),
-            "runbook_url": f"http://status.example.org/runbooks/{sent.runbook}",
-            "dashboard_url": _filled(_dashboard(sent), client),
-        },
+        "labels": {"alertname": name, "cluster": "eu", "env": "prod", **rule.labels, **labels},
+        "annotations": {key: _filled(text, client) for key, text in rule.annotations.items()},
     }
 
 
@@ -289,14 +281,10 @@ def _short(world: World) -> None:
     assert max(sizes.values()) < LIMIT_BYTES, sizes
 
 
-def _dashboard(sent: Alert) -> str:
-    labels = "&".join(f"var-{label}={{{{ $labels.{label} | urlquery }}}}" for label in sent.dashboard_labels)
-    return f"http://grafana.example.org/d/{sent.dashboard}?{labels}"
-
-
 def _filled(template: str, labels: dict[str, str]) -> str:
     """The template with its labels, and without what it asks Prometheus for."""
-    text = re.sub(r"\{\{ with printf .*?\{\{ end \}\}", "", template)
+    text = re.sub(r"\{\{ with .*?\{\{ end \}\}", "", template)
+    text = text.replace("127.0.0.1:9309", "status.example.org").replace("127.0.0.1:3000", "grafana.example.org")
     text = re.sub(r"\{\{ \$value[^}]*\}\}", "97%", text)
     text = re.sub(r"\{\{ \$labels\.(\w+) \| urlquery \}\}", lambda match: quote(labels.get(match[1], "")), text)
     return re.sub(r"\{\{ \$labels\.(\w+)[^}]*\}\}", lambda match: labels.get(match[1], ""), text)

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-RULE_FILES = [*sorted((ROOT / "alerts/rules").glob("*.yml")), ROOT / "alerts/watchdog.yml"]
+RULE_FILES = sorted((ROOT / "alerts/rules").glob("*.yml"))
 TEST_FILES = sorted((ROOT / "alerts/tests").glob("*.yml"))
 
 

@@ -20,8 +20,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from clienthealth.configuration.installation import KEPT
 from clienthealth.settings.links import UID_LENGTH, UID_PREFIX
-from clienthealth_exporters.alerts.rule import CLIENT
-from clienthealth_exporters.prometheus.series import FAMILIES
+from clienthealth_exporters.prometheus.series import CLIENT, FAMILIES
 from dashboards.look import CLEAR, FAILURES, NEUTRAL, PALETTE, UNKNOWN
 from dashboards.page import plain
 from tests.support.dashboard_reading import Board, expressions, label_values, panels, parsed, queries, substituted

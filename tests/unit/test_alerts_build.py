@@ -11,8 +11,8 @@ import pytest
 from clienthealth.errors import SettingsError
 from clienthealth.settings import LinkSettings, PrometheusSettings, Settings
 from clienthealth_exporters.alerts import build
-from clienthealth_exporters.alerts.runbook_heads import with_head
-from clienthealth_exporters.alerts.yaml_text import Node, document
+from clienthealth_exporters.alerts.rules import rules
+from clienthealth_exporters.alerts.runbook_heads import catalogue, with_head
 from tests.support.alert_rules import ROOT, RULE_FILES, read
 
 
@@ -23,11 +23,11 @@ def test_committed_files_are_current() -> None:
 
 def test_dry_run_lowers_every_severity(tmp_path: Path) -> None:
     written = build.write(tmp_path, Settings(), dry_run=True)
-    rules = [path for path in written if path.parent.name == "rules"]
-    assert {path.name for path in rules} == {path.name for path in RULE_FILES}
+    files = [path for path in written if path.parent.name == "rules"]
+    assert {path.name for path in files} == {path.name for path in RULE_FILES}
     severities = [
         rule["labels"]["severity"]
-        for path in rules
+        for path in files
         for group in read(path.read_text("utf-8"))["groups"]
         for rule in group["rules"]
         if "alert" in rule
@@ -56,12 +56,12 @@ OWN_LABELS = replace(
 
 def test_labels_of_the_settings_are_kept_by_every_rule_and_route(tmp_path: Path) -> None:
     written = build.write(tmp_path, OWN_LABELS, dry_run=False)
-    rules = "".join(path.read_text("utf-8") for path in written if path.parent.name == "rules")
+    text = "".join(path.read_text("utf-8") for path in written if path.parent.name == "rules")
     kept = "cluster, region, stage"
-    assert rules.count(f"by ({kept}") > 100 and f"on ({kept}" in rules
-    assert "cluster=%q,region=%q,stage=%q,service=%q" in rules
-    assert "$labels.cluster $labels.region $labels.stage $labels.service" in rules
-    assert not re.search(r"\benv\b", rules), "no rule is left with the labels of others"
+    assert text.count(f"by ({kept}") > 100 and f"on ({kept}" in text
+    assert "cluster=%q,region=%q,stage=%q,service=%q" in text
+    assert "$labels.cluster $labels.region $labels.stage $labels.service" in text
+    assert not re.search(r"\benv\b", text), "no rule is left with the labels of others"
     alertmanager = read((tmp_path / "alertmanager.yml").read_text("utf-8"))
     assert alertmanager["route"]["group_by"][:4] == ["alertname", "cluster", "region", "stage"]
     assert all({"cluster", "region", "stage"} <= set(rule["equal"]) for rule in alertmanager["inhibit_rules"])
@@ -70,28 +70,40 @@ def test_labels_of_the_settings_are_kept_by_every_rule_and_route(tmp_path: Path)
 def test_rules_without_any_label_to_keep_apart_by_are_an_error() -> None:
     settings = replace(Settings(), prometheus=PrometheusSettings(keep_labels=()))
     with pytest.raises(SettingsError, match="keep_labels must name a label"):
-        build.rules(settings, dry_run=False)
+        rules(settings)
 
 
 def test_runbook_without_a_place_for_its_head_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"runbooks/x\.md lacks the lines"):
-        with_head("x", "# A page\n", [], "")
-
-
-def test_yaml_reads_back_as_it_was() -> None:
-    node: dict[str, Node] = {
-        "plain": "word",
-        "yes-like": "on",
-        "number-like": "1",
-        "number": 1,
-        "quote": 'say "{{ $x }}": it\'s # not a comment',
-        "lines": "a ==\n  b\n",
-        "nested": {"list": ["x", "2m", {"k": "v: w", "l": ["é", "tab\there"]}]},
-    }
-    assert read(document("head\nsecond line", node)) == {**node, "lines": "a ==\n  b"}
+        with_head("x", "# A page\n", [])
 
 
 def test_nothing_generated_tells_when_or_where() -> None:
     text = "".join(build.generate().values())
     assert not re.search(r"20\d\d-\d\d-\d\dT", text)
     assert str(ROOT) not in text
+
+
+def test_a_runbook_names_the_limits_of_its_alerts_and_of_what_these_read() -> None:
+    """By hand, from limits.py: the share of a fleet, and what a storm is, which stands in the recorded series."""
+    limits = {alert.name: alert.limits for alert in catalogue()}
+    storm = {"storm_minutes", "storm_services", "storm_clients"}
+    assert limits["KafkaClientFleetUnhealthy"] == {"fleet_confirmed_ratio", "fleet_confirmed_clients", *storm}
+    assert limits["KafkaClientServiceSilent"] == {"silent_ratio", "silent_clients"}
+    assert limits["KafkaClientErrorBudgetBurn"] == limits["KafkaClientHealthWatchdog"] == set()
+
+
+def test_the_example_of_the_page_is_an_alert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "alerts/README.md").read_text("utf-8").partition("## To add an alert")[2]
+    example = page.partition("```yaml\n")[2].partition("```")[0]
+    source = (ROOT / "alerts/rules/measurements.yml.j2").read_text("utf-8")
+    head, _, rest = source.partition("    rules:\n")
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules/macros.j2").write_bytes((ROOT / "alerts/rules/macros.j2").read_bytes())
+    (tmp_path / "rules/measurements.yml.j2").write_text(f"{head}    rules:\n{example}{rest}", "utf-8")
+    monkeypatch.setattr("clienthealth_exporters.alerts.rules.FILES", tmp_path)
+    (text,) = rules(Settings()).values()
+    alert, *others = read(text)["groups"][0]["rules"]
+    (same,) = [other for other in others if other["alert"] == alert["alert"]]
+    assert alert["expr"] in same["expr"] and alert["labels"] == same["labels"]
+    assert alert["annotations"]["runbook_url"] == same["annotations"]["runbook_url"]

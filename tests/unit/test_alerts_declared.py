@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clienthealth.settings import PrometheusSettings, Settings, TopicSettings
-from clienthealth_exporters.alerts.build import watchdog
+from clienthealth_exporters.alerts.rules import rules
 
 CASE = """
 rule_files: [watchdog.yml]
@@ -36,7 +36,7 @@ tests:
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_what_is_declared_is_missed_though_it_was_never_there(tmp_path: Path) -> None:
     settings = replace(Settings(), prometheus=PrometheusSettings(expect_clusters=("eu", "us"), expect_shards=2))
-    (tmp_path / "watchdog.yml").write_text(watchdog(settings, dry_run=False), "utf-8")
+    (tmp_path / "watchdog.yml").write_text(rules(settings)["watchdog.yml"], "utf-8")
     (tmp_path / "case.yml").write_text(CASE, "utf-8")
     command = ["promtool", "test", "rules", str(tmp_path / "case.yml")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -44,5 +44,5 @@ def test_what_is_declared_is_missed_though_it_was_never_there(tmp_path: Path) ->
 
 
 def test_topics_of_logs_are_those_of_the_settings() -> None:
-    text = watchdog(replace(Settings(), topics=TopicSettings(logs=("app.lines",))), dry_run=False)
+    text = rules(replace(Settings(), topics=TopicSettings(logs=("app.lines",))))["watchdog.yml"]
     assert text.count(r'source_topic!~"app\\.lines"') == 3

@@ -14,7 +14,7 @@ from clienthealth.configuration.installation import KEPT
 from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from clienthealth.settings.links import UID_LENGTH, dashboard_uid
-from clienthealth_exporters.alerts.slo import BURNS, Burn
+from clienthealth_exporters.prometheus.limits import BURNS, Burn
 from tests.support.alert_rules import ROOT, TEST_FILES, Rule, alerts, read
 from tests.support.known_metrics import known_labels
 from tests.support.promql import compares, metrics, surviving

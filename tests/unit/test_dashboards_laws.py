@@ -16,8 +16,7 @@ import pytest
 from clienthealth.modes import modes
 from clienthealth.settings import LinkSettings, PrometheusSettings, ReviewSettings, Settings
 from clienthealth.settings.links import UID_LENGTH
-from clienthealth_exporters.alerts.slo import BURNS
-from clienthealth_exporters.prometheus.limits import LIMITS
+from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
 from clienthealth_exporters.prometheus.series import ALL_FAMILIES
 from dashboards.build import boards
 from dashboards.panels.monitor import BEHIND_SECONDS, REJECTED_RATIO, STALE_SECONDS

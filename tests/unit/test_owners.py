@@ -14,7 +14,8 @@ from clienthealth.doctor.owned import _Client, compared
 from clienthealth.errors import SettingsError
 from clienthealth.platform.web import Request
 from clienthealth.settings import OwnerSettings, PrometheusSettings, Settings
-from clienthealth_exporters.alerts.build import FILES, routes_of, rules, write
+from clienthealth_exporters.alerts.build import routes_of, write
+from clienthealth_exporters.alerts.rules import FILES, rules
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.owners_in_force import LOOK_SECONDS, OwnersInForce
 from clienthealth_exporters.prometheus.states import States
@@ -239,5 +240,5 @@ def test_hostile_names_of_owners_stay_within_their_matcher() -> None:
 
 def test_a_tier_may_open_tickets_only() -> None:
     settings = Settings(prometheus=PrometheusSettings(ticket_only={"tier": "[3-9]"}))
-    text = rules(settings, dry_run=False)["alerts/rules/failure-modes.yml"]
+    text = rules(settings)["failure-modes.yml"]
     assert "{{ if or (match `^(?:[3-9])$` $labels.tier) }}warning{{ else }}critical{{ end }}" in text

@@ -12,7 +12,7 @@ import pytest
 from clienthealth.errors import SettingsError
 from clienthealth.platform.web import Request, Response
 from clienthealth.settings import LinkSettings, MonitorSettings, PrometheusSettings, Settings
-from clienthealth_exporters.alerts.rule import Links
+from clienthealth_exporters.alerts.rules import rules
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.services import VERSIONS
 from clienthealth_exporters.prometheus.shard import owner
@@ -278,15 +278,9 @@ def owner_of(one: dict[str, Any]) -> int:
 
 def test_links_of_alerts_and_dashboards_lead_to_the_status_page_of_the_cluster() -> None:
     settings = Settings(links=LinkSettings(status_page="https://health-{cluster}-{shard}.example.org"))
-    assert (
-        Links.from_settings(settings)
-        .client()
-        .startswith("https://health-{{ $labels.cluster | urlquery }}-1.example.org/client?")
-    )
-    assert (
-        Links.from_settings(settings).runbooks
-        == "https://health-{{ $labels.cluster | urlquery }}-1.example.org/runbooks"
-    )
+    alerts = rules(settings)["failure-modes.yml"]
+    page = "https://health-{{ $labels.cluster | urlquery }}-1.example.org"
+    assert f"Evidence: {page}/client?service=" in alerts and f'runbook_url: "{page}/runbooks/' in alerts
     text = json.dumps(boards(settings)["overview"])
     assert "https://health-${__data.fields.cluster:percentencode}-1.example.org/client?service=" in text
     assert not re.search(r"(?<![${])\{cluster\}", text)

@@ -58,3 +58,23 @@ class Limits:
 
 
 LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Burn:
+    """Windows over which the error budget burns `factor` times too fast. `pages`: or a ticket always."""
+
+    long: str
+    short: str
+    factor: float
+    hold: str
+    pages: bool = False
+
+
+#: Those of the SRE workbook, with the fourth of kubernetes-mixin: alerts/rules/slo.yml.j2 says how they are used.
+BURNS = (
+    Burn("1h", "5m", 14.4, "2m", pages=True),
+    Burn("6h", "30m", 6, "15m", pages=True),
+    Burn("1d", "2h", 3, "1h"),
+    Burn("3d", "6h", 1, "3h"),
+)

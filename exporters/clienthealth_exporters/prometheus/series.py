@@ -29,10 +29,12 @@ class Source(NamedTuple):
     read: Callable[[HealthRecord], tuple[Sample, ...]]
 
 
+#: The labels of a client's series.
+CLIENT = ("service", "host", "instance", "client_id")
 Scope = Literal["client", "group", "partition", "service", "exporter"]
 #: The labels that identify what a series speaks of. The fixed labels of the installation come before them.
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
-    "client": ("service", "host", "instance", "client_id"),
+    "client": CLIENT,
     "group": ("cluster_name", "group"),
     "partition": ("cluster_name",),
     "service": ("service",),
