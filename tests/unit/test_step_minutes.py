@@ -81,6 +81,42 @@ def test_the_rows_are_the_same_in_batches_of_any_length(seconds: float) -> None:
     assert rows(seconds) == rows(ONE_BATCH)
 
 
+def test_minutes_of_clients_that_fall_silent_with_all_others_are_written_though_nothing_comes_after() -> None:
+    """Whether they have departed is not decided. A record may be late by 120 s; a batch comes each 15 s."""
+    monitor = Stepped()
+    monitor.batches(minutes_of(), 10)
+    assert len(monitor.minutes) == 3 * 12
+    wrote = {second: len(monitor.batch([], SECONDS + second).minutes) for second in range(0, 300, 15)}
+    # They were heard of last at 899, 890 and 840 s, and their last minutes end at 780, 840 and 900 s.
+    assert {second: n for second, n in wrote.items() if n} == {15: 2, 60: 1, 75: 2, 120: 1, 135: 2, 180: 1}
+    assert Counter((row["client_id"], row["minute"]) for row in monitor.minutes) == Counter(
+        (name, START + 60_000 * n) for name in CLIENTS for n in range(15)
+    )
+    # What comes late of the minute that is written makes no second row; those after it are whole.
+    again = [snapshot(SECONDS - 60 + s, {"select-total": s}, "b", instance="h:b") for s in range(5, 240, 10)]
+    monitor.batch(again, SECONDS + 320)
+    monitor.batch([], SECONDS + 330)
+    for second in range(345, 700, 15):
+        monitor.batch([], SECONDS + second)
+    of_b = Counter(row["minute"] for row in monitor.minutes if row["client_id"] == "b")
+    assert of_b == Counter(START + 60_000 * n for n in range(18))
+    assert monitor.minutes[-1]["samples"] == 6
+
+
+def test_the_last_minute_of_a_group_is_written_though_nothing_comes_after() -> None:
+    monitor = Stepped()
+    monitor.batches(readings_of_a_group()[:30], 10)
+    assert [row["minute"] for row in monitor.minutes] == [START + 60_000 * n for n in range(4)]
+    (second,) = (second for second in range(300, 700, 15) if monitor.batch([], second).minutes)
+    # Its last reading is of 290 s, its minute ends at 300 s, and another may be late by 120 s: 130 s from 300 s on.
+    assert second == 435
+    # What comes late makes no second row of that minute.
+    monitor.batch(readings_of_a_group()[24:37], 700)
+    for second in range(715, 1000, 15):
+        monitor.batch([], second)
+    assert [row["minute"] for row in monitor.minutes] == [START + 60_000 * n for n in range(7)]
+
+
 def readings_of_a_group() -> list[Snapshot]:
     """Three quarters of an hour of a consumer group, of which the lag is looked at over a quarter."""
     offsets = {"end-offset": 50.0, "start-offset": 0.0}

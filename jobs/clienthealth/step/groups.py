@@ -42,16 +42,22 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tup
         _enter(group, readings)
         group.heard_ms = max(group.newest_ms if group.newest_ms < state.time_ms else 0, state.time_ms)
         records.append(_record(group, settings, minutes))
-    return records, minutes + _silent(state, settings)
+    return records, minutes + _passed(state, settings)
 
 
-def _silent(state: BucketState, settings: Settings) -> list[Row]:
-    """Groups of which nothing was heard for a whole lag window are forgotten; their last minutes are over."""
+def _passed(state: BucketState, settings: Settings) -> list[Row]:
+    """Return the minutes that no reading can change any more; forget groups without data for a whole lag window."""
+    rows = []
     limit = state.time_ms - 1000 * settings.lag.window_seconds
-    gone = [group for group in state.groups if group.heard_ms < limit]
-    if gone:
-        state.groups = [group for group in state.groups if group.heard_ms >= limit]
-    return [group.minute for group in gone if group.minute is not None]
+    for group in state.groups:
+        silent_ms = state.time_ms - group.heard_ms + state.idle_ms
+        over_ms = group.newest_ms + silent_ms - 1000 * settings.monitor.watermark_seconds - MINUTE_MS
+        if group.minute is not None and (group.minute["minute"] <= over_ms or group.heard_ms < limit):
+            rows.append(group.minute)
+            group.unwritten_ms = group.minute["minute"] + MINUTE_MS
+            group.minute = None
+    state.groups = [group for group in state.groups if group.heard_ms >= limit]
+    return rows
 
 
 def _enter(group: GroupState, readings: Sequence[GroupReading]) -> None:
@@ -92,7 +98,7 @@ def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record
     """
     data = _observations(group)
     times = np.unique(data[:, 0])
-    running = group.minute["minute"] if group.minute else 0
+    running = group.minute["minute"] if group.minute else group.unwritten_ms
     record: Written | None = None
     lasts = times[np.append(np.diff(times // MINUTE_MS) > 0, True)] if len(times) else times
     for last in [int(t) for t in lasts.tolist() if t // MINUTE_MS * MINUTE_MS >= running] or [group.newest_ms]:
@@ -100,7 +106,7 @@ def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record
         row = _minute(group.who, record)
         if group.minute is not None and group.minute["minute"] < row["minute"]:
             minutes.append(group.minute)
-        group.minute = row
+        group.minute = row if row["minute"] >= group.unwritten_ms else None
     group.data = data[data[:, 0] >= window_start(group.newest_ms, settings.lag)].tobytes()
     assert record is not None
     return client_of(group.who).key, record.encode()

@@ -1,7 +1,8 @@
 """The history's minutes: of every client and minute one row, final, written once.
 
-A minute is written when no window that touches it is open any more, or when its client has departed. What it says of
-failures is what the incidents say that lasted in it.
+A minute is written when no window that touches it is open any more, or when its client has departed. While nothing
+arrives from any client, a minute waits for late readings by this machine's clock; those that come after that count in
+windows, and no longer in the minute. What a minute says of failures is what the incidents say that lasted in it.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ def finished(bucket: Bucket, gone: Ints, now_ms: int) -> list[Row]:
     state = bucket.state
     if not len(state.whos):
         return []
-    over = np.maximum(horizons(state, bucket.settings.monitor), 0) // MINUTE_MS * MINUTE_MS
-    over[gone] = state.clients.last[gone] // MINUTE_MS * MINUTE_MS + MINUTE_MS
+    ends = state.clients.last // MINUTE_MS * MINUTE_MS + MINUTE_MS
+    passed = horizons(state, bucket.settings.monitor) + state.idle_ms
+    over = np.clip(passed // MINUTE_MS * MINUTE_MS, 0, ends)
+    over[gone] = ends[gone]
     rows = _rows(bucket, over, skew.seconds(state, now_ms))
     for row in rows if state.also_seen else ():
         if also := also_seen.unwritten(state, (row["service"], row["host"]), row["client_id"], row["kind"]):

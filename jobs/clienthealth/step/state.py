@@ -67,6 +67,7 @@ class GroupState(msgspec.Struct):
     newest_ms       the newest reading
     heard_ms        when it was heard of, by the clock of all
     minute          the history's row of the minute that is not over yet
+    unwritten_ms    the first minute that may still be written to the history (epoch ms)
     """
 
     who: Who
@@ -76,6 +77,7 @@ class GroupState(msgspec.Struct):
     newest_ms: int = 0
     heard_ms: int = 0
     minute: dict[str, Any] | None = None
+    unwritten_ms: int = 0
 
 
 class Gone(msgspec.Struct, array_like=True, frozen=True, gc=False):
