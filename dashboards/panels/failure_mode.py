@@ -1,7 +1,7 @@
 """One dashboard per failure mode, made from its declaration: the verdict, then the measurements that bear it out.
 
-Which measurements: those of the kinds of client that it can befall. What is in logs and thread dumps alone has no
-series; the status page shows it, and every client links there.
+Which measurements: those of the kinds of client that it can befall, and those that the mode names. What is in logs and
+thread dumps alone has no series; the status page shows it, and every client links there.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ def page(mode: Mode, links: LinkSettings) -> Page:
     if consumers:
         sections.append(Section("Evidence: queues and polling", _of_consumers()))
         sections.append(Section("Harm: lag of the groups (choose by group and topic)", _of_groups()))
+    if mode.panels:
+        sections.append(Section("Evidence of its own", [getattr(measured, name)() for name in mode.panels]))
     sections.append(Section("Is it there", (measured.reporting(mode.kinds), measured.last_seen(mode.kinds, width=24))))
     return Page(
         name=f"mode-{mode.id}",

@@ -66,8 +66,8 @@ def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
     return number(
         id_,
         "Confirmed",
-        "Clients with a confirmed failure. Any is too many: each pages. Look at the table for who, and "
-        "follow the runbook of its failure mode. Alert: the mode's, severity critical.",
+        "Clients with a confirmed failure. Any is too many. Look at the table for who, and follow the runbook of its "
+        "failure mode. Alert: the mode's, of status confirmed, which pages.",
         _count("confirmed", mode),
         "none",
         above={1: CRITICAL},
@@ -82,7 +82,7 @@ def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
         id_,
         "Suspected",
         "Clients with a suspected failure, on indirect evidence; one may have a confirmed one besides. It "
-        "may clear by itself: after two minutes it opens a ticket. Alert: the mode's, severity warning.",
+        "may clear by itself; if it does not, it opens a ticket. Alert: the mode's, of status suspected.",
         _count("suspected", mode),
         "none",
         above={1: WARNING},
@@ -138,7 +138,7 @@ def history(id_: int, mode: Mode) -> Panel:
         id_,
         "Verdict over time",
         f"Clients that are not ok, {_BANDS} at most: yellow is suspected, dark red confirmed, grey not judged; a gap "
-        f"is ok, or gone. Bad is yellow and dark red: {mode.advice} Alert: severity critical once confirmed.",
+        f"is ok, or gone. Bad is yellow and dark red: {mode.advice} Alert: the mode's.",
         Query(_over_time(BY_CLIENT, STATUS_ORDER, _of(mode)), WHO),
         status_words(),
         nothing="Nobody was unhealthy",

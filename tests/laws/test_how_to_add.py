@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -56,8 +57,11 @@ def test_alerts_dashboard_runbook_and_pages_are_made_of_it(copy: Copy) -> None:
     for path in ("README.md", "deploy/config.reference.toml", f"alerts/runbooks/{MODE}.md"):
         assert f"written: {path}\n" in written
         assert MODE in (copy.folder / path).read_text("utf-8")
-    assert "KafkaClientRebalanceStorm" in (copy.folder / "alerts/rules/failure-modes.yml").read_text("utf-8")
-    assert (copy.folder / f"dashboards/out/mode-{MODE}.json").is_file()
+    rules = (copy.folder / "alerts/rules/failure-modes.yml").read_text("utf-8")
+    confirmed, suspected = rules.split("alert: KafkaClientRebalanceStorm\n")[1:]
+    assert "        for: 5m\n" in suspected.partition("- alert")[0] and "        for: " not in confirmed
+    board = json.loads((copy.folder / f"dashboards/out/mode-{MODE}.json").read_text("utf-8"))
+    assert {"Evidence of its own", "Rebalances per minute"} <= {panel["title"] for panel in board["panels"]}
     assert done(copy, "generate", "--check") == ""
 
 

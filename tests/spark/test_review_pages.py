@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import pytest
 from pyspark.sql import SparkSession
 
 from clienthealth.incidents import Change
 from clienthealth.model.clients import Client
+from clienthealth.modes import Alerting, modes
 from clienthealth.review import incident_rows
 from clienthealth.review.pages import pages
 from clienthealth.settings import PrometheusSettings, Settings
@@ -46,7 +48,7 @@ FAULTS = (
 )
 
 
-def test_what_is_one_page(spark: SparkSession) -> None:
+def test_what_is_one_page(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = sorted((change for one in FAULTS for change in one.changes()), key=lambda change: change[1])
     touching = incident_rows.touching(incident_rows.incidents(verdicts(spark, changes), W46.end), W46).persist()
     found = pages(touching, W46, Settings())
@@ -62,6 +64,11 @@ def test_what_is_one_page(spark: SparkSession) -> None:
         ("orders-api", DEADLOCK, "10 09:46", "10 09:50", 1, True),
         ("orders-api", NOT_CLOSED, "10 15:00", "open", 1, False),
     ]
+    quiet = {**modes(), METADATA: replace(modes()[METADATA], confirmed=Alerting("warning"))}
+    monkeypatch.setattr(incident_rows, "modes", lambda: quiet)
+    assert [p.mode for p in pages(touching, W46, Settings()) or ()] == [DEADLOCK, DEADLOCK, DEADLOCK, NOT_CLOSED]
+    severities = {(row["mode"], row["severity"]) for row in incident_rows.alerts(touching, W46).collect()}
+    assert {(METADATA, "warning"), (DEADLOCK, "critical")} <= severities and (METADATA, "critical") not in severities
     staging = Settings(prometheus=PrometheusSettings(labels={"env": "staging"}))
     assert pages(touching, W46, staging) is None
     touching.unpersist()

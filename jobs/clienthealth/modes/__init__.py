@@ -15,7 +15,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ __all__ = [
     "FEW",
     "MIN_READINGS",
     "AbsenceMode",
+    "Alerting",
     "Cause",
     "FailureMode",
     "Gate",
@@ -85,6 +86,17 @@ class Gate(Generic[T]):
 
 
 @dataclass(frozen=True)
+class Alerting:
+    """The alert of a mode in one status. `hold`: how long the status lasts first, as Prometheus has it; '': at once.
+
+    severity: critical pages, warning opens a ticket, info is routed to nobody.
+    """
+
+    severity: Literal["critical", "warning", "info"]
+    hold: str = ""
+
+
+@dataclass(frozen=True)
 class Told:
     """What a verdict means for the person who reads it. `cause`: why ('': nobody knows); `first`: before the remedy."""
 
@@ -126,6 +138,9 @@ class FailureMode(Generic[T]):
     explains       modes whose symptoms it shows too: while it is found, they are not found of the same client
     explicable     verdict → may another mode explain it?
     logs_on        its process logs as long as it lasts: one that logs no more has gone
+    confirmed      its alert once it is confirmed: the job has weighed the evidence, so nothing more is waited for
+    suspected      its alert while it is suspected: indirect evidence often clears by itself within a minute or two
+    panels         further panels of its dashboard: names of functions of dashboards/panels/measurements
     """
 
     #: Does it speak of clients that are gone? Then it is judged when a session ends, not while it lasts.
@@ -156,6 +171,9 @@ class FailureMode(Generic[T]):
     needs_times: str = ""
     logs_on: bool = False
     worth_a_dump: Callable[[TwoReadings, T], Iterable[str]] = lambda readings, thresholds: ()
+    confirmed: Alerting = Alerting("critical")
+    suspected: Alerting = Alerting("warning", "2m")
+    panels: tuple[str, ...] = ()
 
     @property
     def symptoms(self) -> frozenset[str]:

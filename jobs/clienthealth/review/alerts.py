@@ -13,8 +13,6 @@ from clienthealth.review import crosscheck, incident_rows
 from clienthealth.review.model import Alert, MeasurementAlert
 from clienthealth.review.period import Period
 
-SEVERITIES = ("critical", "warning")
-
 
 def fired(
     touching: DataFrame, period: Period, prometheus: str, labels: Mapping[str, str]
@@ -46,4 +44,5 @@ def fired(
 def never(alerts: Sequence[Alert]) -> list[tuple[str, str]]:
     """Mode and severity of the alerts that did not fire."""
     fired = {(alert.mode, alert.severity) for alert in alerts if alert.count or alert.prometheus_seconds}
-    return [(mode, severity) for mode in modes() for severity in SEVERITIES if (mode, severity) not in fired]
+    declared = [(mode.id, its.severity) for mode in modes().values() for its in (mode.confirmed, mode.suspected)]
+    return [alert for alert in dict.fromkeys(declared) if alert not in fired]

@@ -10,6 +10,7 @@ detect = found - start; time to clear = stop - found, 0 where the fault was over
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -149,7 +150,7 @@ def longest(touching: DataFrame, most: int) -> DataFrame:
 
 
 def alerts(touching: DataFrame, period: Period) -> DataFrame:
-    """What alerted, by mode and severity: a suspicion opens a ticket (warning), a confirmed failure pages (critical).
+    """What alerted, by mode and severity: that of a suspicion until it is confirmed, then that of a confirmed failure.
 
     `count` episodes on `clients` clients, `flaps` of them within half an hour of the one before, `seconds` of firing
     inside the period, `clear`: median seconds that the finished ones fired.
@@ -157,10 +158,10 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
     incidents_ = real(touching)
     kept = (*INCIDENT_KEY, "flaps")
     ticket = incidents_.filter("sure is null or sure > start").select(
-        *kept, F.lit("warning").alias("severity"), "start", F.coalesce("sure", "stop").alias("stop")
+        *kept, _severity("suspected").alias("severity"), "start", F.coalesce("sure", "stop").alias("stop")
     )
     page = incidents_.filter("sure is not null").select(
-        *kept, F.lit("critical").alias("severity"), F.col("sure").alias("start"), "stop"
+        *kept, _severity("confirmed").alias("severity"), F.col("sure").alias("start"), "stop"
     )
     touches = F.coalesce("stop", _epoch(period.end)) >= _epoch(period.start)
     return (
@@ -177,13 +178,22 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
     )
 
 
+def _severity(status: Literal["confirmed", "suspected"]) -> Column:
+    """The severity of a row's `mode` in a status; that of most modes where this release does not know the mode."""
+    alertings = {mode.id: mode.confirmed if status == "confirmed" else mode.suspected for mode in modes().values()}
+    known = F.create_map(*(F.lit(text) for mode, alerting in alertings.items() for text in (mode, alerting.severity)))
+    return F.coalesce(known[F.col("mode")], F.lit("critical" if status == "confirmed" else "warning"))
+
+
 def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
     """What paged: stretches in which a mode was confirmed on any client of a service, that began in the period.
 
     What begins up to `hold` seconds after the end is the same stretch. `loses`: whether an incident of it lost records,
-    or may have. One that was withdrawn has paged; what was over before the monitor said so has not.
+    or may have. One that was withdrawn has paged; what was over before the monitor said so has not, nor has a mode
+    that opens tickets only.
     """
     rang = touching.filter("last <> 'moved' and told is not null and (stop is null or stop > told)")
+    rang = rang.filter(_severity("confirmed") == "critical")
     earlier = Window.partitionBy("service", "mode").orderBy("told", *CLIENT_KEY, "number")
     until = F.max(F.coalesce("stop", F.lit(2**62))).over(earlier.rowsBetween(Window.unboundedPreceding, -1))
     fresh = F.coalesce(F.col("told") > until + hold, F.lit(True))
