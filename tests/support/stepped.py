@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from clienthealth.diagnose import pack
@@ -26,6 +27,8 @@ __all__ = ["START", "Stepped", "logged", "pack", "snapshot"]
 
 START = 1_795_208_640_000  # a full minute
 SETTINGS = Settings()
+#: A client that falls silent without a word of its end shows what it suffers from for four minutes, not for an hour.
+SHOWN_SHORTLY = replace(SETTINGS, absence=replace(SETTINGS.absence, shown_seconds=240))
 
 
 def snapshot(

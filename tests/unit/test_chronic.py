@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import pytest
 
 from clienthealth.incidents import Transition
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.settings import Settings
 from clienthealth.windows.packed import LogEntry
 from tests.support.chronic import FAILURES, NOT_CLOSED, Failure
-from tests.support.stepped import START, Stepped, snapshot
+from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot
 
 BEGIN = 60
 #: No memory of the step is longer than an hour, and most are of fifteen minutes: a day shows no more.
 LONG = 7_200
-#: A client that falls silent without a word of its end shows what it suffers from for so long; else an hour would pass.
-SHOWN = replace(Settings(), absence=replace(Settings().absence, shown_seconds=240))
 #: An end shows at the latest when three reporting intervals and a watermark have passed.
 CLOSED_SECONDS = 120
 #: Of what each kind of evidence alone can show.
@@ -73,7 +69,7 @@ def test_two_hours_of_a_failure_are_one_incident(failure: Failure) -> None:
         inputs += failure.log_entries(BEGIN, 2400, lines_a_second=5, each=10)
     inputs += failure.dumps(BEGIN, 1200)
     inputs += others(end + 900, every=60)
-    monitor = Stepped(SHOWN)
+    monitor = Stepped(SHOWN_SHORTLY)
     arrived = (one for one in inputs if not out <= ((one.ts_ms or 0) - START) / 1000 < back)
     in_batches(monitor, arrived)
     check(monitor, failure, end)
@@ -92,7 +88,7 @@ def in_batches(monitor: Stepped, inputs: Iterable[Snapshot | LogEntry]) -> None:
 
 @pytest.mark.parametrize("failure", [f for f in FAILURES if f.mode in BY_METRICS], ids=ids)
 def test_metrics_alone_keep_an_incident_open(failure: Failure) -> None:
-    monitor, end = Stepped(SHOWN), BEGIN + 900
+    monitor, end = Stepped(SHOWN_SHORTLY), BEGIN + 900
     monitor.batches([*failure.snapshots(BEGIN, 900), *others(end + 300)], 10)
     # Metrics say that sends fail, not that callers waited for metadata.
     check(monitor, failure, end, sure=failure.mode != "send-blocked-on-metadata")

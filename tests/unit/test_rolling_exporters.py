@@ -10,7 +10,7 @@ import pytest
 from clienthealth.incidents import Transition
 from clienthealth.model.telemetry import Snapshot
 from tests.support.chronic import FAILURES, Failure
-from tests.support.stepped import START, Stepped, snapshot
+from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot
 
 pytestmark = pytest.mark.long
 
@@ -36,7 +36,7 @@ def said_of(client: Failure, roll: str) -> list[Transition]:
         snapshot(second, {"select-total": second + 1000}, "other", instance="o:1", host="o", every=EVERY)
         for second in range(-120, BEGIN + LENGTH + 300, EVERY)
     )
-    monitor = Stepped()
+    monitor = Stepped(SHOWN_SHORTLY)
     monitor.batches([*rolled(client, *ROLLS[roll]), *others], EVERY)
     return [change for published in monitor.published for change in published.changes]
 
