@@ -239,7 +239,7 @@ def test_the_exporter_of_groups_goes_on(half: Half) -> None:
 
 def test_the_doctor_names_the_broker_and_the_partitions(half: Half, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)  # as on a machine without it: Spark takes a minute
-    findings: list[Finding] = [finding for check in checks() for finding in check(half.settings)]
+    findings: list[Finding] = [finding for _, check in checks() for finding in check(half.settings)]
     failed = {finding.about: finding.text for finding in findings if finding.state == "failed"}
     assert failed["kafka"].endswith("answers, but of its 2 brokers these are down: 2. Start them.")
     for topic in ("client-metrics", "client-logs", "client-health", "client-rejects"):

@@ -109,7 +109,8 @@ def test_the_doctor_finds_nothing_to_mend(started: Started) -> None:
     doctor = started.start("doctor")
     until(lambda: not doctor.alive, doctor) if doctor.alive else None
     output = doctor.log.read_text("utf-8")
-    assert (doctor.exit_code, output.splitlines()[-1]) == (0, "Nothing failed."), output
+    assert doctor.exit_code == 0, output
+    assert output.splitlines()[-1].startswith("Nothing that was checked failed; not checked: "), output
 
 
 @pytest.mark.parametrize(

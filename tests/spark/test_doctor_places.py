@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,8 @@ from clienthealth.doctor import Finding
 from clienthealth.doctor.stores import places_work
 from clienthealth.settings import MonitorSettings, ReviewSettings, Settings
 from clienthealth.streaming import history
+from tests.support.settings_file import write_settings
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -68,3 +73,20 @@ def test_without_spark_nobody_tries(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monitor = MonitorSettings(checkpoint=str(tmp_path), history="s3a://bucket/history")
     findings = findings_of(Settings(monitor=monitor, review=ReviewSettings(out=str(tmp_path))))
     assert {finding.state for finding in findings.values()} == {"skipped"}
+
+
+@pytest.mark.long
+def test_ctrl_c_amid_the_start_of_spark_is_one_line(tmp_path: Path) -> None:
+    log = tmp_path / "doctor.log"
+    config = write_settings(tmp_path, {"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
+    command = [sys.executable, "-m", "clienthealth.cli", "doctor", "--config", str(config)]
+    with (
+        log.open("w") as out,
+        subprocess.Popen(command, stderr=out, stdout=subprocess.DEVNULL, cwd=tmp_path) as running,
+    ):
+        java_warning = "WARNING: Using incubator modules: jdk.incubator.vector\n"
+        eventually(lambda: java_warning in log.read_text("utf-8"), "the JVM has begun")
+        running.send_signal(signal.SIGINT)
+        assert running.wait(300) == 130
+    said = log.read_text("utf-8").partition("Trying with Spark")[2].partition("\n")[2]
+    assert said.replace(java_warning, "") == "\nInterrupted: not all was checked.\n"

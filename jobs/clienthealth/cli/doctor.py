@@ -5,8 +5,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import logging
 import sys
 import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from clienthealth.doctor import Finding
 
 HELP = "check Java, jars, Kafka, topics, rights, clocks, Prometheus and Grafana, and say what to mend"
 
@@ -21,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 if nothing failed (a warning is no failure), else 1."""
+    """0 if nothing failed (a warning is no failure), else 1; 130 on Ctrl-C."""
     from clienthealth.configuration import load
     from clienthealth.doctor import checks
     from clienthealth.platform.secrecy import redacted
@@ -33,21 +39,37 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.grafana:
         settings = dataclasses.replace(settings, links=dataclasses.replace(settings.links, dashboards=args.grafana))
-    failed = 0
-    for check in checks():
-        for finding in check(settings):
-            finding = dataclasses.replace(finding, text=redacted(finding.text))
-            failed += finding.state == "failed"
-            if args.json:
-                print(json.dumps(dataclasses.asdict(finding), ensure_ascii=False), flush=True)
-            else:
-                _show(finding.about, finding.state, finding.text)
+    findings: list[Finding] = []
+    # Py4J logs a traceback of whatever Ctrl-C interrupts; what matters is a finding.
+    logging.getLogger().addHandler(logging.NullHandler())
+    try:
+        for announcement, check in checks():
+            if announcement:
+                print(announcement, file=sys.stderr, flush=True)
+            for finding in check(settings):
+                findings.append(dataclasses.replace(finding, text=redacted(finding.text)))
+                _show(findings[-1], args.json)
+    except KeyboardInterrupt:
+        print("\nInterrupted: not all was checked.", file=sys.stderr)
+        return 130
     if not args.json:
-        print("\nNothing failed." if not failed else f"\n{failed} finding(s) must be mended.")
-    return int(failed > 0)
+        print(f"\n{_summary(findings)}")
+    return int(any(finding.state == "failed" for finding in findings))
 
 
-def _show(about: str, state: str, text: str) -> None:
+def _summary(findings: Sequence[Finding]) -> str:
+    failed = sum(finding.state == "failed" for finding in findings)
+    skipped = ", ".join(dict.fromkeys(finding.about for finding in findings if finding.state == "skipped"))
+    if failed:
+        return f"{failed} finding(s) must be mended."
+    return f"Nothing that was checked failed; not checked: {skipped}." if skipped else "Nothing failed."
+
+
+def _show(finding: Finding, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(dataclasses.asdict(finding), ensure_ascii=False), flush=True)
+        return
+    state = finding.state
     mark = f"\x1b[{_COLOURS[state]}m{state:<8}\x1b[0m" if sys.stdout.isatty() else f"{state:<8}"
-    lines = textwrap.wrap(f"{about}: {text}", 70, break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(f"{finding.about}: {finding.text}", 70, break_long_words=False, break_on_hyphens=False)
     print(f"{mark} " + "\n         ".join(lines), flush=True)

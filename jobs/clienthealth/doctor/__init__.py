@@ -27,11 +27,18 @@ class Finding:
 Check = Callable[[Settings], Iterator[Finding]]
 
 
-def checks() -> tuple[Check, ...]:
-    """All checks, in the order of dependence: this machine, Kafka, the monitor, what shows the results."""
+def checks() -> tuple[tuple[str, Check], ...]:
+    """All checks, each with what to say before it where it takes long.
+
+    This machine, Kafka, the monitor, what shows the results; at last what has to start Spark.
+    """
     from clienthealth.doctor import brokers, codecs, limits, machine, owned, servers, stores
 
+    quick = (
+        *(machine.java_works, machine.jars_present, codecs.codecs_present, brokers.kafka_works),
+        *(limits.limits, owned.owners_known, servers.servers),
+    )
     return (
-        *(machine.java_works, machine.jars_present, stores.places_work),
-        *(codecs.codecs_present, brokers.kafka_works, limits.limits, owned.owners_known, servers.servers),
+        *(("", check) for check in quick),
+        ("Trying with Spark where state is kept: it takes a minute to start, or several …", stores.places_work),
     )

@@ -1,0 +1,79 @@
+"""What the doctor prints, when it prints it, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from clienthealth import doctor
+from clienthealth.cli import main
+from clienthealth.doctor import Check, Finding, State, checks, stores
+from clienthealth.settings import Settings
+
+
+def finds(*states: State) -> Check:
+    """A check with a finding in each of these states."""
+
+    def check(_: Settings) -> Iterator[Finding]:
+        yield from (Finding(f"{state}-thing", state, "As it is.") for state in states)
+
+    return check
+
+
+def ran(monkeypatch: pytest.MonkeyPatch, *of: tuple[str, Check]) -> object:
+    monkeypatch.setattr(doctor, "checks", lambda: of)
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor"])
+    return ended.value.code
+
+
+@pytest.mark.parametrize(
+    ("states", "code", "last"),
+    [
+        (("ok", "warning"), 0, "Nothing failed."),
+        (("ok", "skipped"), 0, "Nothing that was checked failed; not checked: skipped-thing."),
+        (("skipped", "failed", "ok"), 1, "1 finding(s) must be mended."),
+    ],
+)
+def test_the_last_line_says_nothing_of_what_was_not_checked(
+    states: tuple[State, ...],
+    code: int,
+    last: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert ran(monkeypatch, ("", finds(*states))) == code
+    assert capsys.readouterr().out.splitlines()[-1] == last
+
+
+def test_findings_are_printed_as_they_are_made_and_a_long_wait_is_announced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[tuple[str, str]] = []
+
+    def slow(_: Settings) -> Iterator[Finding]:
+        seen.append(capsys.readouterr())
+        yield Finding("place", "ok", "It works.")
+        seen.append(capsys.readouterr())
+
+    assert ran(monkeypatch, ("", finds("ok")), ("Starting what takes long …", slow)) == 0
+    assert seen == [
+        ("ok       ok-thing: As it is.\n", "Starting what takes long …\n"),
+        ("ok       place: It works.\n", ""),
+    ]
+
+
+def test_ctrl_c_ends_it_with_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(_: Settings) -> Iterator[Finding]:
+        yield Finding("place", "ok", "It works.")
+        raise KeyboardInterrupt
+
+    assert ran(monkeypatch, ("", interrupted), ("", finds("failed"))) == 130
+    assert capsys.readouterr() == ("ok       place: It works.\n", "\nInterrupted: not all was checked.\n")
+
+
+def test_what_starts_spark_is_last_and_alone_is_announced() -> None:
+    *quick, (announcement, last) = checks()
+    assert last is stores.places_work and "Spark" in announcement
+    assert {said for said, _ in quick} == {""}
