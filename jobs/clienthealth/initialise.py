@@ -19,19 +19,12 @@ from clienthealth.configuration import placed
 from clienthealth.configuration.text import toml
 from clienthealth.errors import ServiceError, SettingsError
 from clienthealth.platform import secrecy
-from clienthealth.platform.kafka import admin, error_text, extents
+from clienthealth.platform.kafka import LOGIN_MODULES, admin, error_text, extents
 from clienthealth.platform.topics import Topic, inputs, outputs, replication_risk, usual_replicas
 from clienthealth.settings import Settings, TopicSettings
 from clienthealth.subscription import Subscription, subscriptions
 
 TIMEOUT_MS = 10_000
-PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-#: SASL mechanism → the login module that its sasl.jaas.config names.
-LOGIN_MODULES = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ HELP = "write the settings for a cluster, test the connection, create missing to
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Everything can be given; what is not is asked for where somebody can answer."""
-    from clienthealth.initialise import LOGIN_MODULES, PROTOCOLS
+    from clienthealth.platform.kafka import LOGIN_MODULES, PROTOCOLS
 
     parser.description = (
         f"{HELP[0].upper()}{HELP[1:]}. Nothing is changed before you have seen what will be done. It can be run again: "
@@ -138,7 +138,8 @@ def _others(args: argparse.Namespace, settings: Settings) -> list[str]:
 
 def _answers(args: argparse.Namespace) -> Answers:
     from clienthealth.errors import SettingsError
-    from clienthealth.initialise import LOGIN_MODULES, PROTOCOLS, Answers
+    from clienthealth.initialise import Answers
+    from clienthealth.platform.kafka import LOGIN_MODULES, PROTOCOLS
     from clienthealth.settings import TopicSettings
 
     asks = sys.stdin.isatty()

@@ -13,6 +13,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from difflib import get_close_matches
+from importlib.util import find_spec
 from typing import Any, NamedTuple, TypeVar
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -65,7 +67,13 @@ _WORDS = {
         "it closed the connection; look at security.protocol, sasl.mechanism, user and password",
     ),
 }
-_LOGIN_MODULES = ("PlainLoginModule", "ScramLoginModule")
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+#: SASL mechanism that Spark's Java client and kafka-python both speak → the login module that sasl.jaas.config names.
+LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
@@ -88,7 +96,7 @@ def admin(settings: Settings, **options: Any) -> KafkaAdminClient:
 
 
 def python_options(options: Mapping[str, str]) -> dict[str, Any]:
-    """Java options as kafka-python's. Raises SettingsError on an option that it does not have."""
+    """Java options as kafka-python's. Raises SettingsError on what it does not have, or would pass over in silence."""
     translated: dict[str, Any] = {}
     for name, value in options.items():
         special = _SPECIAL.get(name)
@@ -98,8 +106,20 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
             translated[name.replace(".", "_")] = _typed(name, value)
         else:
             supported = sorted({*_SPECIAL, *(same.replace("_", ".") for same in _SAME)})
-            raise SettingsError(f"[kafka] options: '{name}' is not supported; known are {', '.join(supported)}")
+            meant = "".join(f" (is {near} meant?)" for near in get_close_matches(name, supported, 1))
+            raise SettingsError(f"[kafka] options: '{name}' is not supported{meant}; known are {', '.join(supported)}")
+    if translated.get("security_protocol", "").startswith("SASL_"):
+        mechanism = translated.get("sasl_mechanism", "")
+        if not mechanism or (mechanism in LOGIN_MODULES and "sasl_plain_username" not in translated):
+            lacking = "sasl.jaas.config" if mechanism else f"sasl.mechanism ({', '.join(LOGIN_MODULES)})"
+            raise SettingsError(f"[kafka] options: security.protocol {translated['security_protocol']} needs {lacking}")
     return translated
+
+
+def java_options(options: Mapping[str, str]) -> Mapping[str, str]:
+    """The options for Spark's Java client, as they are. Raises SettingsError if it would not start with them."""
+    _protocol("security.protocol", options.get("security.protocol", PROTOCOLS[0]))
+    return options
 
 
 class Extent(NamedTuple):
@@ -270,16 +290,32 @@ def _host_check(_: str, value: str) -> dict[str, Any]:
     return {"ssl_check_hostname": value != ""}
 
 
+def _protocol(name: str, value: str) -> dict[str, Any]:
+    # kafka-python takes what it does not know for PLAINTEXT.
+    if value.upper() not in PROTOCOLS:
+        raise SettingsError(f"[kafka] options: {name} must be one of {', '.join(PROTOCOLS)}")
+    return {"security_protocol": value.upper()}
+
+
+def _mechanism(name: str, value: str) -> dict[str, Any]:
+    allowed = (*LOGIN_MODULES, *(["GSSAPI"] if find_spec("gssapi") else []))
+    if value not in allowed:
+        kerberos = "" if "GSSAPI" in allowed else "; GSSAPI needs the Python package gssapi"
+        raise SettingsError(f"[kafka] options: {name} must be one of {', '.join(allowed)}{kerberos}")
+    return {"sasl_mechanism": value}
+
+
 def _jaas(name: str, value: str) -> dict[str, Any]:
     options = dict(_JAAS_OPTION.findall(value))
-    if not any(module in value for module in _LOGIN_MODULES) or not {"username", "password"} <= options.keys():
-        raise SettingsError(
-            f"[kafka] options: {name} must name {' or '.join(_LOGIN_MODULES)} with username and password"
-        )
+    modules = sorted({module.rpartition(".")[2] for module in LOGIN_MODULES.values()})
+    if not any(module in value for module in modules) or not {"username", "password"} <= options.keys():
+        raise SettingsError(f"[kafka] options: {name} must name {' or '.join(modules)} with username and password")
     return {f"sasl_plain_{part}": re.sub(r"\\(.)", r"\1", options[part]) for part in ("username", "password")}
 
 
 _SPECIAL: Mapping[str, Callable[[str, str], dict[str, Any]]] = {
+    "security.protocol": _protocol,
+    "sasl.mechanism": _mechanism,
     "sasl.jaas.config": _jaas,
     "ssl.truststore.location": _file("ssl_cafile"),
     "ssl.truststore.type": _pem,

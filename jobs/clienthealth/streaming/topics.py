@@ -8,12 +8,16 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from clienthealth.platform.kafka import java_options
 from clienthealth.settings import Settings
 
 
 def connection(settings: Settings) -> Mapping[str, str]:
-    """Spark options that reach the brokers: addresses and security, as the Java client names them."""
-    options = {f"kafka.{name}": value for name, value in settings.kafka.options.items()}
+    """Spark options that reach the brokers: addresses and security, as the Java client names them.
+
+    Raises SettingsError.
+    """
+    options = {f"kafka.{name}": value for name, value in java_options(settings.kafka.options).items()}
     return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **options}
 
 
