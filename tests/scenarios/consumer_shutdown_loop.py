@@ -39,9 +39,13 @@ CLOSING = Thread(
 )
 
 
-def closing(*seconds: float) -> list[ThreadDump]:
+#: It commits what it has handled, and waits for the answer.
+LEAVING = replace(CLOSING, frames=("sun.nio.ch.EPoll.wait", *CLOSING.frames[2:]))
+
+
+def closing(*seconds: float, thread: Thread = CLOSING) -> list[ThreadDump]:
     """Dumps in which a thread is inside close()."""
-    return [dump(s, CLOSING) for s in seconds]
+    return [dump(s, thread) for s in seconds]
 
 
 def polls(ago: Callable[[float], float]) -> list[Reading]:
@@ -138,6 +142,11 @@ SCENARIOS: tuple[Scenario, ...] = (
     suspects(
         "close-never-returns-by-the-log",
         window("consumer", logs=[mine(line(5, "consumer-closing")), line(50, "client-version")]),
+    ),
+    suspects("close-waits-inside-the-client", window("consumer", dumps=closing(5, 25, 50, thread=LEAVING))),
+    unknown(
+        "close-waits-for-brokers-that-are-gone",
+        window("consumer", every(10, {"connection-count": still()}), dumps=closing(5, 25, 50, thread=LEAVING)),
     ),
     unknown("closes-for-10-s", window("consumer", dumps=closing(5, 15))),
     unknown("the-log-ends-while-it-closes", window("consumer", logs=[mine(line(50, "consumer-closing"))])),

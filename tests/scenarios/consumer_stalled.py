@@ -55,6 +55,23 @@ def polling(away: Of, consumed: Of | None = None, lag: Of | None = None, **more:
     return [replace(r, metrics=c.metrics) for r, c in zip(readings, every(10, names), strict=True)]
 
 
+def until(second: float) -> Of:
+    """A count of what happens each second, and no more then."""
+    return lambda seconds: 100 + min(seconds, second)
+
+
+#: Heartbeats, and their answers, until the poll interval of 30 s has passed since 10 s; the selector looks for them.
+ANSWERED = {"request_total": until(40), "response_total": until(40), "select_total": until(40)}
+ANSWERED_35 = {name: until(35) for name in ANSWERED}
+COMMIT = (
+    "sun.nio.ch.EPoll.wait",
+    "org.apache.kafka.common.network.Selector.select",
+    "org.apache.kafka.clients.consumer.internals.ConsumerCoordinator.commitOffsetsSync",
+    "org.apache.kafka.clients.consumer.KafkaConsumer.commitSync",
+    "com.example.Worker.run",
+)
+
+
 LOOP = ("org.apache.kafka.streams.processor.internals.StreamThread.run",)
 STREAMS = (
     Thread("app-StreamThread-1", "WAITING", ("jdk.internal.misc.Unsafe.park", "com.example.Fraud.score", *LOOP), 100.0),
@@ -80,10 +97,95 @@ def worker(frames: Sequence[str]) -> Thread:
 
 
 SCENARIOS: tuple[Scenario, ...] = (
-    fires("handler-hangs", window("consumer", polling(lambda s: max(0.0, s - 10)), config=THIRTY)),
+    fires("handler-hangs", window("consumer", polling(lambda s: max(0.0, s - 10), **ANSWERED), config=THIRTY)),
+    suspects(
+        "handler-hangs-and-nothing-tells-of-answers",
+        window("consumer", polling(lambda s: max(0.0, s - 10)), config=THIRTY),
+    ),
+    unknown(
+        "a-commit-waits-for-brokers-that-are-gone",
+        window(
+            "consumer",
+            polling(
+                lambda s: 260 + s,
+                last_heartbeat_seconds_ago=lambda s: 262 + s,
+                connection_count=still(0),
+                select_total=rising(12),
+                response_total=still(90),
+            ),
+        ),
+    ),
+    unknown(
+        "a-commit-waits-for-brokers-that-hang",
+        window(
+            "consumer",
+            polling(
+                lambda s: s,
+                last_heartbeat_seconds_ago=lambda s: max(0.0, s - 20),
+                connection_count=still(2),
+                select_total=rising(12),
+                request_total=rising(0.4),
+                response_total=still(90),
+            ),
+            config=THIRTY,
+        ),
+    ),
+    unknown(
+        "a-commit-waits-for-a-coordinator-nobody-knows",
+        window(
+            "consumer",
+            polling(
+                lambda s: 30 + s,
+                last_heartbeat_seconds_ago=lambda s: 30 + s,
+                connection_count=still(2),
+                select_total=rising(12),
+                request_total=rising(10),
+                response_total=rising(10),
+            ),
+        ),
+    ),
+    unknown(
+        "left-its-group-once-its-coordinator-was-back",
+        window("consumer", logs=[mine(line(30, "connection-failed", node="1")), *expired(40)]),
+    ),
+    fires(
+        "left-its-group-long-after-an-outage",
+        window("consumer", logs=[mine(line(5, "connection-failed", node="1")), *expired(40)]),
+    ),
+    unknown(
+        "a-thread-that-polled-waits-inside-the-client",
+        window("consumer", dumps=[dump(1, own(POLL)), dump(20, own(COMMIT)), dump(51, own(COMMIT))]),
+    ),
+    suspects(
+        "the-application-holds-the-thread-in-an-outage",
+        window(
+            "consumer",
+            polling(lambda s: s, connection_count=still(0)),
+            dumps=[dump(1, own(POLL)), dump(20, own(RESERVE)), dump(51, own(RESERVE))],
+            config=THIRTY,
+        ),
+    ),
+    unknown(
+        "came-back-from-a-commit-before-it-was-seen",
+        window("consumer", polling(still(0), rising(5), time_between_poll_max=still(602_000)), config=THIRTY),
+    ),
+    unknown(
+        "an-old-client-fetches-nothing-and-hears-nothing",
+        window(
+            "consumer",
+            every(10, {"fetch-total": still(70), "select-total": rising(11), "io-wait-time-ns-total": rising(1e8)}),
+        ),
+    ),
     fires("left-its-group", window("consumer", polling(lambda s: max(0.0, s - 10)), logs=expired(40))),
     fires(
         "no-heartbeats-any-more",
+        window(
+            "consumer",
+            polling(lambda s: 260 + s, last_heartbeat_seconds_ago=lambda s: max(1.0, s - 35), **ANSWERED_35),
+        ),
+    ),
+    unknown(
+        "no-heartbeats-since-before-it-was-seen",
         window("consumer", polling(lambda s: 60 + s, last_heartbeat_seconds_ago=lambda s: 30 + s)),
     ),
     near_miss(

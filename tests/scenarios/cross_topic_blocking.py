@@ -99,6 +99,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         "java-slow-poll-loop",
         window("consumer", consumer({"a": rising(50), "b": rising(10)}, last_poll_seconds_ago=lambda s: s)),
     ),
+    unknown(
+        "java-commit-waits-for-brokers-that-are-gone",
+        window(
+            "consumer",
+            consumer({"a": rising(50), "b": rising(10)}, last_poll_seconds_ago=lambda s: s, connection_count=still(0)),
+        ),
+    ),
     suspects(
         "a-queue-of-one-chunk-and-nobody-says-how-many-it-may-hold",
         window(

@@ -82,7 +82,7 @@ CELLS = (
     Cell("consumer-shutdown-loop", "readings", "shutdown-loop-a", "-10000", {}),
     Cell("consumer-stalled", "dumps", "consumer-stalled-4.1", "", {}),
     Cell("consumer-stalled", "lines", "consumer-stalled-4.1", "poll timeout has expired", {1: "confirmed"}),
-    Cell("consumer-stalled", "readings", "consumer-stalled-4.1", "30000", {3: "confirmed"}),
+    Cell("consumer-stalled", "readings", "consumer-stalled-4.1", "-10000", {7: "confirmed"}),
     Cell("cross-topic-blocking", "dumps", "cross-topic-a", "", {1: "suspected", 2: "confirmed"}),
     Cell("cross-topic-blocking", "lines", "cross-topic-a", "", {}),
     Cell("cross-topic-blocking", "readings", "cross-topic-a", "5000", {2: "suspected", 3: "confirmed"}),

@@ -70,7 +70,7 @@ def _log_of(log: process_log.ProcessLog | None, client: Client) -> tuple[tuple[L
     if log is None or not log.entries:
         return (), ()
     first, last = log.entries[0].ts_ms, log.entries[-1].ts_ms
-    events, dumps, _ = log.within(first, last + 1).about(_who(client))
+    events, dumps, *_ = log.within(first, last + 1).about(_who(client))
     return events, dumps
 
 

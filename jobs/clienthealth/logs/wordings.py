@@ -53,6 +53,7 @@ class Meaning:
     counted   a counter of the Java client that has risen when it says so ("": none)
     halted    a counter of the Java client that rises no more once it has said so ("": none)
     away      it says so where nobody has called poll() for max.poll.interval.ms
+    unserved  it says so where its brokers, or its coordinator, do not serve the client
     """
 
     says: str
@@ -64,6 +65,7 @@ class Meaning:
     counted: str = ""
     halted: str = ""
     away: bool = False
+    unserved: bool = False
 
     @cached_property
     def ids(self) -> frozenset[str]:

@@ -73,6 +73,8 @@ CLIENT_METRICS: Mapping[str, Mapping[str, str]] = {
         "rebalance-latency-max": "ms",
         "commit-latency-avg": "ms",
         "commit-latency-max": "ms",
+        "request-total": "1",
+        "response-total": "1",
         "connection-count": "1",
         "failed-authentication-total": "1",
         "io-wait-time-ns-total": "ns",

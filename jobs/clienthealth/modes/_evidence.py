@@ -1,7 +1,9 @@
 """What the judges share: runs of a metric, events by what they say, threads by frame.
 
 A judge collects facts. `conclude` turns them into a verdict by one rule for all modes: a direct fact confirms alone,
-indirect facts suspect, and indirect facts of two independent kinds confirm.
+indirect facts suspect, and indirect facts of two independent kinds confirm. A fact that has an innocent explanation
+names the circumstance that rules it out (`given`): where the circumstance does not hold, the fact accuses nobody; where
+it is not known, the fact proves nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from clienthealth.logs.thread_names import JVM_FRAMES
@@ -30,8 +32,16 @@ NEVER_SECONDS = 1e8
 
 
 @dataclass(frozen=True, slots=True)
+class Circumstance:
+    """What rules out an innocent explanation. `holds`: None where no data tells it; `text`: why it does not hold."""
+
+    holds: bool | None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing found in a window. `since_ms`: when what it shows began."""
+    """One thing found in a window. `since_ms`: when what it shows began; `given`: what it needs to prove anything."""
 
     kind: EvidenceKind
     since_ms: int
@@ -39,6 +49,17 @@ class Fact:
     text: str
     direct: bool = False
     source: Source | None = None
+    given: Circumstance | None = None
+
+    @property
+    def refuted(self) -> bool:
+        """True if data shows that its innocent explanation is the right one."""
+        return self.given is not None and self.given.holds is False
+
+    @property
+    def settled(self) -> bool:
+        """True if data rules out its innocent explanation, or it has none."""
+        return self.given is None or self.given.holds is True
 
 
 def conclude(
@@ -54,14 +75,18 @@ def conclude(
 
     `independent`: facts of two kinds support each other; false where they see the same moment of the same thing.
     `doubts`: what points to the fault and proves nothing: unknown, with them as its evidence; beside facts they show
-    the code that is to blame, and make nothing surer.
+    the code that is to blame, and make nothing surer. A fact whose circumstance does not hold is such a doubt.
     """
+    doubts = [_with_reason(fact) for fact in (*doubts, *(fact for fact in facts if fact.refuted))]
+    facts = [fact for fact in facts if not fact.refuted]
     if not facts and doubts:
         evidence = tuple(Evidence(fact.kind, fact.ts_ms, fact.text, fact.source) for fact in doubts)
         return Verdict(mode, "unknown", reason=doubts[-1].text, evidence=evidence)
     if not facts:
         return Verdict(mode, "ok") if otherwise is None else Verdict(mode, "unknown", reason=otherwise)
-    confirmed = any(fact.direct for fact in facts) or (independent and len({fact.kind for fact in facts}) > 1)
+    confirmed = any(fact.direct and fact.settled for fact in facts) or (
+        independent and len({fact.kind for fact in facts}) > 1 and any(fact.settled for fact in facts)
+    )
     return Verdict(
         mode=mode,
         status="confirmed" if confirmed else "suspected",
@@ -74,6 +99,10 @@ def conclude(
         ),
         counts=tuple(count for count in counts if count.slots),
     )
+
+
+def _with_reason(doubt: Fact) -> Fact:
+    return replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
 
 
 #: When things happened (epoch ms), and how many at once.

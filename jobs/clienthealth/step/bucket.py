@@ -20,7 +20,7 @@ from clienthealth.step.ownership import Life, ProcessKey, Start, lives, starts
 from clienthealth.step.process_log import logged_options
 from clienthealth.step.readings import SHIFT, Grid, intervals, keys, totals_added_up
 from clienthealth.step.state import BucketState
-from clienthealth.windows.client_window import ClientWindow
+from clienthealth.windows.client_window import LEAD_MS, ClientWindow
 from clienthealth.windows.columns import Floats, Ints
 from clienthealth.windows.packed import LogEntry, Readings, Who
 from clienthealth.windows.view import About, Windows
@@ -28,9 +28,9 @@ from clienthealth.windows.view import About, Windows
 #: A client has departed when it was silent for so many of its intervals, `[absence] min_gap_seconds` at least.
 INTERVALS = 3
 
-#: The log events that concern a client in a window, the thread dumps of its process, and those before the window.
-WindowLog = tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...]]
-NO_LOG: WindowLog = ((), (), ())
+#: The log events that concern a client in a window, the thread dumps of its process, and dumps and events before it.
+WindowLog = tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...], tuple[LogEvent, ...]]
+NO_LOG: WindowLog = ((), (), (), ())
 
 
 class ClientCard:
@@ -208,7 +208,8 @@ class Bucket:
         self, who: Who, number: int | None, start: int, end: int, lo: int, hi: int, log: WindowLog
     ) -> ClientWindow:
         """A window of a client as the judges see it. `number`: its number, None where it does not report."""
-        events, dumps, earlier = log
+        events, dumps, earlier, earlier_events = log
+        lead = lo if number is None else int(np.searchsorted(self.keys, (number << SHIFT) | max(0, start - LEAD_MS)))
         return ClientWindow(
             client_of(who),
             start,
@@ -217,6 +218,8 @@ class Bucket:
             events,
             dumps,
             earlier_dumps=earlier,
+            earlier_readings=tuple(map(self.reading, range(lead, lo))),
+            earlier_logs=earlier_events,
             config=logged_options(self.state, who, self.alone(who)) if number is None else self.config(number),
             told=who.process in self.state.told,
             rows=None if number is None else partial(self._table, number, lo, hi),

@@ -406,8 +406,8 @@ def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
         log = process_log.process_logs(bucket.state).get(who.process)
     if log is None or seen.departed_ms is None:
         return seen
-    events, dumps, earlier = log.within(seen.departed_ms, EVER_MS).about(who)
-    return replace(seen, logs=events, dumps=dumps, earlier_dumps=earlier)
+    events, dumps, earlier, lead = log.within(seen.departed_ms, EVER_MS).about(who)
+    return replace(seen, logs=events, dumps=dumps, earlier_dumps=earlier, earlier_logs=lead)
 
 
 def _completed(readings: Sequence[Reading], left: list[float]) -> tuple[Reading, ...]:

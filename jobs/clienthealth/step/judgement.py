@@ -183,10 +183,11 @@ class _Judgement:
             key = (who.process, begin, until)
             if key not in inside:
                 inside[key] = logs[who.process].within(begin, until)
-            events, dumps, earlier = inside[key].about(who)
+            events, dumps, earlier, lead = inside[key].about(who)
             wrong = refuted(self.bucket, number, events)
             if events or dumps:
-                window_logs[position] = tuple(event for event in events if event not in wrong), dumps, earlier
+                own = tuple(event for event in events if event not in wrong)
+                window_logs[position] = own, dumps, earlier, lead
             if wrong:
                 self.refuted[number, begin] = frozenset(event.signature for event in wrong)
         return window_logs

@@ -23,6 +23,7 @@ from clienthealth.step import ended, ownership
 from clienthealth.step.limits import mark
 from clienthealth.step.ownership import ProcessKey
 from clienthealth.step.state import BucketState
+from clienthealth.windows.client_window import LEAD_MS
 from clienthealth.windows.packed import LogEntry, Who
 
 #: Lines that speak of a client's beginning and end are kept while its process is heard of, and so long after them.
@@ -208,6 +209,7 @@ class ProcessLog:
     named      names of its clients, by kind, in all its lines and dumps, also of those that do not report
     topics     by topic, the names of the clients in the lines about it
     earlier    its dumps before the window that `entries` are of, the newest EARLIER_DUMPS
+    lead       its events of the LEAD_MS before that window
     instances  the processes at this place that all of its lines and dumps name
     """
 
@@ -219,6 +221,7 @@ class ProcessLog:
     named: Mapping[str, Set[str]] = field(default_factory=dict)
     topics: Mapping[str, Set[str]] = field(default_factory=dict)
     earlier: Sequence[LogEntry] = ()
+    lead: Sequence[LogEntry] = ()
     instances: Set[str | None] = frozenset()
 
     def within(self, start_ms: int, end_ms: int) -> ProcessLog:
@@ -226,15 +229,30 @@ class ProcessLog:
         inside = [entry for entry in self.entries if start_ms <= entry.ts_ms < end_ms]
         since_ms = start_ms - COMPARED_MS
         earlier = [entry for entry in self.entries if since_ms < entry.ts_ms < start_ms and entry.dump is not None]
-        return replace(self, entries=inside, earlier=earlier[-EARLIER_DUMPS:])
+        lead = [entry for entry in self.entries if start_ms - LEAD_MS <= entry.ts_ms < start_ms and entry.event]
+        return replace(self, entries=inside, earlier=earlier[-EARLIER_DUMPS:], lead=lead)
 
-    def about(self, who: Who) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...]]:
+    def about(
+        self, who: Who
+    ) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...], tuple[LogEvent, ...]]:
         """The events that concern a client, by its name or without one, the dumps of its process, and those before.
 
         Not those of other processes at the same place. What can be of another client of its name as well names none.
         """
+        events, dumps = self._about(self.entries, who)
+        begun = min((life.first_ms for life in self.lives if life.who.identity == who.identity), default=0.0)
+        earlier = [
+            entry.dump
+            for entry in self.earlier
+            if entry.dump is not None
+            and entry.ts_ms > begun - BEFORE_MS
+            and self._owner(entry, who, who.client_id) == "mine"
+        ]
+        return tuple(events), tuple(dumps), tuple(earlier), tuple(self._about(self.lead, who)[0])
+
+    def _about(self, entries: Iterable[LogEntry], who: Who) -> tuple[list[LogEvent], list[ThreadDump]]:
         events, dumps = [], []
-        for entry in self.entries:
+        for entry in entries:
             event = entry.event
             if event is not None and not self._concerns(event, who):
                 continue
@@ -249,15 +267,7 @@ class ProcessLog:
                 events.append(event)
             elif entry.dump is not None and whose == "mine":
                 dumps.append(entry.dump)
-        begun = min((life.first_ms for life in self.lives if life.who.identity == who.identity), default=0.0)
-        earlier = [
-            entry.dump
-            for entry in self.earlier
-            if entry.dump is not None
-            and entry.ts_ms > begun - BEFORE_MS
-            and self._owner(entry, who, who.client_id) == "mine"
-        ]
-        return tuple(events), tuple(dumps), tuple(earlier)
+        return events, dumps
 
     def _owner(self, entry: LogEntry, who: Who, name: str | None) -> ownership.Owner:
         """Whose an entry is: where the log names the instance of a client, what names another one is not of it."""

@@ -14,6 +14,9 @@ from clienthealth.windows.columns import Floats
 from clienthealth.windows.packed import Parts
 from clienthealth.windows.view import POSITION, TOPIC_POSITION, About, Windows
 
+#: A window begins in the midst of things: so far back (ms) its judges may look for what explains its first moments.
+LEAD_MS = 30_000
+
 
 @dataclass(frozen=True)
 class ClientWindow:
@@ -21,7 +24,8 @@ class ClientWindow:
 
     Readings, events and dumps are in order of time. Events and dumps of the client's process that name no client
     are in the window of each of its clients. `earlier_dumps`: the newest of those before the window, to tell which
-    thread still stands where it stood, however long ago that was. `told`: was a log line or a dump of the process ever
+    thread still stands where it stood, however long ago that was. `earlier_readings`, `earlier_logs`: those of the
+    LEAD_MS before the window. `told`: was a log line or a dump of the process ever
     read, in the window or before. `departed_ms` is set for a client that stopped
     reporting: the time of its last reading; such a window covers the last readings of its session and the log lines
     after them. `spoke_ms`: when its process was heard of after that by its log, as one that goes on; None where it was
@@ -41,6 +45,8 @@ class ClientWindow:
     spoke_ms: int | None = None
     alive: tuple[Sign, ...] = ()
     told: bool = False
+    earlier_readings: tuple[Reading, ...] = ()
+    earlier_logs: tuple[LogEvent, ...] = ()
     rows: InitVar[Callable[[], Windows] | None] = None
 
     def __post_init__(self, rows: Callable[[], Windows] | None) -> None:

@@ -286,6 +286,14 @@ class Windows:
         """A metric of TOPIC_METRICS over all parts, NaN where unknown."""
         return self.parts.values[:, TOPIC_POSITION[name]]
 
+    def summed(self, name: str) -> Floats:
+        """A metric of TOPIC_METRICS by row, summed over its parts; NaN where none knows it."""
+        values, begin, end = self.of_topics(name), self.part_begin[:-1], self.part_begin[1:]
+        counts = counted(~np.isnan(values))
+        sums = np.concatenate([[0.0], np.cumsum(np.nan_to_num(values))])
+        by_row: Floats = np.where(counts[end] > counts[begin], sums[end] - sums[begin], np.nan)
+        return by_row
+
     @cached_property
     def has_topics(self) -> Bools:
         """Does any reading speak of single topics?"""

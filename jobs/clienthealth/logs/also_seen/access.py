@@ -84,6 +84,7 @@ AUTHENTICATION = Trouble(
     id="authentication",
     sentence="A broker did not let the client in: its mechanism, user, password or token is not accepted.",
     action="Correct the mechanism, the user or the secret on the side that is wrong; a secret may have been rotated.",
+    unserved=True,
 )
 
 TLS = Trouble(
@@ -138,6 +139,7 @@ TLS = Trouble(
     sentence="The TLS handshake with a broker failed, so no connection came about.",
     action="Compare certificate, host name and trust store with what the broker presents (openssl s_client -connect), "
     "and the listener's protocol with the client's security.protocol.",
+    unserved=True,
 )
 
 AUTHORISATION = Trouble(
@@ -248,6 +250,7 @@ BROKERS_DOWN = Trouble(
     sentence="The client could reach none of its brokers.",
     action="Try the address that it uses from where it runs (nc -vz HOST PORT); look at the brokers, the name service "
     "and the network between.",
+    unserved=True,
 )
 
 UNKNOWN_CONFIGURATION = Trouble(

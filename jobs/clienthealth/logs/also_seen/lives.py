@@ -37,6 +37,7 @@ COORDINATOR = Trouble(
     action="Look at the broker that it names: restarts, long pauses, a network in between.",
     least=3,
     apart_seconds=600,
+    unserved=True,
 )
 
 REBALANCES = Trouble(

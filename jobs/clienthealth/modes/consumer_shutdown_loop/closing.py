@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from clienthealth.model.readings import Source, Thread, ThreadDump
 from clienthealth.modes._evidence import has_frame, innermost
+from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._polls import has_polled, polled_ms
 from clienthealth.windows.client_window import ClientWindow
 
@@ -22,12 +23,14 @@ class Closing:
     """A thread inside close(): found there by so many dumps, the first at `since_ms`, and not back by `last_ms`.
 
     where      the innermost frame that is not the JVM's own
+    waits      it is inside the client there, and may wait for brokers
     measured   that it was not back is known of the client's own metrics
     certain    it is this client that is being closed: its metrics say so, or the process has no other consumer
     """
 
     thread: str
     where: str
+    waits: bool
     dumps: int
     since_ms: int
     last_ms: int
@@ -65,6 +68,7 @@ def _of(window: ClientWindow, name: str, seen: list[tuple[ThreadDump, Thread]]) 
     return Closing(
         name,
         innermost(thread),
+        not in_foreign_code(thread),
         len(seen),
         first.ts_ms,
         reading.ts_ms if standing and reading is not None else last.ts_ms,

@@ -15,6 +15,7 @@ from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import elapsed, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
+from clienthealth.modes._circumstances import coordinator_answers
 from clienthealth.modes._evidence import Fact, conclude, events, has_frame, sightings
 from clienthealth.modes.consumer_shutdown_loop.closing import Closing, closing
 from clienthealth.modes.consumer_shutdown_loop.lines import (
@@ -118,7 +119,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     """A consumer of the Java client: is it inside close() for longer than that may take?"""
     seen = closing(window)
-    facts = [] if seen is None else _hanging(seen, limits)
+    facts = [] if seen is None else _hanging(window, seen, limits)
     facts = facts or _overdue(window, limits, CLOSING, (CLOSED,), "the consumer")
     if facts:
         where = {"thread": seen.thread, "frame": seen.where} if seen else {}
@@ -141,23 +142,16 @@ def _silence(window: ClientWindow, w: Windows) -> Fact:
     return Fact("metric", last.ts_ms, last.ts_ms, text, source=last.source)
 
 
-def _hanging(seen: Closing, limits: Thresholds) -> list[Fact]:
+def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fact]:
     if seen.seconds < limits.suspect_close_seconds:
         return []
     text = f"'{seen.thread}' has been inside close() for at least {elapsed(seen.seconds)}, in {seen.where}"
-    facts = [
-        Fact(
-            "thread-dump",
-            seen.since_ms,
-            seen.last_ms,
-            text,
-            seen.certain and seen.seconds >= limits.confirm_close_seconds,
-            seen.source,
-        )
-    ]
+    given = coordinator_answers(window, seen.last_ms) if seen.waits else None
+    direct = seen.certain and seen.seconds >= limits.confirm_close_seconds
+    facts = [Fact("thread-dump", seen.since_ms, seen.last_ms, text, direct, seen.source, given)]
     if seen.measured:
         text = "the consumer still reports metrics, which the end of close() takes down, and has not polled since"
-        facts.append(Fact("metric", seen.since_ms, seen.last_ms, text, source=seen.source))
+        facts.append(Fact("metric", seen.since_ms, seen.last_ms, text, source=seen.source, given=given))
     return facts
 
 
@@ -327,7 +321,8 @@ def _overdue(window: ClientWindow, limits: Thresholds, began: Meaning, ends: Seq
         seconds = (max(signs) - event.ts_ms) / 1000
         if not any(e.ts_ms >= event.ts_ms for e in ended) and seconds >= limits.overdue_shutdown_seconds:
             text = f"{who} began to shut down and has not completed it for {elapsed(seconds)}"
-            return [Fact("log", event.ts_ms, event.ts_ms, text, source=event.source)]
+            given = coordinator_answers(window, max(signs)) if window.client.kind == "consumer" else None
+            return [Fact("log", event.ts_ms, event.ts_ms, text, source=event.source, given=given)]
     return []
 
 

@@ -3,6 +3,11 @@
 Mechanism. A handler hangs, or needs longer than `max.poll.interval.ms` (5 min by default). The client then leaves its
 group by itself; when the handler does return, it joins again, reads the same records and is thrown out again.
 
+What is no such fault. A commit, a flush or a framework waits inside its client while brokers are away, and nobody polls
+meanwhile. So all that rests on missing polls needs brokers, and a coordinator, that answered at that time: without them
+it accuses nobody (`unknown`), and where no data tells it only suspects. Frames of the application outside of any Kafka
+client need no brokers.
+
 What proves it. The client logs that its poll interval has passed, or says so by its metrics: `last-poll-seconds-ago`
 or `time-between-poll-max` beyond `max.poll.interval.ms`. Where that option is not known, its default only
 suspects, but heartbeats that have stopped while nobody polls prove that the client has left its group. A consuming
@@ -53,6 +58,7 @@ MODE = LiveMode(
         "Partitions paused on purpose: the application goes on calling poll().",
         "A handler that is slow but returns: polls are rare, yet within max.poll.interval.ms.",
         "A rebalance that ends: the consumer polls all the while.",
+        "A broker outage: a commit waits inside the client, so nobody polls; no connection or no answer shows it.",
         "One slow topic among several of one consumer: see cross-topic-blocking, both can be true.",
     ),
     causes=(

@@ -13,6 +13,7 @@ from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
+from clienthealth.modes._circumstances import answered_at, coordinator_answers, inside_the_client, unless_away
 from clienthealth.modes._evidence import (
     SAME_MOMENT_MS,
     Fact,
@@ -47,6 +48,8 @@ from clienthealth.windows.view import Windows
 SAME_END_MS = 5000
 #: Kafka Streams polls this one only while it restores a state. It holds nothing afterwards, and its lag stands still.
 _RESTORES = "-restore-consumer"
+#: Of a client that does not tell when it polls: it waited in its selector so lately, as an application does in poll().
+WAITED_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -142,24 +145,12 @@ def _lag(w: Windows) -> Floats:
 
 def _lags(w: Windows) -> Column:
     """The lag by reading: over all partitions, or of the worst where only that is reported."""
-    return w.once_for_rows(
-        "consumer: lag", lambda: Column(np.fmax(_summed(w, "records-lag"), w.col("records-lag-max")))
-    )
-
-
-def _summed(w: Windows, name: str) -> Floats:
-    """A metric of partitions by reading, summed over all of them; NaN where none tells it."""
-    values = w.of_topics(name)
-    counts = np.concatenate([[0], np.cumsum(~np.isnan(values))])
-    begin, end = w.part_begin[:-1], w.part_begin[1:]
-    sums = np.concatenate([[0.0], np.cumsum(np.nan_to_num(values))])
-    of_rows: Floats = np.where(counts[end] > counts[begin], sums[end] - sums[begin], np.nan)
-    return of_rows
+    return w.once_for_rows("consumer: lag", lambda: Column(np.fmax(w.summed("records-lag"), w.col("records-lag-max"))))
 
 
 def takes(w: Windows) -> Bools:
     """librdkafka, which hands out its readings in poll(): does the application take records, or are there none?"""
-    positions = w.once_for_rows("consumer: positions", lambda: Column(_summed(w, "position")))
+    positions = w.once_for_rows("consumer: positions", lambda: Column(w.summed("position")))
     taken: Bools = w.reported(positions) & (w.rose(positions) | (w.last(_lags(w)) == 0))
     return taken
 
@@ -179,9 +170,9 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 
 
 def left(w: Windows, limits: Thresholds) -> Bools:
-    """Has the client stopped its heartbeats because nobody polls?
+    """Has the client stopped its heartbeats while nobody polls?
 
-    It does so when the poll interval has passed. In an outage of the coordinator heartbeats fail too, but polls go on.
+    It does so when the poll interval has passed; and where its coordinator is away, which the judge asks.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
     gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled >= beat)
@@ -209,9 +200,16 @@ def silent(w: Windows, limits: Thresholds) -> Bools:
     return silent_long & ~idle(w)
 
 
+def unseen(w: Windows) -> Bools:
+    """Java clients up to 2.3, of which fetches alone show that they poll: is nothing fetched?"""
+    told = w.reported("last-poll-seconds-ago") | w.reported("time-between-poll-max")
+    counted = (w.count("fetch-total") >= MIN_READINGS) & ~w.rose("fetch-total")
+    return counted & ~told & ~idle(w)
+
+
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Away from poll() for too long, or for long."""
-    return too_long(w, thresholds) | circling(w, thresholds) | silent(w, thresholds)
+    """Away from poll() for too long, or for long, or not known to poll."""
+    return too_long(w, thresholds) | circling(w, thresholds) | silent(w, thresholds) | unseen(w)
 
 
 BLIND_POLLS = "the consumer does not tell when it polls (Java clients do from 2.4 on)"
@@ -219,10 +217,7 @@ BLIND_POLLS = "the consumer does not tell when it polls (Java clients do from 2.
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """No time of the polls."""
-    return first_reason(
-        len(w),
-        (BLIND_POLLS, np.isnan(seconds_away(w)) & ~takes(w)),
-    )
+    return first_reason(len(w), (BLIND_POLLS, np.isnan(seconds_away(w)) & ~takes(w)))
 
 
 GATE = Gate(blind, suspects)
@@ -242,15 +237,23 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     if hanging is not None and (gone or hanging >= limits.suspect_share * most):
         text = f"the application has not called poll() for {elapsed(hanging)}"
         since = round(last.ts_ms - 1000 * hanging)
+        passed = since + round(1000 * most)
+        at_ms = passed if window.start_ms <= passed < last.ts_ms else last.ts_ms
+        if gone:
+            at_ms = last.ts_ms - round(1000 * float(w.last("last-heartbeat-seconds-ago")[0]))
     else:
         text = f"the application came back to poll() only after {elapsed(seconds)}"
         since = round(last.ts_ms - 1000 * seconds)
+        known = (*window.earlier_readings, *window.readings)
+        away = [r.ts_ms for r in window.readings if (r.get("last-poll-seconds-ago") or 0) >= most]
+        back = [r.ts_ms for r in known if (r.get("time-between-poll-max") or 0) >= 1000 * most]
+        at_ms = (away or back or [last.ts_ms])[0]
     if gone:
         text += f", and it sent no heartbeat for {elapsed(w.last('last-heartbeat-seconds-ago')[0])}"
     else:
         text += f"; max.poll.interval.ms is {elapsed(most)}{'' if configured is not None else ' by default'}"
     beyond = seconds >= most and configured is not None
-    return [Fact("metric", since, last.ts_ms, text, beyond or gone, last.source)]
+    return [Fact("metric", since, last.ts_ms, text, beyond or gone, last.source, answered_at(window, at_ms))]
 
 
 def _circles(window: ClientWindow, w: Windows) -> list[Fact]:
@@ -261,17 +264,29 @@ def _circles(window: ClientWindow, w: Windows) -> list[Fact]:
         f"stayed away from poll() for up to {elapsed(float(seconds_away(w)[0]))} in between, and its lag grew by "
         f"{count_of(float(w.grown(_lags(w))[0]), 'record')}"
     )
-    return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source)]
+    given = coordinator_answers(window, last.ts_ms)
+    return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source, given=given)]
 
 
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     if not silent(w, limits)[0]:
-        return []
+        return _unseen(window) if unseen(w)[0] else []
     seconds, last = float(seconds_since(w)[0]), window.readings[-1]
     most = number_or_none(interval(w)[0])
     allowed = f"max.poll.interval.ms is {elapsed(most or limits.assumed_poll_interval_seconds)}"
     text = f"the application has not called poll() for {elapsed(seconds)}; {allowed}{'' if most else ' by default'}"
-    return [Fact("metric", round(last.ts_ms - 1000 * seconds), last.ts_ms, text, source=last.source)]
+    since, given = round(last.ts_ms - 1000 * seconds), coordinator_answers(window, last.ts_ms)
+    return [Fact("metric", since, last.ts_ms, text, source=last.source, given=given)]
+
+
+def _unseen(window: ClientWindow) -> list[Fact]:
+    """Nothing is fetched. Where brokers answer, and it waits for them, its partitions are paused."""
+    first, last = window.readings[0], window.readings[-1]
+    answers = coordinator_answers(window, last.ts_ms)
+    if answers.holds and seconds_since(window.table)[0] < WAITED_SECONDS:
+        return []
+    text = f"it fetched nothing for {elapsed((last.ts_ms - first.ts_ms) / 1000)}, and does not tell when it polls"
+    return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source, given=answers)]
 
 
 def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -279,12 +294,13 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     if not expired:
         return []
     first, last = expired[0], expired[-1]
-    most = number_or_none(interval(w)[0]) or _logged_interval(first) or limits.assumed_poll_interval_seconds
+    logged = float(first.captures.get("limitMs", 0)) / 1000
+    most = number_or_none(interval(w)[0]) or logged or limits.assumed_poll_interval_seconds
     text = f"the client left its group, as its application had not called poll() in time: {quoted(last.text)}"
     if expired[1:]:
         text = f"{len(expired)} times {text}"
-    since = round(first.ts_ms - 1000 * most)
-    return [Fact("log", since, last.ts_ms, text, direct=not idle(w)[0], source=last.source)]
+    since, direct = round(first.ts_ms - 1000 * most), not idle(w)[0]
+    return [Fact("log", since, last.ts_ms, text, direct, last.source, unless_away(window, expired))]
 
 
 def _moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
@@ -296,16 +312,13 @@ def _moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
     return moments
 
 
-def _logged_interval(event: LogEvent) -> float | None:
-    return float(event.captures["limitMs"]) / 1000 if "limitMs" in event.captures else None
-
-
 def _refused_commits(window: ClientWindow) -> list[Fact]:
     refused = events(window, COMMIT_REFUSED)
     if not refused:
         return []
     text = f"{count_of(len(refused), 'commit')} refused: {quoted(refused[-1].text)}"
-    return [Fact("log", refused[0].ts_ms, refused[-1].ts_ms, text, source=refused[-1].source)]
+    since, last, given = refused[0].ts_ms, refused[-1], unless_away(window, refused)
+    return [Fact("log", since, last.ts_ms, text, source=last.source, given=given)]
 
 
 def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
@@ -345,7 +358,8 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
             where = innermost(thread)
             since = before.ts_ms if last_poll is None else min(before.ts_ms, last_poll)
             text = f"'{thread.name}' is in {where}, outside poll(), at the same place as {elapsed(apart)} before"
-            facts.append(Fact("thread-dump", since, dump.ts_ms, text, source=dump.source))
+            given = inside_the_client(window, thread, dump.ts_ms)
+            facts.append(Fact("thread-dump", since, dump.ts_ms, text, source=dump.source, given=given))
             detail = {"cause": "handler-hangs", "thread": thread.name, "frame": where}
     return (detail, facts) if facts else _ended(window, w, pollers, limits)
 
@@ -393,7 +407,8 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
         return conclude(ID, expired, {"cause": "handler-hangs"}, ENDED)
     away = (sign.ts_ms - window.departed_ms) / 1000
     text = f"its statistics, which come in poll(), ended {elapsed(away)} before {sign.text}"
-    ended = Fact("absence", window.departed_ms, sign.ts_ms, text, source=sign.source)
+    given = coordinator_answers(window, sign.ts_ms)
+    ended = Fact("absence", window.departed_ms, sign.ts_ms, text, source=sign.source, given=given)
     stuck, threads = _standing(window, thresholds)
     lag, queued = number_or_none(w.last(_lags(w))[0]), _fetched(window)
     goes_on = _where_they_were(window)
@@ -449,7 +464,8 @@ def _standing(window: ClientWindow, limits: Thresholds) -> tuple[Mapping[str, st
                 continue
             where = innermost(thread)
             text = f"'{thread.name}' is in {where}, at the same place as {elapsed(apart)} before"
-            facts.append(Fact("thread-dump", since.ts_ms, dump.ts_ms, text, source=dump.source))
+            given = inside_the_client(window, thread, dump.ts_ms)
+            facts.append(Fact("thread-dump", since.ts_ms, dump.ts_ms, text, source=dump.source, given=given))
             detail = {"thread": thread.name, "frame": where}
     return detail, facts
 

@@ -15,6 +15,7 @@ from clienthealth.model.readings import Reading, Thread, ThreadDump, TopicReadin
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, listing
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
+from clienthealth.modes._circumstances import coordinator_answers
 from clienthealth.modes._evidence import Fact, conclude, events, has_frame, option, run, values
 from clienthealth.modes._polls import seconds_away
 from clienthealth.modes.consumer_stalled.lines import POLL_EXPIRED
@@ -364,7 +365,8 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
         text += f"; the longer the more records of {culprit} it had got"
     since = round(reading.ts_ms - 1000 * away)
     detail = {"culprit": culprit, "victims": others} if culprit else {"topics": topics}
-    return [Fact("metric", since, window.readings[-1].ts_ms, text, source=reading.source)], detail
+    given = coordinator_answers(window, window.readings[-1].ts_ms)
+    return [Fact("metric", since, window.readings[-1].ts_ms, text, source=reading.source, given=given)], detail
 
 
 def _has_data(topic: TopicReading) -> bool:

@@ -100,6 +100,7 @@ CONNECTION_FAILED_OF_AIOKAFKA = Meaning(
             r"\('(?P<address>[^'\n]{1,200})', \d{1,5}\)",
         ),
     ),
+    unserved=True,
 )
 TIMED_OUT = Meaning(
     "a broker did not answer in time",
@@ -117,5 +118,6 @@ TIMED_OUT = Meaning(
             r"Timed out (?P<requests>\d{1,9}) in-flight, \d{1,9} retry-queued",
         ),
     ),
+    unserved=True,
 )
 LINES = (EXPIRED, REFUSED, CONNECTION_FAILED_OF_AIOKAFKA, TIMED_OUT)

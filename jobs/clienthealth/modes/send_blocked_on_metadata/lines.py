@@ -117,6 +117,7 @@ UNREACHABLE = Meaning(
             r"Bootstrap (?:connection|attempt) to (?P<address>\S{1,300}) failed",
         ),
     ),
+    unserved=True,
 )
 CONNECTION_FAILED = Meaning(
     "a broker that metadata names cannot be reached",
@@ -128,6 +129,7 @@ CONNECTION_FAILED = Meaning(
             r"Connection to node (?P<node>-?\d{1,10}) (?:\((?P<address>[^()\s]{1,300})\) )?could not be established",
         ),
     ),
+    unserved=True,
 )
 CONNECTION_FAILED_SOMEWHERE = Meaning(
     "a broker, of the bootstrap list or of metadata, cannot be reached",
@@ -170,6 +172,7 @@ CONNECTION_FAILED_SOMEWHERE = Meaning(
             r"\[Connection\] Connection (?:error: |timeout)",
         ),
     ),
+    unserved=True,
 )
 LINES = (
     METADATA_WAITED,

@@ -1,0 +1,118 @@
+"""Circumstances that more than one mode asks about before it accuses an application, each answered from data.
+
+A client of Kafka does not return to its application while brokers are away: a commit, a flush, a framework's own calls
+wait inside it, and nobody polls meanwhile. So a consumer that does not poll is stalled by its application only if its
+brokers, and its coordinator, answered it at that time.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from clienthealth.model.readings import LogEvent, Reading, Thread
+from clienthealth.model.wording import elapsed, quoted
+from clienthealth.modes import catalogue
+from clienthealth.modes._evidence import Circumstance
+from clienthealth.modes._io_thread import in_foreign_code
+from clienthealth.modes._polls import reports_in_poll
+from clienthealth.windows.client_window import LEAD_MS, ClientWindow
+
+#: What waits inside a client comes back so long (ms) after its brokers, at the latest: request.timeout.ms is 30 s.
+SETTLES_MS = LEAD_MS
+#: An answer is as good as one now for so long (ms): heartbeats are sent every 3 to 5 s.
+FRESH_MS = 15_000
+#: A request is answered within so long (ms): fetches wait for 0.5 s, heartbeats for nothing.
+ANSWER_MS = 10_000
+#: A client with a coordinator has sent a heartbeat within so long (s).
+HEARTBEAT_SECONDS = 8.0
+
+
+class _Sign(NamedTuple):
+    """Of the time from `since_ms` to `ts_ms`: was the client served? `text`: where it was not."""
+
+    since_ms: int
+    ts_ms: int
+    served: bool
+    text: str = ""
+
+
+def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
+    """Did brokers and, of a consumer with a group, its coordinator answer the client around a moment?
+
+    True only if they did so within FRESH_MS before it or later, and were not away within SETTLES_MS before it as far as
+    samples tell, which must reach back so far.
+    """
+    samples = (*window.earlier_readings, *window.readings)
+    signs = [*_measured(samples), *_logged(window)]
+    away = [s for s in signs if not s.served and s.since_ms <= at_ms + ANSWER_MS and s.ts_ms >= at_ms - SETTLES_MS]
+    if away:
+        return Circumstance(False, max(away, key=lambda sign: sign.ts_ms).text)
+    reaches_back = bool(samples) and samples[0].ts_ms <= at_ms - SETTLES_MS
+    answered = any(sign.served and sign.ts_ms >= at_ms - FRESH_MS for sign in signs)
+    return Circumstance(True if reaches_back and answered else None)
+
+
+def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
+    """`coordinator_answers` at a moment of the window; what was before that is judged in the windows before."""
+    known = (*window.earlier_readings, *window.readings)
+    seen = at_ms >= window.start_ms and at_ms > known[0].ts_ms
+    return coordinator_answers(window, at_ms) if seen else Circumstance(False, BEFORE)
+
+
+def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
+    """What lines say is true unless brokers were away each time: the log would have told of that, too."""
+    answers = [coordinator_answers(window, line.ts_ms) for line in lines]
+    return answers[-1] if all(answer.holds is False for answer in answers) else None
+
+
+def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circumstance | None:
+    """A thread inside a Kafka client waits for its brokers; librdkafka is C, so that a stack does not show it."""
+    own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)
+    answers = None if own and not hidden else coordinator_answers(window, at_ms)
+    return Circumstance(False, INSIDE) if answers and answers.holds is None and not own else answers
+
+
+BEFORE = "that was so before what is known of it begins"
+INSIDE = "it is inside the Kafka client, and nothing shows that brokers answer it"
+
+
+def _logged(window: ClientWindow) -> Iterator[_Sign]:
+    """Lines of the client's own that say that its brokers or its coordinator do not serve it."""
+    by_id = catalogue().by_id
+    for event in (*window.earlier_logs, *window.logs):
+        if event.signature in by_id and by_id[event.signature].unserved:
+            yield _Sign(event.ts_ms, event.ts_ms, False, f"its brokers do not serve it: {quoted(event.text)}")
+
+
+def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
+    """What each reading says of the time since the one before it, or since the last answer."""
+    answered: Reading | None = None
+    asks = False
+    for before, reading in itertools.pairwise(readings):
+        since_ms, seconds = before.ts_ms, (reading.ts_ms - before.ts_ms) / 1000
+        answered = answered or before
+        if reading.get("connection-count") == 0:
+            yield _Sign(since_ms, reading.ts_ms, False, "no connection to a broker is open")
+        elif _rose("response-total", before, reading):
+            silent = reading.get("last-heartbeat-seconds-ago") or 0.0
+            if silent <= seconds + HEARTBEAT_SECONDS:
+                yield _Sign(since_ms, reading.ts_ms, True)
+            elif _rose("request-total", before, reading):
+                text = f"it sent no heartbeat for {elapsed(silent)}, although it asks brokers: no coordinator is known"
+                yield _Sign(since_ms, reading.ts_ms, False, text)
+        if _rose("response-total", before, reading) or not _rose("select-total", before, reading):
+            # Where nobody selects, an answer may lie there unread.
+            answered, asks = reading, False
+            continue
+        waited_ms = reading.ts_ms - answered.ts_ms
+        if asks and waited_ms >= ANSWER_MS:
+            text = f"no broker answered it for {elapsed(waited_ms / 1000)}"
+            yield _Sign(answered.ts_ms, reading.ts_ms, False, text)
+        asks |= _rose("request-total", before, reading)
+
+
+def _rose(name: str, before: Reading, reading: Reading) -> bool:
+    first, last = before.get(name), reading.get(name)
+    return first is not None and last is not None and last > first

@@ -1,0 +1,61 @@
+"""Did brokers answer a client: what tells it, and how far back a window looks."""
+
+from __future__ import annotations
+
+import pytest
+
+from clienthealth.judging import verdict
+from clienthealth.model.readings import LogEvent
+from clienthealth.modes import modes
+from clienthealth.modes._circumstances import coordinator_answers
+from clienthealth.windows.client_window import ClientWindow
+from tests.scenarios._making import at, every, line, mine, rising, still, window
+from tests.support.stepped import START, Stepped, logged, snapshot
+
+POLLS_ON = {"select-total": rising(10), "connection-count": still(2)}
+
+
+def measured(requests: float, responses: float, silent: float = 1.0) -> ClientWindow:
+    """A consumer that sends and gets so many a second, and sent its last heartbeat so long ago."""
+    counts = {"request-total": rising(requests), "response-total": rising(responses)}
+    return window("consumer", every(5, {**POLLS_ON, **counts, "last-heartbeat-seconds-ago": still(silent)}))
+
+
+def logs(*events: LogEvent) -> ClientWindow:
+    return window("consumer", logs=[mine(event) for event in events])
+
+
+@pytest.mark.parametrize(
+    ("seen", "holds"),
+    [
+        (measured(0.4, 0.4), True),
+        (measured(0.4, 0), False),
+        (measured(0, 0), None),
+        (measured(5, 5, silent=40), False),
+        (window("consumer", every(5, {"connection-count": still(0)})), False),
+        (window("consumer", every(5, POLLS_ON)), None),
+        (logs(line(50, "coordinator-lost", "Group coordinator kafka-1:9092 is unavailable or invalid")), False),
+        (logs(line(5, "connection-failed", "Connection to node 1 could not be established")), None),
+        (logs(line(50, "rejoining-group", "(Re-)joining group")), None),
+    ],
+)
+def test_what_tells_whether_brokers_answer(seen: ClientWindow, holds: bool | None) -> None:
+    assert coordinator_answers(seen, at(55)).holds is holds
+
+
+def test_an_answer_that_nobody_looks_for_is_not_missed() -> None:
+    """A client that leaves its group sends a request, and selects no more."""
+    counts = {"select-total": still(70), "request-total": lambda s: 50 + (s > 20), "response-total": still(50)}
+    assert coordinator_answers(window("consumer", every(5, counts)), at(55)).holds is None
+
+
+@pytest.mark.parametrize(("second", "status"), [(55, "unknown"), (20, "confirmed")])
+def test_what_was_logged_just_before_a_window_explains_what_it_begins_with(second: float, status: str) -> None:
+    """Windows begin each 30 s from START on: the client leaves its group in the second second of one."""
+    bucket = Stepped()
+    readings = (snapshot(s, {"last-poll-seconds-ago": 1.0}, "c", "consumer", every=5) for s in (20, 50, 59, 62, 70, 80))
+    lines = (logged(second, "connection-failed", "c"), logged(61, "poll-timeout-expired", "c"))
+    bucket.batch([*readings, *lines])
+    seen = next(w for w in bucket.clients["c"].windows if w.start_ms == START + 60_000)
+    assert [reading.ts_ms - START for reading in seen.earlier_readings] == [50_000, 59_000]
+    assert verdict(modes()["consumer-stalled"], seen).status == status
