@@ -11,7 +11,7 @@ in them.
 Reasons of rejects (`Decoded.errors`), sometimes followed by ": detail":
 
 empty              no value (a tombstone), or blanks only
-oversized          larger than `monitor.max_record_bytes`
+oversized          larger than `monitor.max_record_bytes`, or a name longer than `values.MAX_NAME`
 binary             not text, and of no binary format that we know; broken compression; a frame that nobody can open
 unknown-schema     framed with a schema that the registry does not have
 truncated-json     JSON that ends before it is closed
@@ -46,8 +46,8 @@ from clienthealth.formats._protobuf import signal
 from clienthealth.formats._typed import UNKNOWN, Fast, FastClient, FastTopic, fast
 from clienthealth.model.clients import key_parts
 from clienthealth.model.metrics import CLIENT_METRICS
-from clienthealth.model.telemetry import Identity, LogLine, RawRecord, Snapshot, Stream
-from clienthealth.model.values import EARLIEST_MS, interval, present
+from clienthealth.model.telemetry import Identity, LogLine, RawRecord, Snapshot, Stream, longest
+from clienthealth.model.values import EARLIEST_MS, MAX_NAME, interval, present
 from clienthealth.model.wording import listing
 from clienthealth.platform.schema_registry import UnknownSchemaError, schema
 from clienthealth.settings import IdentitySettings, Settings, TopicSettings
@@ -283,10 +283,14 @@ def _int(digits: str) -> float:
     return int(digits) if len(digits) < 1000 else float("inf")
 
 
-@lru_cache(maxsize=4096)
 def _key_text(key: bytes | None) -> str | None:
+    return _text_of(key) if key is not None and len(key) <= 3 * MAX_NAME else None
+
+
+@lru_cache(maxsize=4096)
+def _text_of(key: bytes) -> str | None:
     try:
-        return key.decode() if key is not None else None
+        return key.decode()
     except UnicodeDecodeError:
         return None
 
@@ -426,7 +430,8 @@ def _take_line(line: LogLine, record: Record, latest: int, result: Decoded) -> N
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms
     line.client = _identified(line.client, record)
-    error = line.error or _nowhere(line) or _time_error(line.ts_ms, latest)
+    too_long = "oversized: a name" if longest(line.client) > MAX_NAME else None
+    error = line.error or too_long or _nowhere(line) or _time_error(line.ts_ms, latest)
     if error is None:
         result.lines.append(line)
     else:
@@ -467,6 +472,8 @@ def _identified(client: Identity, record: Record) -> Identity:
 
 
 def _identity_error(client: Identity) -> str | None:
+    if longest(client) > MAX_NAME:
+        return "oversized: a name"
     if client.client_id is None:
         return "missing-identity: client_id"
     return "missing-identity: kind" if client.kind is None else None

@@ -436,7 +436,7 @@ CASES: dict[str, tuple[Any, list[Row]]] = {
                 "canonical",
                 {"service": "s", "instance": "i", "client_id": "p", "kind": "producer"},
                 {"io-ratio": 0.5, "record-send-total": 2**53},
-                config={"delivery.timeout.ms": "2147483647", "acks": "all"},
+                config={"delivery.timeout.ms": "2147483647"},
                 topics=[{"topic": "t", "metrics": {"record-send-total": 4}}],
             ),
             impossible("canonical", "select-total, buffer-total-bytes, waiting-threads and 2 more"),

@@ -96,7 +96,7 @@ class Streamed:
                         if bucket == 0:
                             of_step.append(data)
                         elif bucket <= REJECTS:
-                            rows += stepping._rejected([data])
+                            rows += stepping._rejected([data], self._settings.topics.max_message_bytes)
             rows += stepping._judged(0, of_step, self._state, self._settings, {})
         for row in rows:
             check(row)

@@ -6,13 +6,18 @@ what the exporter shows of it. `make fuzz` goes on with the same (target `lives`
 
 from __future__ import annotations
 
+import gzip
 import json
+import random
+import string
+import zlib
 from functools import cache
 from typing import Any
 
 import pytest
 
 from clienthealth.modes._evidence import Fact, conclude
+from clienthealth.streaming.stepping import HEALTH, REJECT
 from tests.support.hostile import BEGIN, lived, repeated
 from tests.support.raw_records import Raw
 from tests.support.streamed import Streamed
@@ -71,3 +76,64 @@ def test_a_process_that_names_no_instance_is_shown() -> None:
         record = snapshot(ts=1000 * second, client={"service": "evil", "client_id": "e", "kind": "producer"})
         monitor.batch(second, [Raw("", record)])
     monitor.shown()
+
+
+#: Letters and digits in which nothing repeats: compressed they take three quarters of a byte each.
+LETTERS = "".join(random.Random(1).choices(string.ascii_letters + string.digits, k=3_000_000))
+TAKEN, TO_TOPICS = 1_048_588, (HEALTH, REJECT)
+
+
+def sizes(monitor: Streamed) -> list[int]:
+    """What each record takes on a topic at least, compressed."""
+    parts = [(key, value, headers) for rows in monitor.rows for kind, key, value, headers in rows if kind in TO_TOPICS]
+    return [
+        len(zlib.compress((key or b"") + (value or b"") + (headers or "").encode())) for key, value, headers in parts
+    ]
+
+
+@pytest.mark.parametrize("name", ["service", "host", "instance", "client_id", "group"])
+def test_a_name_as_long_as_a_record_is_none(name: str) -> None:
+    """Named in the key and in the record, it made one that no topic takes, and that is sent again for ever."""
+    monitor = repeated(snapshot(client=EVIL | {name: LETTERS[:900_000]}))
+    assert monitor.reasons == {"oversized"} and monitor.published("good") == undisturbed_by_repeats()
+    assert max(sizes(monitor)) < TAKEN
+
+
+@cache
+def undisturbed_by_repeats() -> list[list[bytes]]:
+    return repeated(b"").published("good")
+
+
+def test_topics_and_threads_with_such_names_are_left_out() -> None:
+    topics = [{"topic": name, "thread": thread, "metrics": {"records-lag": 3}} for name, thread in NAMED]
+    monitor = repeated(snapshot(client=EVIL | {"kind": "consumer"}, topics=topics))
+    assert monitor.reasons == {"impossible-value"}
+    assert max(sizes(monitor)) < 10_000
+
+
+NAMED = ((LETTERS[:5_000], None), ("t", LETTERS[:5_000]), ("t", "short"))
+
+
+def test_a_group_that_no_topic_takes_is_told_and_stays_known() -> None:
+    """20,000 partitions of topics whose names have nothing in common."""
+    parts = [
+        {"topic": LETTERS[60 * n : 60 * (n + 1)], "partition": n, "metrics": {"end-offset": 2**52 + n * n}}
+        for n in range(20_000)
+    ]
+    monitor = Streamed()
+    for second in (BEGIN, BEGIN + 60):
+        group = snapshot(ts=1000 * second, client=EVIL | {"kind": "group"}, topics=parts)
+        monitor.batch(second, [Raw("", gzip.compress(group))])
+    assert monitor.reasons == {"step-failed"} and monitor.published("evil") != []
+    assert max(sizes(monitor)) < TAKEN
+    # As soon as it can be told, it is.
+    small = snapshot(ts=1000 * (BEGIN + 120), client=EVIL | {"kind": "group"}, topics=parts[:10])
+    (row,) = (row for row in monitor.batch(BEGIN + 120, [Raw("", small)]) if row[0] == HEALTH)
+    assert row[1] == b"evil|e:1|e"
+
+
+@pytest.mark.parametrize("size", [1_047_000, 1_048_500, 3_000_000])
+def test_a_record_that_cannot_be_read_fits_among_the_rejects(size: int) -> None:
+    """With the reason and its place it takes more than the topic that it came from."""
+    monitor = repeated(b"\xff" + random.Random(2).randbytes(size))
+    assert monitor.reasons == {"binary"} and max(sizes(monitor)) < TAKEN

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 import urllib.error
 import urllib.request
+from dataclasses import replace
 
 import msgspec
-import pyarrow as pa
 import pytest
 from prometheus_client import generate_latest
 
@@ -17,8 +18,9 @@ from clienthealth.platform.web import Request
 from clienthealth.self_monitoring.metrics import QUERY, SelfMetrics
 from clienthealth.self_monitoring.port import HUNG_SECONDS, Port, serve
 from clienthealth.settings import Settings
-from clienthealth.streaming.decoding import COUNTS, RAW, Count, decoder
-from tests.support.raw_records import ARRIVED_MS, sample
+from clienthealth.streaming.decoding import COUNTS, Count, decoder
+from tests.support.raw_records import ARRIVED_MS, Raw, sample
+from tests.support.streamed import arrow
 
 
 class Monitor:
@@ -57,18 +59,9 @@ def test_a_query_that_hangs_turns_both_bad_until_a_batch_ends() -> None:
 def test_how_new_clients_are_is_not_said_by_groups_of_the_same_topic() -> None:
     """The client's record has no time of its own and counts as of its arrival, 22:00; the group's is of 18:40:30."""
     (client,), (group,) = sample("kafka_python_producer_metrics.json"), sample("metricbeat_kafka_consumergroup.json")
-    columns = {
-        "value": pa.array([client.value, group.value], pa.binary()),
-        "size": pa.array([None, None], pa.int32()),
-        "key": pa.array([b"pricing|pricing-0:17|pricing-py", None], pa.binary()),
-        "headers": pa.array([None, None], pa.string()),
-        "topic": pa.array(["client-metrics", "client-metrics"]),
-        "partition": pa.array([0, 0], pa.int32()),
-        "offset": pa.array([7, 8], pa.int64()),
-        "ts_ms": pa.array([ARRIVED_MS, ARRIVED_MS], pa.int64()),
-    }
-    batch = pa.RecordBatch.from_arrays([columns[name] for name in RAW], names=list(RAW))
-    (read,) = decoder(Settings(), ("Kafka",))([batch])
+    key = b"pricing|pricing-0:17|pricing-py"
+    raws = [replace(client, topic="client-metrics", key=key), replace(group, topic="client-metrics", offset=1)]
+    (read,) = decoder(Settings(), ("Kafka",))([arrow(raws, ARRIVED_MS)])
     by_bucket = dict(zip(*(column.to_pylist() for column in read.columns), strict=True))
     counts = msgspec.msgpack.decode(by_bucket[COUNTS], type=list[Count])
     metrics = SelfMetrics()
@@ -83,25 +76,27 @@ def test_how_new_clients_are_is_not_said_by_groups_of_the_same_topic() -> None:
 def test_a_client_with_an_impossible_value_is_read_all_the_same() -> None:
     client = {"service": "s", "instance": "i", "client_id": "p", "kind": "producer"}
     snapshot = {"ts": 1795200030000, "client": client, "metrics": {"buffer-total-bytes": 1e30, "select-total": 7}}
-    columns = {
-        "value": pa.array([json.dumps(snapshot).encode()], pa.binary()),
-        "size": pa.array([None], pa.int32()),
-        "key": pa.array([None], pa.binary()),
-        "headers": pa.array([None], pa.string()),
-        "topic": pa.array(["client-metrics"]),
-        "partition": pa.array([0], pa.int32()),
-        "offset": pa.array([7], pa.int64()),
-        "ts_ms": pa.array([ARRIVED_MS], pa.int64()),
-    }
-    batch = pa.RecordBatch.from_arrays([columns[name] for name in RAW], names=list(RAW))
-    (read,) = decoder(Settings(), ("Kafka",))([batch])
-    by_bucket = dict(zip(*(column.to_pylist() for column in read.columns), strict=True))
     metrics = SelfMetrics()
-    metrics.counted(msgspec.msgpack.decode(by_bucket[COUNTS], type=list[Count]))
+    metrics.counted(counted(Raw("client-metrics", json.dumps(snapshot).encode()), ARRIVED_MS))
     text = generate_latest(metrics.registry).decode()
     rejected = 'kafka_client_health_records_rejected_total{reason="impossible-value",source_topic="client-metrics"} 1.0'
     newest = 'newest_event_timestamp_seconds{of="clients",source_topic="client-metrics"} 1.79520003e+09'
     assert rejected in text and newest in text
+
+
+@pytest.mark.parametrize("arrived_ms", [-1, 10**15, 2**62])
+def test_a_time_that_a_producer_made_up_is_none_that_no_history_holds(arrived_ms: int) -> None:
+    """Brokers before 4.0 take any; the minute of arrival is then the one in which it is read."""
+    (count,) = counted(Raw("client-metrics", b"{"), arrived_ms)
+    assert abs(count.minute_ms / 1000 - time.time()) < 120
+
+
+def counted(raw: Raw, arrived_ms: int) -> list[Count]:
+    """What is counted of a record."""
+    (read,) = decoder(Settings(), ("Kafka",))([arrow([raw], arrived_ms)])
+    by_bucket = dict(zip(*(column.to_pylist() for column in read.columns), strict=True))
+    counts: list[Count] = msgspec.msgpack.decode(by_bucket[COUNTS], type=list[Count])
+    return counts
 
 
 def test_metrics_and_probes_are_served_and_follow_the_batches() -> None:

@@ -15,14 +15,18 @@ import msgspec
 
 from clienthealth.formats.canonical import INTERVAL_MS, METRIC_NAMES, options
 from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS, MOST, TOPIC_METRICS
-from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
-from clienthealth.model.values import EARLIEST_MS, MAX_INT, MIN_INT, interval, measurement, option, present
+from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics, longest
+from clienthealth.model.values import EARLIEST_MS, MAX_INT, MAX_NAME, MIN_INT, interval, measurement, option, present
 
 #: What stands for a metric that is not known; this very object where the record does not name it.
 UNKNOWN = float("nan")
 #: As many clients, and as many sets of options, are kept by their bytes; then all are forgotten.
 REMEMBERED = 100_000
 
+#: Bytes of a client's object, or of its options, that are remembered: four times the longest that is known.
+LONGEST = 4_096
+
+_Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 Values = tuple[float, ...]
 
 
@@ -58,9 +62,9 @@ _READ_TOPIC = _getter(TOPIC_METRICS, TOPIC_METRICS)
 class FastTopic(msgspec.Struct, gc=False):
     """A reading of a topic, or of one partition or thread of it."""
 
-    topic: str
+    topic: _Name
     partition: Annotated[int, msgspec.Meta(ge=MIN_INT, le=MAX_INT)] | None = None
-    thread: str | None = None
+    thread: _Name | None = None
     member: Member | None = None
     metrics: _TopicMetrics | None = None
 
@@ -143,7 +147,9 @@ def fast(
         record = _decode(value)
         if not EARLIEST_MS <= record.ts <= latest_ms:
             return None
-        named = bytes(record.client)
+        named, configured = bytes(record.client), bytes(record.config)
+        if max(len(named), len(configured)) > LONGEST:
+            return None
         client = _clients.get(named) or _remember_client(named)
         values = client.read(record.metrics)
         try:
@@ -154,7 +160,6 @@ def fast(
         # Nothing known: does it report at all?
         if values[0] is UNKNOWN and not topics and client.identity.kind != "group" and _is_silent(values):
             return None
-        configured = bytes(record.config)
         config = _configs.get(configured)
         if config is None:
             config = _remember_config(configured)
@@ -170,6 +175,8 @@ def _remember_client(named: bytes) -> FastClient:
     identity = Identity(**{name: present(getattr(named_fields, name)) for name in Identity.__struct_fields__})
     if identity.kind not in CLIENT_METRICS or not (identity.service and identity.instance and identity.client_id):
         raise ValueError("incomplete")
+    if longest(identity) > MAX_NAME:
+        raise ValueError("oversized")
     if len(_clients) >= REMEMBERED:
         _clients.clear()
     client = _clients[named] = FastClient(identity)

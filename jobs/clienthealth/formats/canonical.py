@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from clienthealth.formats import Format, Record
-from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
 from clienthealth.model.values import integer, interval, mapping, measured, measurement, millis, present, text
 
@@ -21,8 +21,9 @@ METRIC_NAMES: tuple[str, ...] = tuple(dict.fromkeys(name for names in CLIENT_MET
 
 
 def options(config: Any) -> dict[str, str]:
-    """A client's options as texts; those that have no value, or a list or object, are left out."""
-    return {name: value_text for name, value in mapping(config).items() if (value_text := text(value)) is not None}
+    """Those of a client's options that a judgement looks at, as texts; without a value, a list or object: left out."""
+    told = mapping(config)
+    return {name: value_text for name in CONFIG_OPTIONS if (value_text := text(told.get(name))) is not None}
 
 
 def _recognise(record: Record) -> bool:

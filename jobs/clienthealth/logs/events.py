@@ -16,6 +16,7 @@ from clienthealth.logs.wordings import Catalogue
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import LogLine
+from clienthealth.model.values import MAX_NAME
 
 MAX_TEXT = 500
 #: The kinds of clients that log.
@@ -69,9 +70,9 @@ def _event(line: LogLine, text: str, source: Source, signature: str, captures: M
         signature=signature,
         text=text[:MAX_TEXT],
         client_id=line.client.client_id or filled.get("client"),
-        logger=line.logger,
-        level=line.level,
-        thread=line.thread,
+        logger=line.logger and line.logger[:MAX_TEXT],
+        level=line.level and line.level[:MAX_TEXT],
+        thread=line.thread and line.thread[: 2 * MAX_NAME],
         captures=filled,
         source=source,
         kind=next((kind for kind in OF_LINES if kind == line.client.kind), None),
@@ -96,4 +97,4 @@ def _line_position(line: LogLine, source: Source) -> dict[str, str | None]:
     if line.file is None:
         return {"file": f"{source.topic}/{source.partition}", "offset": str(source.offset * BYTES_PER_LINE)}
     at = source.offset * BYTES_PER_LINE if line.file_offset is None else line.file_offset
-    return {"file": line.file, "offset": str(at)}
+    return {"file": line.file[-MAX_NAME:], "offset": str(at)}

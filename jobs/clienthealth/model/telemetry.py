@@ -12,7 +12,7 @@ import msgspec
 
 from clienthealth.model.metrics import CONFIG_OPTIONS, MOST
 from clienthealth.model.readings import Source
-from clienthealth.model.values import option
+from clienthealth.model.values import MAX_NAME, option
 
 Stream = Literal["metrics", "logs"]
 
@@ -43,6 +43,12 @@ class Member(msgspec.Struct, gc=False):
     host: str | None = None
 
 
+def longest(named: Identity | Member | None) -> int:
+    """Characters of the longest of the names."""
+    texts = (getattr(named, name) for name in named.__struct_fields__) if named is not None else ()
+    return max((len(text) for text in texts if text), default=0)
+
+
 class TopicMetrics(msgspec.Struct):
     """What a client says of one topic, or of one partition or thread of it. `metrics`: names of TOPIC_METRICS.
 
@@ -54,6 +60,11 @@ class TopicMetrics(msgspec.Struct):
     thread: str | None = None
     member: Member | None = None
     metrics: dict[str, float] = {}
+
+    @property
+    def is_too_long(self) -> bool:
+        """True if one of its names is longer than MAX_NAME."""
+        return max(len(self.topic), len(self.thread or ""), longest(self.member)) > MAX_NAME
 
 
 class Snapshot(msgspec.Struct):
@@ -77,8 +88,11 @@ class Snapshot(msgspec.Struct):
     error: str | None = None
 
     def drop_impossible(self) -> list[str]:
-        """Drop the values that no client can have; the names of the metrics and options that had them."""
-        dropped = []
+        """Drop the values and topics that no client can have; the names of what was dropped."""
+        long = [topic for topic in self.topics if topic.is_too_long]
+        if long:
+            self.topics = [topic for topic in self.topics if not topic.is_too_long]
+        dropped = ["topics"] * len(long)
         for values in (self.metrics, *(topic.metrics for topic in self.topics)):
             wrong = [name for name, value in values.items() if not 0 <= value <= MOST[name]]
             for name in wrong:

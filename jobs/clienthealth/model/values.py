@@ -18,6 +18,8 @@ MIN_INTERVAL_MS, MAX_INTERVAL_MS = 1_000, 3_600_000
 #: Integers and infinity can be larger. It stands for a minimum of nothing, as older Java clients report it.
 _LARGEST = sys.float_info.max
 _NUMBERS = frozenset({float, int})
+#: Characters: four times the longest name of a topic. What is longer names nothing.
+MAX_NAME = 1_000
 #: Numbers of partitions have 32 bits in Kafka's protocol.
 MIN_INT, MAX_INT = -(2**31), 2**31 - 1
 
@@ -51,7 +53,7 @@ def number(value: Any) -> float | None:
 
 def option(value: str | None) -> float | None:
     """The number that an option of a client is; None where it is no whole one of 31 bits."""
-    known = number(value)
+    known = number(value) if value is not None and len(value) <= MAX_NAME else None
     return known if known is not None and known <= MAX_INT and known.is_integer() else None
 
 

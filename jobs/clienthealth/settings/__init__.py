@@ -44,6 +44,11 @@ class TopicSettings(Checked):
     )
     health: str = setting("client-health", "output: the newest state of every client (compacted)", form=TOPIC)
     rejects: str = setting("client-rejects", "output: what could not be read, with the reason", form=TOPIC)
+    max_message_bytes: int = setting(
+        1_048_588,
+        "max.message.bytes of these two topics in Kafka; what is larger, compressed, is left out",
+        at_least=10_000,
+    )
 
     services: tuple[str, ...] = setting(
         (),

@@ -252,7 +252,9 @@ class _Task:
             self.rejects.append(records.reject(at, error))
 
     def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        topic, arrived = records.topic, records.arrived
+        # A producer can give its records any time: none that no history holds.
+        topic = records.topic
+        arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
         good = np.ones(len(arrived), bool)
         for at, reason in reasons:
             good[at] = False

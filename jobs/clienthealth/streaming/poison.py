@@ -40,7 +40,7 @@ SHARE, CALM = 16, 20
 #: Marks of what a fault of a record looks like where Spark lives to tell; all else is a fault of the surroundings.
 OF_RECORDS = (
     *("OutOfMemoryError", "MemoryError", "Python worker exited unexpectedly", "Received exception when fetching"),
-    *("CorruptRecordException", "InvalidRecordException", "PythonException"),
+    *("CorruptRecordException", "InvalidRecordException", "PythonException", "ArithmeticException"),
 )
 NOT_OF_RECORDS = ("StateError", "ModuleNotFoundError")
 RUN, WRITING = "run.json", "writing"

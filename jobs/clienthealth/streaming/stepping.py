@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import json
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,9 @@ HEALTH, REJECT, MINUTE, CHANGE, QUALITY, COUNT, SUMMARY = (
     "summary",
 )
 DRIVER = (QUALITY, COUNT, SUMMARY)
+
+#: Characters of a reason. Bytes of a batch around its one record, and what a producer sends at most (`topics.SENDING`).
+MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
 
 Step = Callable[["tuple[Any, ...]", "Iterator[pd.DataFrame]", "GroupState"], "Iterator[pd.DataFrame]"]
 Row = tuple[str, bytes | None, bytes | None, str | None]
@@ -115,7 +119,7 @@ def stepped(
 
     data = [item for frame in frames for item in frame["data"]]
     if bucket <= REJECTS:
-        rows = _rejected(data)
+        rows = _rejected(data, settings.topics.max_message_bytes)
     elif bucket == COUNTS:
         rows = _counted(data, state, settings.monitor.quality_seconds)
     else:
@@ -132,8 +136,10 @@ def _judged(
     if advanced is None and not faults:
         return []
     _, rows, summary = advanced or (None, [], Summary())
-    summary.rows[REJECT] = len(faults)
-    summary.failed = Counter(fault.source.topic if fault.source else "" for fault in faults)
+    too_large = sum(row[0] == REJECT for row in rows)
+    summary.rows[REJECT] = len(faults) + too_large
+    summary.failed = Counter({"": too_large} if too_large else {})
+    summary.failed.update(fault.source.topic if fault.source else "" for fault in faults)
     return [*rows, *map(_fault, faults), (SUMMARY, None, _pack(summary), None)]
 
 
@@ -159,7 +165,9 @@ def advance(
 
     def run(state: BucketState, chunks: Sequence[Chunk]) -> tuple[tuple[Published, list[Row], Summary], bytes]:
         published = step(state, chunks, settings, now_ms)
-        return (published, *_rows(published, bucket)), compressed(save(state, buckets))
+        return (published, *_rows(published, bucket, settings.topics.max_message_bytes)), compressed(
+            save(state, buckets)
+        )
 
     if kept.exists:
         before: bytes | bytearray = decompressed(_bytes(kept.get[0]))
@@ -203,8 +211,9 @@ def _bucket(incident: OpenIncident, buckets: int) -> int:
     return bucket_of_process(client.service, client.host or client.instance, buckets)
 
 
-def _rows(published: Published, bucket: int) -> tuple[list[Row], Summary]:
-    rows: list[Row] = [(HEALTH, key.encode(), value, None) for key, value in published.records]
+def _rows(published: Published, bucket: int, most: int) -> tuple[list[Row], Summary]:
+    """`most`: what the topics take of a record."""
+    rows: list[Row] = [_health(key.encode(), value, most) for key, value in published.records]
     rows += [(MINUTE, None, _json(minute), None) for minute in published.minutes]
     rows += [(CHANGE, None, change_row(change), None) for change in published.changes]
     summary = Summary(
@@ -226,24 +235,53 @@ def _rows(published: Published, bucket: int) -> tuple[list[Row], Summary]:
     return rows, summary
 
 
-def _rejected(data: Sequence[bytes]) -> list[Row]:
-    """Rejects as they are published: the record as it arrived, with the reason and where it stood as headers."""
+def _health(key: bytes, value: bytes | None, most: int) -> Row:
+    """A record of `client-health`, or the reject that stands for it."""
+    if fits(most, key, value):
+        return HEALTH, key, value, None
+    from clienthealth.step.faults import REASON
+
+    reason = f"{REASON}: what is known of it takes more than {most} bytes, [topics] max_message_bytes"
+    return REJECT, key, None, headers_of(reason, None)
+
+
+def fits(most: int, *parts: bytes | None) -> bool:
+    """True if a topic takes a record of these parts, compressed as it is sent."""
+    size = sum(len(part) for part in parts if part) + AROUND
+    if size <= most or size > SENT_BYTES:
+        return size <= most
+    return 1.02 * len(zlib.compress(b"".join(part for part in parts if part))) + AROUND <= most
+
+
+def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
+    """Rejects as they are published: the record as it arrived, with the reason and where it stood as headers.
+
+    What the topic does not take of it is left out: its value, else all of its own.
+    """
     rows: list[Row] = []
     for item in data:
         for reject in _unpack_rejects(item):
             source = Source(reject.topic, reject.partition, reject.offset)
             headers = headers_of(reject.reason, source, json.loads(reject.headers) if reject.headers else ())
-            rows.append((REJECT, reject.key, reject.value, headers))
+            if fits(most, reject.key, reject.value, headers.encode()):
+                rows.append((REJECT, reject.key, reject.value, headers))
+            elif fits(most, reject.key, headers.encode()):
+                rows.append((REJECT, reject.key, None, headers))
+            else:
+                rows.append((REJECT, None, None, headers_of(reject.reason, source)))
     return [*rows, (SUMMARY, None, _pack(Summary(rows={REJECT: len(rows)})), None)]
 
 
 def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str, str]] = ()) -> str:
     """The headers of a reject as JSON: its own, why it was rejected, and where it stood."""
-    added = {"reject_reason": reason}
+    added = {"reject_reason": reason[:MAX_REASON]}
     if source is not None:
         added["source_topic"] = source.topic
         added["source_partition"], added["source_offset"] = str(source.partition), str(source.offset)
-    headers = [{"key": name, "value": base64.b64encode(text.encode()).decode()} for name, text in added.items()]
+    headers = [
+        {"key": name, "value": base64.b64encode(text.encode("utf-8", "replace")).decode()}
+        for name, text in added.items()
+    ]
     return json.dumps([*before, *headers])
 
 
