@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -75,8 +76,21 @@ def test_without_spark_nobody_tries(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert {finding.state for finding in findings.values()} == {"skipped"}
 
 
+def jvms_in(folder: Path) -> list[str]:
+    """The JVMs that were started in a folder."""
+    there = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            if process.joinpath("comm").read_text("utf-8") == "java\n" and process.joinpath("cwd").samefile(folder):
+                there.append(process.name)
+    return there
+
+
 @pytest.mark.long
-def test_ctrl_c_amid_the_start_of_spark_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are found in /proc")
+@pytest.mark.parametrize("begun", [False, True])
+def test_ctrl_c_amid_the_start_of_spark_is_one_line_and_leaves_no_jvm(begun: bool, tmp_path: Path) -> None:
+    """Before the JVM has told where it is found, and while the session is made."""
     log = tmp_path / "doctor.log"
     config = write_settings(tmp_path, {"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
     command = [sys.executable, "-m", "clienthealth.cli", "doctor", "--config", str(config)]
@@ -85,8 +99,10 @@ def test_ctrl_c_amid_the_start_of_spark_is_one_line(tmp_path: Path) -> None:
         subprocess.Popen(command, stderr=out, stdout=subprocess.DEVNULL, cwd=tmp_path) as running,
     ):
         java_warning = "WARNING: Using incubator modules: jdk.incubator.vector\n"
-        eventually(lambda: java_warning in log.read_text("utf-8"), "the JVM has begun")
+        eventually(lambda: "Trying with Spark" in log.read_text("utf-8"), "Spark is to be started")
+        eventually(lambda: java_warning in log.read_text("utf-8") if begun else jvms_in(tmp_path), "the JVM")
         running.send_signal(signal.SIGINT)
         assert running.wait(300) == 130
+    eventually(lambda: not jvms_in(tmp_path), "the JVM ends")
     said = log.read_text("utf-8").partition("Trying with Spark")[2].partition("\n")[2]
     assert said.replace(java_warning, "") == "\nInterrupted: not all was checked.\n"

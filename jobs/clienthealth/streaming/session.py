@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from clienthealth.platform import jars
@@ -53,11 +56,27 @@ def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ["JAVA_HOME"] = str(Path(java()).resolve().parent.parent)
         options = {**options, **driver_options(settings), **_on_this_machine(settings, batch)}
+        _start_jvm({"spark.app.name": name, **options})
     for key, value in options.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     _look_up_once(spark)
     return spark
+
+
+def _start_jvm(options: Mapping[str, str]) -> None:
+    """Start the JVM in a thread: Ctrl-C amid its start would delete the file that it is to write, and it would stay.
+
+    If it cannot be started, whoever needs it tries again, and gets the error.
+    """
+
+    def start() -> None:
+        with suppress(PySparkRuntimeError):
+            SparkContext._ensure_initialized(conf=SparkConf().setAll([*options.items()]))
+
+    starting = threading.Thread(target=start, name="start of the JVM", daemon=True)
+    starting.start()
+    starting.join()
 
 
 def _look_up_once(spark: SparkSession) -> None:
