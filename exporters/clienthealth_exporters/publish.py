@@ -24,7 +24,7 @@ from clienthealth.settings import Settings
 log = logging.getLogger(__name__)
 
 CAPACITY = 20_000
-#: A source that waits is logged once in so long.
+#: A source that waits, and records that are not delivered, are logged once in so long.
 WARNING_SECONDS = 60.0
 _json = msgspec.json.Encoder().encode
 #: How long `send` may wait for a topic that is not there.
@@ -65,7 +65,8 @@ class Publisher:
         self._changed = threading.Condition()
         self._failed: deque[_Record] = deque()
         self._under_way = 0
-        self._warned_at = float("-inf")
+        self._not_delivered_since_told = 0
+        self._warned: dict[str, float] = {}
         self._closing = threading.Event()
         self._again_thread = threading.Thread(target=self._send_again, name="send again", daemon=True)
         self._again_thread.start()
@@ -110,10 +111,16 @@ class Publisher:
         return self._under_way
 
     def _warn_that_it_waits(self) -> None:
-        now = time.monotonic()
-        if now - self._warned_at >= WARNING_SECONDS:
-            self._warned_at = now
+        if self._due("waits"):
             log.warning("%d records wait for Kafka; reading waits too", self._under_way)
+
+    def _due(self, warning: str) -> bool:
+        """True once in WARNING_SECONDS for each warning."""
+        now = time.monotonic()
+        due = now - self._warned.get(warning, float("-inf")) >= WARNING_SECONDS
+        if due:
+            self._warned[warning] = now
+        return due
 
     def _send_again(self) -> None:
         while not self._closing.wait(self._pause_seconds):
@@ -134,8 +141,13 @@ class Publisher:
             future.add_errback(lambda error: self._not_delivered(record, error))
 
     def _not_delivered(self, record: _Record, error: BaseException) -> None:
-        why = NO_METADATA if "Failed to update metadata" in str(error) else error
-        log.warning("a record for %s was not delivered (%s); it is sent again", record.topic, why)
+        self._not_delivered_since_told += 1
+        if self._due(record.topic):
+            why = NO_METADATA if "Failed to update metadata" in str(error) else error
+            count, self._not_delivered_since_told = self._not_delivered_since_told, 0
+            log.warning(
+                "%d record(s) not delivered, the last for %s (%s); they are sent again", count, record.topic, why
+            )
         self._failed.append(record)
 
     def _done(self) -> None:

@@ -18,7 +18,7 @@ from clienthealth.streaming.failures import explained
         (
             "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment.",
             ServiceError,
-            "does not answer",
+            "does not answer, or a partition has no leader",
         ),
         (
             "TopicAuthorizationException: Not authorized to access topics: [client-logs]",

@@ -94,3 +94,22 @@ def test_a_topic_that_is_missing_is_told_with_what_to_do(caplog: pytest.LogCaptu
     assert "there is no such topic" in caplog.text
     assert "'kafka-health init' creates topics" in caplog.text
     assert "secs" not in caplog.text
+
+
+def test_records_that_are_not_delivered_are_logged_once_a_minute(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A partition without a leader costs a line for each record otherwise, again and again."""
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    publisher = Publisher(FakeProducer(*[KafkaTimeoutError("late")] * 31), pause_seconds=60)
+    for number in range(30):
+        publisher.send("t", "k", {"n": number})
+    now += 60.0
+    publisher.send("t", "k", {"n": 30})
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "1 record(s) not delivered, the last for t (KafkaTimeoutError: late); they are sent again",
+        "30 record(s) not delivered, the last for t (KafkaTimeoutError: late); they are sent again",
+    ]
+    publisher.close()

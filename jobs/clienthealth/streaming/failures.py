@@ -23,7 +23,10 @@ _MEANINGS: tuple[tuple[str, Callable[[Settings], str]], ...] = (
     (
         "TimeoutException: Timed out waiting|TimeoutException: Call|No resolvable bootstrap|DisconnectException"
         "|Failed to construct kafka|not present in metadata|Failed to update metadata|Expiring \\d+ record",
-        lambda s: f"Kafka at {s.kafka.bootstrap_servers} does not answer",
+        lambda s: (
+            f"Kafka at {s.kafka.bootstrap_servers} does not answer, or a partition has no leader: `kafka-health "
+            "doctor` says which"
+        ),
     ),
     (
         "AuthorizationException|TopicAuthorizationException|Not authorized",
