@@ -58,8 +58,8 @@ def test_alerts_dashboard_runbook_and_pages_are_made_of_it(copy: Copy) -> None:
         assert f"written: {path}\n" in written
         assert MODE in (copy.folder / path).read_text("utf-8")
     rules = (copy.folder / "alerts/rules/failure-modes.yml").read_text("utf-8")
-    confirmed, suspected = rules.split("alert: KafkaClientRebalanceStorm\n")[1:]
-    assert "        for: 5m\n" in suspected.partition("- alert")[0] and "        for: " not in confirmed
+    page, ticket, suspected = rules.split("alert: KafkaClientRebalanceStorm\n")[1:]
+    assert "        for: 5m\n" in suspected.partition("- alert")[0] and "        for: " not in page + ticket
     board = json.loads((copy.folder / f"dashboards/out/mode-{MODE}.json").read_text("utf-8"))
     assert {"Evidence of its own", "Rebalances per minute"} <= {panel["title"] for panel in board["panels"]}
     assert done(copy, "generate", "--check") == ""

@@ -29,11 +29,26 @@ class Rule:
     def __str__(self) -> str:
         return " ".join((self.name, *self.labels.values()))
 
+    @property
+    def condition(self) -> str:
+        """What it waits for: of a page the recorded condition, without the label that tells where nobody is paged."""
+        recorded = re.fullmatch(r"(\S+:paging)\{.*\}", self.expr)
+        if recorded is None:
+            return self.expr
+        inner = re.fullmatch(r'label_replace\(\n\(\n(.*)\n\)\n, "quiet", .*', recordings()[recorded[1]], re.DOTALL)
+        assert inner is not None, self
+        return inner[1]
+
 
 def alerts() -> list[Rule]:
-    """All alerting rules of all files."""
+    """All alerting rules of all files, as they are where everything pages."""
+    return [rule for rule in every_alert() if 'quiet="yes"' not in rule.expr]
+
+
+def every_alert() -> list[Rule]:
+    """The same, with the tickets in place of pages."""
     return [
-        Rule(rule["alert"], rule["expr"], rule.get("for", ""), _labels(rule), rule["annotations"])
+        Rule(rule["alert"], rule["expr"], rule.get("for", ""), rule["labels"], rule["annotations"])
         for rule in _rules()
         if "alert" in rule
     ]
@@ -47,12 +62,6 @@ def recordings() -> dict[str, str]:
 def read(text: str) -> Any:
     """A YAML document, by the loader that is quick: our own files are long."""
     return yaml.load(text, Loader=yaml.CSafeLoader)
-
-
-def _labels(rule: dict[str, Any]) -> dict[str, str]:
-    """The labels with the severity of an environment that pages."""
-    severity = re.sub(r"{{ if .* }}warning{{ else }}critical{{ end }}", "critical", rule["labels"]["severity"])
-    return {**rule["labels"], "severity": severity}
 
 
 @cache

@@ -43,7 +43,8 @@ def test_own_addresses_replace_every_placeholder(tmp_path: Path) -> None:
     )
     for path in build.write(tmp_path, replace(Settings(), links=links), dry_run=False):
         assert "127.0.0.1" not in path.read_text("utf-8"), path.name
-    rule = read((tmp_path / "rules/watchdog.yml").read_text("utf-8"))["groups"][0]["rules"][0]
+    group = read((tmp_path / "rules/watchdog.yml").read_text("utf-8"))["groups"][0]
+    rule = next(rule for rule in group["rules"] if "alert" in rule)
     assert rule["annotations"]["runbook_url"] == "https://wiki.example.org/kafka/monitor-health"
     address, _, variables = rule["annotations"]["dashboard_url"].partition("?")
     assert address == "https://grafana.example.org/d/kafka-client-health-monitor" and "var-cluster" in variables
@@ -93,9 +94,10 @@ def test_a_runbook_names_the_limits_of_its_alerts_and_of_what_these_read() -> No
     assert limits["KafkaClientErrorBudgetBurn"] == limits["KafkaClientHealthWatchdog"] == set()
 
 
-def test_the_example_of_the_page_is_an_alert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [0, 1], ids=["ticket", "page"])
+def test_the_examples_of_the_page_are_alerts(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "alerts/README.md").read_text("utf-8").partition("## To add an alert")[2]
-    example = page.partition("```yaml\n")[2].partition("```")[0]
+    example = page.split("```yaml\n")[1 + number].partition("```")[0]
     source = (ROOT / "alerts/rules/measurements.yml.j2").read_text("utf-8")
     head, _, rest = source.partition("    rules:\n")
     (tmp_path / "rules").mkdir()
@@ -103,7 +105,10 @@ def test_the_example_of_the_page_is_an_alert(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "rules/measurements.yml.j2").write_text(f"{head}    rules:\n{example}{rest}", "utf-8")
     monkeypatch.setattr("clienthealth_exporters.alerts.rules.FILES", tmp_path)
     (text,) = rules(Settings()).values()
-    alert, *others = read(text)["groups"][0]["rules"]
-    (same,) = [other for other in others if other["alert"] == alert["alert"]]
-    assert alert["expr"] in same["expr"] and alert["labels"] == same["labels"]
-    assert alert["annotations"]["runbook_url"] == same["annotations"]["runbook_url"]
+    every = [rule for group in read(text)["groups"] for rule in group["rules"]]
+    added, committed = every[: [1, 3][number]], every[[1, 3][number] :]
+    for rule in added:
+        name = rule.get("alert") or rule["record"]
+        like = [other for other in committed if (other.get("alert") or other.get("record")) == name]
+        (same,) = [other for other in like if other.get("labels") == rule.get("labels")]
+        assert rule["expr"] in same["expr"] and rule.get("for") == same.get("for")

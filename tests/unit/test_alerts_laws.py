@@ -15,7 +15,7 @@ from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from clienthealth.settings.links import UID_LENGTH, dashboard_uid
 from clienthealth_exporters.prometheus.limits import BURNS, Burn
-from tests.support.alert_rules import ROOT, TEST_FILES, Rule, alerts, read
+from tests.support.alert_rules import ROOT, TEST_FILES, Rule, alerts, every_alert, read
 from tests.support.known_metrics import known_labels
 from tests.support.promql import compares, metrics, surviving
 
@@ -52,7 +52,16 @@ def test_annotations_are_complete(rule: Rule) -> None:
 @each_alert
 def test_expressions_compare_known_metrics(rule: Rule) -> None:
     assert metrics(rule.expr) <= known_labels().keys()
-    assert compares(rule.expr) or rule.expr == "vector(1)"
+    assert compares(rule.condition) or rule.expr == "vector(1)"
+
+
+def test_every_page_is_a_ticket_where_nobody_is_paged_and_all_tools_can_read_which() -> None:
+    tickets = {(rule.name, rule.hold, rule.expr) for rule in every_alert() if 'quiet="yes"' in rule.expr}
+    for rule in ALERTS:
+        assert rule.labels["severity"] in SEVERITIES
+        quiet = rule.expr.replace('quiet=""', 'quiet="yes"')
+        assert ((rule.name, rule.hold, quiet) in tickets) == (rule.labels["severity"] == "critical"), rule
+    assert {rule.labels["severity"] for rule in every_alert() if 'quiet="yes"' in rule.expr} == {"warning"}
 
 
 @each_alert

@@ -374,9 +374,19 @@ def test_rules_are_those_of_alerts_with_the_settings_of_the_release(
     assert {group["name"]: group for group in rule["spec"]["groups"]} == groups and len(groups) > 4
 
 
-@pytest.mark.parametrize("quiet", [{}, {"env": "stage|lab"}, {"env": "lab", "cluster": "eu-test"}])
-def test_what_opens_tickets_is_told_by_the_values(tmp_path: Path, quiet: dict[str, str]) -> None:
-    values = {"prometheusRule": {"enabled": True}, "config": {"prometheus": {"ticket_only": quiet}}}
+@pytest.mark.parametrize(
+    "prometheus",
+    [
+        {"ticket_only": {}},
+        {"ticket_only": {"env": "stage|lab"}},
+        {"ticket_only": {"env": "lab", "cluster": "eu-test"}},
+        {"ticket_only": {"tier": "[3-9]", "nowhere": "x"}},
+        {"keep_labels": ["cluster", "region"]},
+    ],
+    ids=["none", "env", "two", "owner", "no-env"],
+)
+def test_what_opens_tickets_is_told_by_the_values(tmp_path: Path, prometheus: dict[str, Any]) -> None:
+    values = {"prometheusRule": {"enabled": True}, "config": {"prometheus": prometheus}}
     resources = rendered(values)
     build.write(tmp_path, settings(resources, tmp_path), False)
     files = [yaml.safe_load(path.read_text("utf-8"))["groups"] for path in (tmp_path / "rules").glob("*.yml")]

@@ -39,7 +39,7 @@ def test_data_source_is_the_prometheus_beside_it() -> None:
 
 def test_jobs_are_those_that_the_rules_watch_at_the_ports_of_the_settings() -> None:
     jobs = {job["job_name"]: job for job in read("deploy/prometheus/prometheus.yml")["scrape_configs"]}
-    watched = {job for rule in alerts() for job in re.findall(r'job="([^"]+)"', rule.expr)}
+    watched = {job for rule in alerts() for job in re.findall(r'job="([^"]+)"', rule.condition)}
     assert jobs.keys() == watched
     settings = Settings()
     ports = {name: job["static_configs"][0]["targets"][0].rsplit(":", 1)[1] for name, job in jobs.items()}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -238,7 +240,31 @@ def test_hostile_names_of_owners_stay_within_their_matcher() -> None:
     assert teams == [{"receiver": "a-b-c--tickets", "matchers": ['team="a\'b\\"c: #"']}]
 
 
-def test_a_tier_may_open_tickets_only() -> None:
+#: The same failure of two services, of which one has an owner of tier 3.
+TIERS = """
+rule_files: [rules.yml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - series: kafka_client_failure_mode{service="carts",mode="delivery-stalled",status="confirmed",client_id="c"}
+        values: 1x9
+      - series: kafka_client_failure_mode{service="orders",mode="delivery-stalled",status="confirmed",client_id="c"}
+        values: 1x9
+      - {series: 'kafka_client_owner_info{service="carts",team="t",tier="3",pager="p"}', values: 1x9}
+    promql_expr_test:
+      - expr: count by (service, severity, tier) (ALERTS{alertstate="firing",status="confirmed"})
+        eval_time: 5m
+        exp_samples:
+          - {labels: '{service="carts",severity="warning",tier="3"}', value: 1}
+          - {labels: '{service="orders",severity="critical"}', value: 1}
+"""
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_a_tier_may_open_tickets_only(tmp_path: Path) -> None:
     settings = Settings(prometheus=PrometheusSettings(ticket_only={"tier": "[3-9]"}))
-    text = rules(settings)["failure-modes.yml"]
-    assert "{{ if or (match `^(?:[3-9])$` $labels.tier) }}warning{{ else }}critical{{ end }}" in text
+    (tmp_path / "rules.yml").write_text(rules(settings)["failure-modes.yml"], "utf-8")
+    (tmp_path / "case.yml").write_text(TIERS, "utf-8")
+    done = subprocess.run(["promtool", "test", "rules", str(tmp_path / "case.yml")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,13 @@ def rules(settings: Settings, dry_run: bool = False) -> dict[str, str]:
     head = "# Dry run: every severity is info.\n" if dry_run else ""
     return {
         name: f"{head}# Generated from alerts/rules/{name}.j2 by `kafka-health generate`: do not edit.\n{text}"
-        for name, text in rendered(settings, severities(settings, dry_run)).items()
+        for name, text in rendered(settings, (lambda severity: "info") if dry_run else str).items()
     }
 
 
 def rendered(settings: Settings, severity: Callable[[str], str], limits: object = LIMITS) -> dict[str, str]:
     """Return what the templates make of these values, by the name of the rules file, without empty lines."""
-    values = {**_values(settings), "severity": severity, "limits": limits}
+    values = {**_values(settings), "severity": severity, "levels": partial(_levels, severity), "limits": limits}
     made, folder = {}, FILES / "rules"
     for path in sorted(folder.glob("*.yml.j2")):
         text = _templates(folder).get_template(path.name).render(values)
@@ -50,18 +50,18 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
     return made
 
 
-def severities(settings: Settings, dry_run: bool = False) -> Callable[[str], str]:
-    """Return what the severity of an alert becomes: what would page opens a ticket where the settings say so."""
-    if dry_run:
-        return lambda severity: "info"
-    kept, quiet = kept_labels(settings), settings.prometheus.ticket_only
-    calm = [f"(match `^(?:{quiet[label]})$` $labels.{label})" for label in quiet if label in (*kept, *OWNER_LABELS)]
-    lowered = json.dumps(f"{{{{ if or {' '.join(calm)} }}}}warning{{{{ else }}}}critical{{{{ end }}}}")
-    return lambda severity: lowered if calm and severity == "critical" else severity
+def _levels(severity: Callable[[str], str], level: str) -> list[tuple[str, str]]:
+    """Return the alerts of one condition: the severity of each, and what it asks of the recorded series.
+
+    A page is a ticket where the series are quiet. An empty label is none: the alert itself says no more than before.
+    """
+    if level != "critical":
+        return [(severity(level), "")]
+    return [(severity(level), 'quiet=""'), (f'{severity("warning")}\n          quiet: ""', 'quiet="yes"')]
 
 
 def _values(settings: Settings) -> dict[str, Any]:
-    kept, links = kept_labels(settings), settings.links
+    kept, links, quiet = kept_labels(settings), settings.links, settings.prometheus.ticket_only
     if not kept:
         raise SettingsError("[prometheus] keep_labels must name a label at least")
     # Of shards any one leads on, or answers for all.
@@ -72,6 +72,7 @@ def _values(settings: Settings) -> dict[str, Any]:
     topics = settings.topics.logs if settings.topics.logs != Settings().topics.logs else ()
     return {
         "kept": listed(kept),
+        "quiet": {label: text for label, text in quiet.items() if label in (*kept, *OWNER_LABELS)},
         "owner_labels": listed(OWNER_LABELS),
         "modes": modes().values(),
         "burns": BURNS,
