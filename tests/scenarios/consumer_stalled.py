@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from clienthealth.model.readings import LogEvent, Reading, Thread, ThreadDump
@@ -70,6 +70,29 @@ COMMIT = (
     "org.apache.kafka.clients.consumer.KafkaConsumer.commitSync",
     "com.example.Worker.run",
 )
+
+
+TEN = rising(10)
+
+
+def outside(
+    config: Mapping[str, str] | None = None, before: Of = TEN, got: float = 50, **more: Of | None
+) -> ClientWindow:
+    """An application whose last poll, 12 s before the window, returned `got` records; it consumed `before` then.
+
+    It came back to poll() within 0.9 s before. No fetch is sent since, and heartbeats go on.
+    """
+    told: dict[str, Of | None] = {
+        "time_between_poll_max": lambda s: 900 if s < 40 else None,  # type: ignore[dict-item,return-value]
+        "last_heartbeat_seconds_ago": still(1),
+        "fetch_total": still(700),
+        **more,
+    }
+    total = before(-20) + got
+    readings = polling(lambda s: s + 12, still(total), **{name: of for name, of in told.items() if of})
+    names = {"last-poll-seconds-ago": still(0), "records-consumed-total": lambda s: before(s - 60)}
+    earlier = [replace(reading, ts_ms=reading.ts_ms - 60_000) for reading in every(10, names, until=50)]
+    return replace(window("consumer", readings, config=config), earlier_readings=tuple(earlier))
 
 
 LOOP = ("org.apache.kafka.streams.processor.internals.StreamThread.run",)
@@ -313,6 +336,14 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     unknown("one-refused-commit", window("consumer", logs=[mine(line(30, "commit-refused"))])),
     unknown("away-for-a-minute-of-five", window("consumer", polling(lambda s: s))),
+    suspects("outside-poll-for-longer-than-its-records-need", outside()),
+    unknown("inside-a-long-poll", outside(fetch_total=rising(2))),
+    unknown("more-records-than-ever-before", outside(got=2000)),
+    unknown("its-first-batch", outside(before=still(0))),
+    unknown("its-batches-take-20-s", outside(time_between_poll_max=still(20_000))),
+    unknown("it-was-given-more-time", outside({"max.poll.interval.ms": "900000"})),
+    unknown("no-member-of-a-group", outside(last_heartbeat_seconds_ago=None)),
+    unknown("its-broker-froze-after-it-polled", outside(last_heartbeat_seconds_ago=lambda s: max(0.0, s - 40))),
     suspects("away-for-longer-than-the-default", window("consumer", polling(lambda s: 290 + s))),
     suspects(
         "nearly-thrown-out", window("consumer", polling(lambda s: 200 + s), config={"max.poll.interval.ms": "300000"})

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from clienthealth.decode import decode_metrics
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Identity, RawRecord, Snapshot
+from clienthealth.model.verdicts import UNHEALTHY
 from clienthealth.modes.producer_callback_deadlock import MODE
 from clienthealth.settings import Settings
 from tests.scenarios import _making as making
@@ -96,6 +97,14 @@ def test_the_truth_is_found_and_nothing_else(name: str) -> None:
     assert {mode for mode, _ in accused} == {truth["mode"]}
     seconds = min(ts_ms - truth["onset_ms"] for _, ts_ms in accused) / 1000
     assert 0 < seconds <= FOUND_SECONDS[truth["push_seconds"]]
+
+
+def test_a_handler_that_hangs_is_suspected_as_soon_as_two_pushes_show_it() -> None:
+    """It worked for two minutes. The first push after the onset came after 29 s, the second after 60."""
+    onset_ms, said = TRUTH["handler-hangs-late-3.9-30s"]["onset_ms"], said_of("handler-hangs-late-3.9-30s")
+    accused = [(mode, of.ts_ms) for of in said for mode, status in of.verdicts.items() if status in UNHEALTHY]
+    assert {mode for mode, _ in accused} == {"consumer-stalled"}
+    assert 30 < (accused[0][1] - onset_ms) / 1000 < 61
 
 
 @pytest.mark.parametrize("name", [name for name in TRUTH if name.startswith("healthy")])

@@ -16,7 +16,7 @@ from clienthealth.model.wording import elapsed, quoted
 from clienthealth.modes import catalogue
 from clienthealth.modes._evidence import Circumstance
 from clienthealth.modes._io_thread import in_foreign_code
-from clienthealth.modes._polls import reports_in_poll
+from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 from clienthealth.windows.client_window import LEAD_MS, ClientWindow
 
 #: What waits inside a client comes back so long (ms) after its brokers, at the latest: request.timeout.ms is 30 s.
@@ -25,8 +25,6 @@ SETTLES_MS = LEAD_MS
 FRESH_MS = 15_000
 #: A request is answered within so long (ms): fetches wait for 0.5 s, heartbeats for nothing.
 ANSWER_MS = 10_000
-#: A client with a coordinator has sent a heartbeat within so long (s).
-HEARTBEAT_SECONDS = 8.0
 
 
 class _Sign(NamedTuple):

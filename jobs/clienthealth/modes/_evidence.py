@@ -200,6 +200,15 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
     return [event for event in window.logs if any(event in meaning for meaning in meanings)]
 
 
+def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
+    """How often it happened: the client says it in several lines at once."""
+    moments: list[LogEvent] = []
+    for event in events(window, *meanings):
+        if not moments or event.ts_ms - moments[-1].ts_ms > SAME_MOMENT_MS:
+            moments.append(event)
+    return moments
+
+
 def has_frame(thread: Thread, *parts: str) -> bool:
     """Has the thread, for each of these texts, a frame that contains it?"""
     return all(any(part in frame for frame in thread.frames) for part in parts)

@@ -97,3 +97,10 @@ def waits(thread: Thread) -> bool:
     """Does it wait for something: a lock, a queue, a result, an answer, a disk?"""
     natively = bool(thread.frames) and thread.frames[0].endswith(_NATIVE_WAITS)
     return (thread.state in _WAITING or natively) and not sleeps(thread)
+
+
+def where_they_were(window: ClientWindow) -> bool:
+    """Do all dumps since the client fell silent show the application's threads where they were before?"""
+    before = {(thread.name, thread.frames) for dump in window.earlier_dumps for thread in dump.others}
+    since = [thread for dump in window.dumps for thread in dump.others if in_foreign_code(thread)]
+    return bool(since) and all((thread.name, thread.frames) in before for thread in since)

@@ -7,11 +7,12 @@ or without records; the thread of the heartbeats looks ten times a second and do
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from clienthealth.model.readings import Reading, Sign
-from clienthealth.modes._evidence import version
+from clienthealth.modes._evidence import increases, version
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Column, Floats
 from clienthealth.windows.view import Windows
@@ -23,6 +24,8 @@ PUSHES_ON_SINCE = (4, 1, 2)
 #: Of the time between two readings so much is spent waiting where nobody polls (polled: 36 to 100 %, else 0.02 % at
 #: most), and the selector is asked so often in a second (10 to 11 times; more by an application that does not wait).
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
+#: A client with a coordinator has sent a heartbeat within so long: one is due every 3 to 5 s.
+HEARTBEAT_SECONDS = 8.0
 
 
 def seconds_away(w: Windows) -> Floats:
@@ -89,6 +92,42 @@ def has_polled(window: ClientWindow, since_ms: int) -> bool:
     return any(bool(totals) and totals[-1] > totals[0] for totals in of_names)
 
 
+class Spell(NamedTuple):
+    """Time outside poll() that lasts, in seconds.
+
+    longest  the longest time between two polls before
+    needed   what the records of the last poll need at the pace before, twice: they may be harder than most
+    """
+
+    seconds: float
+    longest: float
+    needed: float
+
+
+def outside(window: ClientWindow) -> Spell | None:
+    """For how long the application has been outside poll(); None where it may be inside, or where its pace is unknown.
+
+    Fetches are sent in poll() alone: it is outside where none was sent for half of the time. Heartbeats go on: a client
+    sends none once its broker has not answered for request.timeout.ms. A first batch has no pace to be held against.
+    """
+    w, readings = window.table, (*window.earlier_readings, *window.readings)
+    polled = polled_ms(readings[-1]) if window.readings else None
+    if polled is None or not w.last("last-heartbeat-seconds-ago")[0] < HEARTBEAT_SECONDS:
+        return None
+    fetched = [window.readings[0].ts_ms, *(ts_ms for ts_ms, _ in increases(window, "fetch-total"))]
+    now = readings[-1].ts_ms
+    if not w.reported("fetch-total")[0] or now - fetched[-1] < (now - polled) / 2:
+        return None
+    gaps = [gap for reading in readings if (gap := reading.get("time-between-poll-max")) is not None]
+    totals = [(r.ts_ms, total) for r in readings if (total := r.get("records-consumed-total")) is not None]
+    before = [(ts_ms, total) for ts_ms, total in totals if ts_ms <= polled]
+    if not gaps or not before or before[-1][1] <= before[0][1]:
+        return None
+    pace = (before[-1][1] - before[0][1]) / (before[-1][0] - before[0][0])
+    needed = 2 * (totals[-1][1] - before[-1][1]) / pace
+    return Spell((now - polled) / 1000, max(gaps) / 1000, needed / 1000)
+
+
 def reports_in_poll(library: str | None) -> bool:
     """Does a library hand out its statistics (and, in Python, its log) in poll(), so that both stop with it?"""
     return "rdkafka" in (library or "").lower()
@@ -119,3 +158,8 @@ ENDED = (
     "or not call poll()"
 )
 CLOSED = "it was closed, or its application does not call poll()"
+SILENT = (
+    "it pushes no more, and its last push did not say that it closes: its process has ended, or nobody calls poll(), "
+    "where a consumer of the classic protocol pushes; its group or a thread dump tells which"
+)
+UNREPORTED = "its threads are where they were while it polled, so it may be what collects its statistics that stopped"

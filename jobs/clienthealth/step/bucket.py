@@ -209,7 +209,8 @@ class Bucket:
     ) -> ClientWindow:
         """A window of a client as the judges see it. `number`: its number, None where it does not report."""
         events, dumps, earlier, earlier_events = log
-        lead = lo if number is None else int(np.searchsorted(self.keys, (number << SHIFT) | max(0, start - LEAD_MS)))
+        before = max(0, start - max(LEAD_MS, end - start))
+        lead = lo if number is None else int(np.searchsorted(self.keys, (number << SHIFT) | before))
         return ClientWindow(
             client_of(who),
             start,

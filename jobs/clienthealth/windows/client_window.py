@@ -24,8 +24,9 @@ class ClientWindow:
 
     Readings, events and dumps are in order of time. Events and dumps of the client's process that name no client
     are in the window of each of its clients. `earlier_dumps`: the newest of those before the window, to tell which
-    thread still stands where it stood, however long ago that was. `earlier_readings`, `earlier_logs`: those of the
-    LEAD_MS before the window. `told`: was a log line or a dump of the process ever
+    thread still stands where it stood, however long ago that was. `earlier_readings`: those that are kept of as long
+    before the window as it spans, LEAD_MS at least; `earlier_logs`: those of the LEAD_MS before it. `told`: was a log
+    line or a dump of the process ever
     read, in the window or before. `departed_ms` is set for a client that stopped
     reporting: the time of its last reading; such a window covers the last readings of its session and the log lines
     after them. `spoke_ms`: when its process was heard of after that by its log, as one that goes on; None where it was

@@ -10,7 +10,9 @@ client need no brokers.
 
 What proves it. The client logs that its poll interval has passed, or says so by its metrics: `last-poll-seconds-ago`
 or `time-between-poll-max` beyond `max.poll.interval.ms`. Where that option is not known, its default only
-suspects, but heartbeats that have stopped while nobody polls prove that the client has left its group. A consuming
+suspects, but heartbeats that have stopped while nobody polls prove that the client has left its group. Well before
+that an application is suspected that is outside `poll()` (no fetch is sent, heartbeats go on) for much longer than any
+time between two polls before, and than its last records would take at the pace before. A consuming
 thread of a known framework, or one that an earlier dump found inside `poll()`, at the same frames outside it suspects
 a handler that hangs; where it is there no more, or has died in the log, the poll loop has ended. A client up to 2.2
 leaves its group in silence, and says only that its commits are refused.
@@ -57,6 +59,7 @@ MODE = LiveMode(
         "An idle topic: the consumer polls, there is nothing to get.",
         "Partitions paused on purpose: the application goes on calling poll().",
         "A handler that is slow but returns: polls are rare, yet within max.poll.interval.ms.",
+        "One batch that takes far longer than all before: suspected until the application polls again.",
         "A rebalance that ends: the consumer polls all the while.",
         "A broker outage: a commit waits inside the client, so nobody polls; no connection or no answer shows it.",
         "One slow topic among several of one consumer: see cross-topic-blocking, both can be true.",

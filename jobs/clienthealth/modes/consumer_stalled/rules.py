@@ -8,29 +8,31 @@ from dataclasses import dataclass
 import numpy as np
 
 from clienthealth.logs.dump_clients import in_container, polls_for
-from clienthealth.logs.wordings import Meaning
-from clienthealth.model.readings import LogEvent, Thread, ThreadDump
+from clienthealth.model.readings import Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
 from clienthealth.modes._circumstances import answered_at, coordinator_answers, inside_the_client, unless_away
 from clienthealth.modes._evidence import (
-    SAME_MOMENT_MS,
     Fact,
     conclude,
     counted,
     events,
     innermost,
+    moments,
     number_or_none,
 )
-from clienthealth.modes._io_thread import in_foreign_code
+from clienthealth.modes._io_thread import in_foreign_code, where_they_were
 from clienthealth.modes._io_thread import waits as _waits
 from clienthealth.modes._polls import (
     CLOSED,
     CLOSES,
     ENDED,
+    SILENT,
+    UNREPORTED,
     has_polled,
     lived,
+    outside,
     polled_ms,
     pushes,
     reports_in_poll,
@@ -64,6 +66,15 @@ class Thresholds(Checked):
         "of max.poll.interval.ms away from poll(), and not back yet: slow handlers that return stay well below",
         at_least=0,
         at_most=1,
+    )
+    outside_seconds: float = threshold(
+        50.0,
+        "outside poll() for so long, no fetch sent for half of it, heartbeats going on: those of a client whose broker "
+        "froze have stopped by then (request.timeout.ms is 30 s)",
+        at_least=0,
+    )
+    outside_margin: float = threshold(
+        5.0, "and so many times longer than between any two polls in the minutes before", at_least=1
     )
     heartbeats_gone_seconds: float = threshold(
         15.0,
@@ -101,19 +112,22 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     facts = _measured(window, w, thresholds) + _logged(window, w, thresholds)
     stuck, threads = _dumped(window, w, thresholds)
     facts += threads
+    # A slow batch stands at one place, too: beside a dump it makes nothing surer.
+    if not facts and (facts := _outside(window, w, thresholds)):
+        stuck = {"cause": "handler-hangs"}
     refused = _refused_commits(window)
-    if facts or len(_moments(window, COMMIT_REFUSED)) >= thresholds.min_rebalances_repeats:
+    if facts or len(moments(window, COMMIT_REFUSED)) >= thresholds.min_rebalances_repeats:
         facts += refused
     detail = {
         "cause": _cause(window, w, stuck, thresholds),
         **{name: value for name, value in stuck.items() if name != "cause"},
         "partitions": number_or_none(w.last("assigned-partitions")[0]),
-        "lag": number_or_none(_lag(w)[0]),
+        "lag": number_or_none(w.max(_lags(w))[0]),
         "seconds_since_poll": number_or_none(w.last("last-poll-seconds-ago")[0]),
-        "times_expired": len(_moments(window, POLL_EXPIRED)) or None,
+        "times_expired": len(moments(window, POLL_EXPIRED)) or None,
     }
     reason = None if facts else GATE.reason(w, thresholds)
-    expired = [(event.ts_ms, 1) for event in _moments(window, POLL_EXPIRED)]
+    expired = [(event.ts_ms, 1) for event in moments(window, POLL_EXPIRED)]
     counts = [counted(window, "times_expired", "log", expired)]
     return conclude(ID, facts, detail, reason, doubts=refused + _silence(window, w, thresholds), counts=counts)
 
@@ -132,15 +146,10 @@ def idle(w: Windows) -> Bools:
 
     Nothing is handled of what a state is restored from.
     """
-    consumed, lag = w.last("records-consumed-total"), _lag(w)
+    consumed, lag = w.last("records-consumed-total"), w.max(_lags(w))
     restores = np.array([client_id.endswith(_RESTORES) for client_id in w.groups(np.arange(len(w)))], np.bool_)
     nothing: Bools = ((consumed == 0) & ~(lag > 0)) | (w.last("assigned-partitions") == 0) | restores
     return nothing
-
-
-def _lag(w: Windows) -> Floats:
-    """What the client says of its lag: the greatest of all partitions over the window, NaN where it says nothing."""
-    return w.max(_lags(w))
 
 
 def _lags(w: Windows) -> Column:
@@ -289,8 +298,24 @@ def _unseen(window: ClientWindow) -> list[Fact]:
     return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source, given=answers)]
 
 
+def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
+    """Outside poll() for longer than its own past explains; who was given more time than the default needs it."""
+    spell = outside(window)
+    if spell is None or not silent(w, limits)[0] or interval(w)[0] > limits.assumed_poll_interval_seconds:
+        return []
+    if spell.seconds < max(limits.outside_seconds, limits.outside_margin * spell.longest, spell.needed):
+        return []
+    text = (
+        f"the application is outside poll() for {elapsed(spell.seconds)}, while its client sends heartbeats and no "
+        f"fetch; it was never away for more than {elapsed(spell.longest)} before"
+    )
+    last = window.readings[-1]
+    since, given = round(last.ts_ms - 1000 * spell.seconds), coordinator_answers(window, last.ts_ms)
+    return [Fact("metric", since, last.ts_ms, text, source=last.source, given=given)]
+
+
 def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    expired = _moments(window, POLL_EXPIRED)
+    expired = moments(window, POLL_EXPIRED)
     if not expired:
         return []
     first, last = expired[0], expired[-1]
@@ -301,15 +326,6 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
         text = f"{len(expired)} times {text}"
     since, direct = round(first.ts_ms - 1000 * most), not idle(w)[0]
     return [Fact("log", since, last.ts_ms, text, direct, last.source, unless_away(window, expired))]
-
-
-def _moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
-    """How often it happened: the client says it in several lines at once."""
-    moments: list[LogEvent] = []
-    for event in events(window, *meanings):
-        if not moments or event.ts_ms - moments[-1].ts_ms > SAME_MOMENT_MS:
-            moments.append(event)
-    return moments
 
 
 def _refused_commits(window: ClientWindow) -> list[Fact]:
@@ -410,8 +426,9 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     given = coordinator_answers(window, sign.ts_ms)
     ended = Fact("absence", window.departed_ms, sign.ts_ms, text, source=sign.source, given=given)
     stuck, threads = _standing(window, thresholds)
-    lag, queued = number_or_none(w.last(_lags(w))[0]), _fetched(window)
-    goes_on = _where_they_were(window)
+    lag, last = number_or_none(w.last(_lags(w))[0]), window.readings[-1:]
+    queued = sum(topic.metrics.get("queue-records") or 0.0 for reading in last for topic in reading.topics)
+    goes_on = where_they_were(window)
     if not (expired or threads) and (goes_on or not (lag or queued)):
         why = f"{text}: {UNREPORTED if goes_on else CLOSED}"
         return conclude(ID, [], doubts=[Fact("absence", window.departed_ms, sign.ts_ms, why, source=sign.source)])
@@ -423,26 +440,6 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
         "seconds_since_poll": round(away, 1),
     }
     return conclude(ID, [ended, *threads, *expired], detail, independent=False)
-
-
-SILENT = (
-    "it pushes no more, and its last push did not say that it closes: its process has ended, or nobody calls poll(), "
-    "where a consumer of the classic protocol pushes; its group or a thread dump tells which"
-)
-UNREPORTED = "its threads are where they were while it polled, so it may be what collects its statistics that stopped"
-
-
-def _where_they_were(window: ClientWindow) -> bool:
-    """Do all dumps since the client fell silent show the application's threads where they were before?"""
-    before = {(thread.name, thread.frames) for dump in window.earlier_dumps for thread in dump.others}
-    since = [thread for dump in window.dumps for thread in dump.others if in_foreign_code(thread)]
-    return bool(since) and all((thread.name, thread.frames) in before for thread in since)
-
-
-def _fetched(window: ClientWindow) -> float:
-    """Records that the client had fetched, and the application not taken, when it reported last."""
-    topics = window.readings[-1].topics if window.readings else ()
-    return sum(topic.metrics.get("queue-records") or 0.0 for topic in topics)
 
 
 def _standing(window: ClientWindow, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
@@ -478,7 +475,7 @@ def _cause(window: ClientWindow, w: Windows, stuck: Mapping[str, str], limits: T
     if left(w, limits)[0] or still_away >= limits.suspect_share * most:
         return "handler-hangs"
     again = w.grown("rebalance-total")[0] >= limits.min_rebalances_repeats
-    times = max(len(_moments(window, POLL_EXPIRED)), len(_moments(window, COMMIT_REFUSED)))
+    times = max(len(moments(window, POLL_EXPIRED)), len(moments(window, COMMIT_REFUSED)))
     if again or times >= limits.min_rebalances_repeats:
         return "rejoins"
     return "poll-interval-exceeded"
