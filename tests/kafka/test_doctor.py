@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from kafka import KafkaAdminClient
-from kafka.errors import CoordinatorLoadInProgressError
+from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError
 
 from clienthealth.cli import main
 from clienthealth.doctor import Finding, checks, codecs
@@ -78,6 +79,12 @@ def test_topics_that_are_missing_are_named_with_the_command_that_makes_them(brok
 class LoadingBrokers:
     """An admin client of brokers that have just made the topic of offsets and still load it."""
 
+    def describe_topics(self, topics: list[str]) -> list[dict[str, object]]:
+        return [{"name": topics[0], "error_code": 0, "partitions": [{"partition_index": 0, "leader_id": 1}]}]
+
+    def list_partition_offsets(self, wanted: dict[object, object]) -> dict[object, SimpleNamespace]:
+        return dict.fromkeys(wanted, SimpleNamespace(offset=0))
+
     def describe_groups(self, names: list[str]) -> dict[str, dict[str, object]]:
         return {name: {"error": None, "authorized_operations": ["READ"]} for name in names}
 
@@ -89,6 +96,21 @@ def test_brokers_that_still_load_their_groups_are_no_failure() -> None:
     findings = list(groups_readable(cast("KafkaAdminClient", LoadingBrokers())))
     assert [(finding.about, finding.state) for finding in findings] == [("groups", "ok"), ("groups", "skipped")]
     assert "ask again in a minute" in findings[1].text
+
+
+class WithoutACoordinator(LoadingBrokers):
+    """An admin client of brokers of which the one that keeps the groups is down."""
+
+    def describe_topics(self, topics: list[str]) -> list[dict[str, object]]:
+        return [{"name": topics[0], "error_code": 0, "partitions": [{"partition_index": 0, "leader_id": -1}]}]
+
+    def describe_groups(self, names: list[str]) -> dict[str, dict[str, object]]:
+        raise CoordinatorNotAvailableError
+
+
+def test_groups_whose_broker_is_down_are_not_called_absent() -> None:
+    (finding,) = groups_readable(cast("KafkaAdminClient", WithoutACoordinator()))
+    assert (finding.state, finding.text.partition(". ")[0]) == ("failed", "__consumer_offsets/0: no leader")
 
 
 def test_policies_and_retention_that_lose_data_are_failures(broker: Broker) -> None:

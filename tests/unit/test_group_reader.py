@@ -22,6 +22,7 @@ from kafka.errors import (
 
 from clienthealth.errors import ServiceError
 from clienthealth.settings import GroupSettings
+from clienthealth.watch.group import _read as watched
 from clienthealth_exporters.groups.exporter import table
 from clienthealth_exporters.groups.reader import GroupReader, Member, Offsets
 from clienthealth_exporters.groups.snapshots import Snapshots
@@ -201,6 +202,18 @@ def test_a_partition_without_an_end_is_kept_and_one_that_is_gone_is_not() -> Non
         PAYMENTS: Offsets(5, None, None),
     }
     assert set(reading.failed_partitions) == {PAYMENTS, leaderless}
+
+
+def test_groups_that_no_broker_lists_are_not_called_absent() -> None:
+    """Those of a partition of offsets without a leader."""
+    cluster = Cluster("1-a")
+    cluster.leaders |= {TopicPartition("__consumer_offsets", 0): 1, TopicPartition("__consumer_offsets", 1): -1}
+    groups = reader(cluster)
+    failed = groups.read().failed_partitions
+    assert failed == {TopicPartition("__consumer_offsets", 1): "no leader; its groups are not known"}
+    with pytest.raises(ServiceError, match=r"'2-b' was not found, but __consumer_offsets/1 has no leader"):
+        watched(groups.read, "2-b")
+    assert watched(groups.read, "1-a").names == {"1-a"}
 
 
 def test_members_are_asked_for_now_and_then_and_when_the_state_changes() -> None:

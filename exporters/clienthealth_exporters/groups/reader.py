@@ -22,7 +22,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import KafkaError
 
 from clienthealth.errors import ServiceError
-from clienthealth.platform.kafka import ask_in_chunks, error_text, extents
+from clienthealth.platform.kafka import OFFSETS_TOPIC, ask_in_chunks, error_text, extents, leaders
 from clienthealth.settings import GroupSettings
 from clienthealth_exporters.groups.pace import MEMBERLESS, Pace
 
@@ -133,6 +133,7 @@ class GroupReader:
             now = self._clock()
             partitions = {tp for offsets in committed.values() for tp in offsets}
             limits = extents(admin, {tp.topic for tp in partitions}, partitions, self._threads.map)
+            _, hidden = leaders(admin, [OFFSETS_TOPIC])
             self._describe(admin, of_brokers, states, attempt)
         except (KafkaError, OSError) as error:
             self._disconnect()
@@ -156,7 +157,8 @@ class GroupReader:
                 if (extent := limits.known.get(tp)) or tp in limits.unread
             }
             groups.append(self._group(name, states[name], offsets))
-        return GroupsReading(round(now * 1000), names, groups, attempt.groups, limits.unread)
+        unread = {**limits.unread, **{tp: f"{why}; its groups are not known" for tp, why in hidden.items()}}
+        return GroupsReading(round(now * 1000), names, groups, attempt.groups, unread)
 
     def _disconnect(self) -> None:
         if self._admin is not None:

@@ -24,7 +24,9 @@ ANSWER_MS = 4_000
 RETRY_SECONDS = 2.0
 CLIENT_ID = "kafka-client-health-exporter"
 #: Brokers that come later, or come back, are known after so long: an admin client looks for none by itself.
-ASKING = {"client_id": CLIENT_ID, "request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
+ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
+#: kafka-python asks one broker, chosen by chance, for so long: where that one is frozen, another is next.
+CONNECTING = {"client_id": CLIENT_ID, "bootstrap_timeout_ms": 10_000}
 CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 
 
@@ -81,11 +83,11 @@ class HealthTopic:
             "enable_auto_commit": False,
             "auto_offset_reset": "earliest",
             "allow_auto_create_topics": False,
-            "client_id": CLIENT_ID,
+            **CONNECTING,
         }
         with (
             closing(self._connect(self._settings, **options)) as reader,
-            closing(self._ask(self._settings, **ASKING)) as asking,
+            closing(self._ask(self._settings, **ASKING, **CONNECTING)) as asking,
         ):
             checked = 0.0
             while not stop.is_set():

@@ -21,7 +21,7 @@ from clienthealth.doctor.readable import records_readable
 from clienthealth.errors import HealthError
 from clienthealth.model.telemetry import Stream
 from clienthealth.platform import topics as declared
-from clienthealth.platform.kafka import admin, extents
+from clienthealth.platform.kafka import OFFSETS_TOPIC, admin, extents
 from clienthealth.settings import Settings
 
 #: The newest records of a topic that are looked at, enough for many clients.
@@ -136,6 +136,8 @@ def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[
 def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
     """May the monitor read as a group, and may the groups exporter see the groups of others."""
     about = "groups"
+    if trouble := extents(client, [OFFSETS_TOPIC]).trouble:
+        yield Finding(about, "failed", f"{trouble}. The groups that are kept there are not known: is a broker down?")
     name = f"{READERS}doctor"
     try:
         group = client.describe_groups([name])[name]
@@ -143,7 +145,8 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
     except AuthorizationError as refused:
         error, allowed = type(refused).__name__, None
     except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError):
-        yield Finding(about, "skipped", "No group has been in this cluster yet; ask again when one has.")
+        if not trouble:
+            yield Finding(about, "skipped", "No group has been in this cluster yet; ask again when one has.")
         return
     except KafkaError as failed:
         yield Finding(about, "warning", f"Groups could not be looked at: {type(failed).__name__}: {failed}.")

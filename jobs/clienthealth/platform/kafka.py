@@ -39,6 +39,8 @@ _Value = TypeVar("_Value")
 #: coordinators anew; kafka-python does not by itself.
 _OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
+#: Brokers keep here what groups have committed: while a partition has no leader, its groups are listed nowhere.
+OFFSETS_TOPIC = "__consumer_offsets"
 
 #: Options that every client of kafka-python knows under the Java name with `_` for `.`.
 _SAME = {
@@ -159,25 +161,33 @@ def extents(
     Each leader is asked by itself: a partition without a leader, or whose leader is away, hides no other. Raises
     KafkaError if no broker answers.
     """
-    leaders: dict[int, list[TopicPartition]] = defaultdict(list)
-    unread: dict[TopicPartition, str] = {}
-    for topic in client.describe_topics(names) if (names := sorted(topics)) else ():
-        if topic["error_code"] not in (0, _UNKNOWN_TOPIC):
-            hidden = (partition for partition in only or () if partition.topic == topic["name"])
-            unread.update(dict.fromkeys(hidden, f"topic error {topic['error_code']}"))
-        for row in topic["partitions"]:
-            partition = TopicPartition(topic["name"], row["partition_index"])
-            if only is None or partition in only:
-                leaders[row["leader_id"]].append(partition)
-    unread.update(dict.fromkeys(leaders.pop(-1, ()), "no leader"))
+    by_leader, unread = leaders(client, topics, only)
 
     def ask(chunk: Sequence[TopicPartition]) -> dict[TopicPartition, Extent]:
         ends = client.list_partition_offsets(dict.fromkeys(chunk, OffsetSpec.LATEST))
         begins = client.list_partition_offsets(dict.fromkeys(chunk, OffsetSpec.EARLIEST))
         return {partition: Extent(begins[partition].offset, ends[partition].offset) for partition in chunk}
 
-    known, failed, reconnect = ask_in_chunks(ask, [sorted(chunk) for chunk in leaders.values()], run)
+    known, failed, reconnect = ask_in_chunks(ask, [sorted(chunk) for chunk in by_leader.values()], run)
     return Extents(known, unread | failed, reconnect)
+
+
+def leaders(
+    client: KafkaAdminClient, topics: Iterable[str], only: Set[TopicPartition] | None = None
+) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, str]]:
+    """Partitions of topics by leader, and why the others have none. Raises KafkaError if no broker answers."""
+    by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+    hidden: dict[TopicPartition, str] = {}
+    for topic in client.describe_topics(names) if (names := sorted(topics)) else ():
+        if topic["error_code"] not in (0, _UNKNOWN_TOPIC):
+            unseen = (partition for partition in only or () if partition.topic == topic["name"])
+            hidden.update(dict.fromkeys(unseen, f"topic error {topic['error_code']}"))
+        for row in topic["partitions"]:
+            partition = TopicPartition(topic["name"], row["partition_index"])
+            if only is None or partition in only:
+                by_leader[row["leader_id"]].append(partition)
+    hidden.update(dict.fromkeys(by_leader.pop(-1, ()), "no leader"))
+    return by_leader, hidden
 
 
 def ask_in_chunks(

@@ -13,6 +13,7 @@ from clienthealth.diagnose.outcome import HEALTHY, NOT_JUDGED, UNHEALTHY
 from clienthealth.errors import InputError, ServiceError
 from clienthealth.indicators.lag_state import FINE
 from clienthealth.model.health_record import HealthRecord
+from clienthealth.platform.kafka import OFFSETS_TOPIC
 from clienthealth.settings import Settings
 from clienthealth.watch.session import Session
 from clienthealth_exporters.groups.exporter import Cluster
@@ -71,6 +72,9 @@ def _read(reader: Callable[[], GroupsReading], group: str) -> GroupsReading:
     reading = reader()
     if group in reading.failed_groups:
         raise ServiceError(f"group '{group}' could not be read: {reading.failed_groups[group]}")
+    for partition, why in reading.failed_partitions.items():
+        if group not in reading.names and partition.topic == OFFSETS_TOPIC:
+            raise ServiceError(f"group '{group}' was not found, but {OFFSETS_TOPIC}/{partition.partition} has {why}")
     if group not in reading.names:
         raise InputError(f"there is no consumer group '{group}' (kafka-health export groups --once lists all)")
     return reading
