@@ -26,3 +26,26 @@ def test_a_topic_that_is_not_there_is_told_once(caplog: pytest.LogCaptureFixture
     losses.look({})
     losses.look({})
     assert caplog.text.count("the topic client-metrics is there now") == 1
+
+
+def test_what_waits_is_told_from_the_start_until_spark_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = SelfMetrics()
+    losses = Losses(MagicMock(), Settings(), metrics)
+    losses._admin.listTopics.return_value.names.return_value.get.return_value = {"client-metrics", "client-logs"}
+    ends = {("client-metrics", 0): 700, ("client-metrics", 1): 300, ("client-logs", 0): 50}
+    monkeypatch.setattr(losses, "_offsets", lambda positions, which: {where: ends[where] for where in positions})
+
+    def waits(topic: str) -> float | None:
+        labels = {"source_topic": topic, "query": "monitor"}
+        return metrics.registry.get_sample_value("kafka_client_health_input_lag_records", labels)
+
+    losses.look({("client-metrics", 0): 600, ("client-metrics", 1): 100, ("client-logs", 0): 50})
+    assert (waits("client-metrics"), waits("client-logs")) == (300, 0)
+    # A batch that takes long: more has come.
+    ends["client-logs", 0] = 60
+    losses.look({("client-metrics", 0): 600, ("client-metrics", 1): 100, ("client-logs", 0): 50})
+    assert waits("client-logs") == 10
+    metrics.batches = 1
+    ends["client-logs", 0] = 70
+    losses.look({("client-logs", 0): 50})
+    assert waits("client-logs") == 10, "Spark says it now, as it was when the batch was planned"

@@ -127,6 +127,8 @@ class SelfMetrics:
         )
         for limit in LIMITS:
             self.left_out.labels(limit)
+        self.late.labels(QUERY)
+        self.up.labels(QUERY)
         self.started.set(time.time())
         #: Seconds that the last batch waited after its work; batches that were committed since the start.
         self.pause = 0.0

@@ -81,6 +81,7 @@ class Batch:
         begun = time.monotonic()
         self._opened.committed()
         self._before()
+        self._guard.reads(batch_id)
         records = self._work(batch, batch_id)
         pause = self._settings.monitor.trigger_seconds - (time.monotonic() - begun)
         # A batch costs half a second of CPU, however small: what is little waits for more. A backlog does not.

@@ -10,13 +10,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from clienthealth.self_monitoring.metrics import SelfMetrics
+from clienthealth.self_monitoring.metrics import QUERY, SelfMetrics
 from clienthealth.settings import Settings
 from clienthealth.streaming.topics import connection
 
@@ -54,6 +55,7 @@ class Losses:
         for topic in self._topics:
             metrics.lost.labels(topic)
             metrics.recreated.labels(topic)
+            metrics.read.labels(topic)
 
     def look(self, positions: Positions, after: float = 0.0) -> None:
         """Count what is lost, unless it is less than `after` seconds ago that this was done.
@@ -100,9 +102,20 @@ class Losses:
                 elif topic in there and topic in self._absent:
                     log.info("the topic %s is there now", topic)
             self._absent = {topic for topic in self._topics if topic not in there}
-            self._compare({where: at for where, at in positions.items() if where[0] in there})
+            here = {where: at for where, at in positions.items() if where[0] in there}
+            self._compare(here)
+            if not self._metrics.batches:
+                self._count_waiting(here)
         except Py4JJavaError as error:
             log.warning("what Kafka has deleted cannot be seen: %s", str(error.java_exception))
+
+    def _count_waiting(self, positions: Positions) -> None:
+        """Set how much of each topic is not read yet: Spark does so once a batch has ended."""
+        waiting = Counter[str]()
+        for where, end in self._offsets(positions, self._spec.latest()).items():
+            waiting[where[0]] += max(0, end - positions[where])
+        for topic, records in waiting.items():
+            self._metrics.input_lag.labels(topic, QUERY).set(records)
 
     def _compare(self, positions: Positions) -> None:
         for where, earliest in self._offsets(positions, self._spec.earliest()).items():

@@ -68,6 +68,14 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
             checkpoint = Checkpoint(spark, query.checkpoint_of(settings))
             # What is of a later release is refused before anything is changed.
             checkpoint.claim(VERSION)
+            losses = Losses(spark, settings, metrics)
+
+            def look(after: float) -> None:
+                # Those of a new checkpoint are known once its first batch is planned.
+                listener.positions |= {} if listener.positions else checkpoint.positions()
+                losses.look(listener.positions, after)
+
+            look(0)
             history.create(spark, settings.monitor.history)
             checkpoint.split(settings.topics.metrics)
             checkpoint.with_ticks(int(time.time() * 1000))
@@ -77,13 +85,6 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
             numbers = numbers_of(checkpoint, settings.monitor)
             guard = Guard(checkpoint)
             guard.begin(heap_ran_out)
-            losses = Losses(spark, settings, metrics)
-            listener.positions |= checkpoint.positions()
-            losses.look(listener.positions)
-
-            def look(after: float) -> None:
-                losses.look(listener.positions, after)
-
             opened = Opened(spark, settings, checkpoint)
             restored = Restored(spark, settings, checkpoint)
 
