@@ -62,27 +62,35 @@ def test_the_batch_that_will_be_repeated_can_be_made_smaller_and_begin_later(
     assert checkpoint.pending() is None
 
 
+def initial(spark: SparkSession, folder: Path) -> Any:
+    """Where a source begins, as Spark reads it before its first batch."""
+    jvm: Any = spark._jvm
+    written = jvm.org.apache.spark.sql.kafka010.KafkaSourceInitialOffsetWriter(spark._jsparkSession, str(folder))
+    return json.loads(str(written.get(0).get().json()))
+
+
 def test_the_first_batch_begins_where_the_sources_began(spark: SparkSession, tmp_path: Path) -> None:
     planned(tmp_path, (M_NOW, L_NOW), committed=-1)
-    for at, initial in enumerate((M, L)):
+    for at, began in enumerate((M, L)):
         (tmp_path / f"sources/{at}").mkdir(parents=True)
-        (tmp_path / f"sources/{at}/0").write_text(f"v1\n{json.dumps(initial)}")
+        (tmp_path / f"sources/{at}/0").write_text(f"\0v1\n{json.dumps(began)}")
     checkpoint = Checkpoint(spark, str(tmp_path))
     pending = checkpoint.pending()
     assert pending is not None
     assert pending.sizes == {(0, "metrics", 0): 5, (1, "logs", 0): 4}
     checkpoint.begin_at(0, (0, "metrics", 0), 11)
-    assert (tmp_path / "sources/0/0").read_text() == 'v1\n{"metrics": {"0": 11, "1": 20}}'
+    assert initial(spark, tmp_path / "sources/0") == {"metrics": {"0": 11, "1": 20}}
 
 
 def test_a_checkpoint_with_one_source_becomes_one_with_two(spark: SparkSession, tmp_path: Path) -> None:
     planned(tmp_path, ({**M, **L},), ({**M_NOW, **L_NOW},), committed=0)
     (tmp_path / "sources/0").mkdir(parents=True)
-    (tmp_path / "sources/0/0").write_text(f"v1\n{json.dumps({**M, **L})}")
+    (tmp_path / "sources/0/0").write_text(f"\0v1\n{json.dumps({**M, **L})}")
     checkpoint = Checkpoint(spark, str(tmp_path))
     for _ in range(2):
         checkpoint.split(("metrics",))
         assert [sources(tmp_path, batch) for batch in (0, 1)] == [[M, L], [M_NOW, L_NOW]]
+        assert [initial(spark, tmp_path / f"sources/{at}") for at in (0, 1)] == [M, L]
     pending = checkpoint.pending()
     assert pending is not None
     assert pending.sizes == {(0, "metrics", 0): 5, (1, "logs", 0): 4}

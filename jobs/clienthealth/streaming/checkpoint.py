@@ -73,7 +73,7 @@ class Checkpoint(Files):
             ]
 
         for at, initial in enumerate(parts(self._initial(0))):
-            self.write(f"sources/{at}/0", f"v1\n{json.dumps(initial)}")
+            self._write_initial(at, initial)
         for batch in range(max(0, newest - 1), newest + 1):
             head, (ends,) = self._offsets(batch)
             self._write_offsets(batch, head, parts(ends))
@@ -148,7 +148,7 @@ class Checkpoint(Files):
         if not batch:
             initial = {t: dict(offsets) for t, offsets in self._initial(at).items()}
             initial[topic][str(partition)] = offset
-            self.write(f"sources/{at}/0", f"v1\n{json.dumps(initial)}")
+            self._write_initial(at, initial)
             return
         head, ends = self._offsets(batch - 1)
         now = [{t: dict(offsets) for t, offsets in source.items()} for source in ends]
@@ -180,6 +180,10 @@ class Checkpoint(Files):
             for at, offsets in enumerate(ends)
         ]
         self.write(f"offsets/{batch}", "\n".join([*head, *lines]))
+
+    def _write_initial(self, source: int, offsets: Mapping[str, Mapping[str, int]]) -> None:
+        # Spark skips the first byte, which is 0 where it writes the file itself.
+        self.write(f"sources/{source}/0", f"\0v1\n{json.dumps(offsets)}")
 
     def _initial(self, source: int) -> Mapping[str, Mapping[str, int]]:
         text = self.read(f"sources/{source}/0")
