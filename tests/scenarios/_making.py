@@ -101,8 +101,9 @@ def window(
     config: Mapping[str, str] | None = None,
     departed: float | None = None,
     earlier: Sequence[ThreadDump] = (),
+    before: Sequence[Reading] = (),
 ) -> ClientWindow:
-    """A window of 60 s that begins at T0."""
+    """A window of 60 s that begins at T0. `before`: readings of the 30 s before it, as if they began at T0."""
     return ClientWindow(
         client(kind),
         T0,
@@ -113,6 +114,7 @@ def window(
         config or {},
         None if departed is None else at(departed),
         tuple(earlier),
+        earlier_readings=tuple(replace(reading, ts_ms=reading.ts_ms - 30_000) for reading in before),
     )
 
 

@@ -193,6 +193,29 @@ SCENARIOS: tuple[Scenario, ...] = (
         window("consumer", polling(still(0), rising(5), time_between_poll_max=still(602_000)), config=THIRTY),
     ),
     unknown(
+        "came-back-from-a-commit-once-its-brokers-were-back",
+        window(
+            "consumer",
+            polling(
+                lambda s: 560 + s if s < 40 else 1,
+                time_between_poll_max=lambda s: 500 if s < 40 else 602_000,
+                last_heartbeat_seconds_ago=lambda s: 560 + s,
+                request_total=lambda s: 90 + 10 * (s >= 40),
+                response_total=lambda s: 90 + 10 * (s >= 40),
+            ),
+            config={"max.poll.interval.ms": "300000"},
+            before=polling(lambda s: 530 + s)[:3],
+        ),
+    ),
+    unknown(
+        "left-its-group-before-it-was-seen-and-one-commit-is-refused",
+        window(
+            "consumer",
+            polling(lambda s: 30 + s, last_heartbeat_seconds_ago=lambda s: 30 + s),
+            logs=[mine(line(30, "commit-refused"))],
+        ),
+    ),
+    unknown(
         "an-old-client-fetches-nothing-and-hears-nothing",
         window(
             "consumer",

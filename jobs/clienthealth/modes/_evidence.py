@@ -202,11 +202,11 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
     """How often it happened: the client says it in several lines at once."""
-    moments: list[LogEvent] = []
+    separate: list[LogEvent] = []
     for event in events(window, *meanings):
-        if not moments or event.ts_ms - moments[-1].ts_ms > SAME_MOMENT_MS:
-            moments.append(event)
-    return moments
+        if not separate or event.ts_ms - separate[-1].ts_ms > SAME_MOMENT_MS:
+            separate.append(event)
+    return separate
 
 
 def has_frame(thread: Thread, *parts: str) -> bool:

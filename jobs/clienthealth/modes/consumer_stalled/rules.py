@@ -116,7 +116,10 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     refused = _refused_commits(window)
-    if facts or len(moments(window, COMMIT_REFUSED)) >= thresholds.min_rebalances_repeats:
+    if (
+        any(not fact.refuted for fact in facts)
+        or len(moments(window, COMMIT_REFUSED)) >= thresholds.min_rebalances_repeats
+    ):
         facts += refused
     detail = {
         "cause": _cause(window, w, stuck, thresholds),
@@ -256,7 +259,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
         known = (*window.earlier_readings, *window.readings)
         away = [r.ts_ms for r in window.readings if (r.get("last-poll-seconds-ago") or 0) >= most]
         back = [r.ts_ms for r in known if (r.get("time-between-poll-max") or 0) >= 1000 * most]
-        at_ms = (away or back or [last.ts_ms])[0]
+        at_ms = next(ms for ms in (*back[:1], *away[-1:], last.ts_ms) if ms >= window.start_ms or not away)
     if gone:
         text += f", and it sent no heartbeat for {elapsed(w.last('last-heartbeat-seconds-ago')[0])}"
     else:

@@ -365,8 +365,14 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
         text += f"; the longer the more records of {culprit} it had got"
     since = round(reading.ts_ms - 1000 * away)
     detail = {"culprit": culprit, "victims": others} if culprit else {"topics": topics}
-    given = coordinator_answers(window, window.readings[-1].ts_ms)
+    given = coordinator_answers(window, max(window.readings, key=_seconds_away).ts_ms)
     return [Fact("metric", since, window.readings[-1].ts_ms, text, source=reading.source, given=given)], detail
+
+
+def _seconds_away(reading: Reading) -> float:
+    """How long the application had been outside poll(); of equal ones, `max` takes the first that says so."""
+    between = (reading.get("time-between-poll-max") or 0.0) / 1000
+    return max(reading.get("last-poll-seconds-ago") or 0.0, between)
 
 
 def _has_data(topic: TopicReading) -> bool:
