@@ -15,11 +15,13 @@ import copy
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -148,24 +150,31 @@ class Tried:
         self.name = "short" if short else "whole"
         self.folder = copied(KEPT / f"checkout-{self.name}")
         self._chosen = ("-m", "not long") if short else ()
-        self._data = KEPT / f"coverage-{self.name}"
-        self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join((*self._paths(), *sys.path))}
+        self._data, self._log = KEPT / f"coverage-{self.name}", KEPT / f"coverage-{self.name}.log"
+        self._python = str(self.folder / ".venv" / "bin" / "python")
+        coverage = str(Path(find_spec("coverage").origin or "").parents[1])  # type: ignore[union-attr]
+        self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join((*self._paths(), coverage))}
+        self._environment.pop("VIRTUAL_ENV", None)
 
     def _paths(self) -> list[str]:
         return [str(self.folder / part) for part in ("jobs", "exporters", "")]
 
     def known(self) -> Mapping[str, Mapping[int, Sequence[str]]]:
-        """File → line → the tests that run it, in order of their names."""
+        """File → line → the tests that run it and pass, in order of their names."""
         from coverage import CoverageData  # type: ignore[import-not-found]
 
         if not self._data.exists():
             program = _RUN.format(data=str(self._data), source=self._paths()[:2])
-            self._run([sys.executable, "-c", program, "-q", "-p", "no:cacheprovider", *self._chosen, *LAYERS])
+            done = self._run([self._python, "-c", program, "-q", "-p", "no:cacheprovider", *self._chosen, *LAYERS])
+            self._log.write_text(done.stdout + done.stderr, encoding="utf-8")
+        failing = set(re.findall(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", self._log.read_text("utf-8"), re.MULTILINE))
         data = CoverageData(str(self._data))
         data.read()
         of_files = {}
         for file in data.measured_files():
-            of_lines = {line: sorted({*tests} - {""}) for line, tests in data.contexts_by_lineno(file).items()}
+            of_lines = {
+                line: sorted({*tests} - {""} - failing) for line, tests in data.contexts_by_lineno(file).items()
+            }
             of_files[str(Path(file).relative_to(self.folder))] = of_lines
         return of_files
 
@@ -180,7 +189,7 @@ class Tried:
         try:
             names = KEPT / f"tests-{self.name}"
             names.write_text("".join(f"{test}\n" for test in tests), encoding="utf-8")
-            command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"@{names}"]
+            command = [self._python, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"@{names}"]
             done = self._run(command)
         except subprocess.TimeoutExpired:
             return "it goes on for ever"
