@@ -70,7 +70,7 @@ AVRO_READINGS = [
     }
     for document in CANONICAL
 ]
-RECORDS = 10_000
+RECORDS = 4_000
 HEADER: tuple[dict[str, str], ...] = (
     {},
     {},

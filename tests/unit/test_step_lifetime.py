@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from clienthealth.incidents import Transition
 from clienthealth.model.telemetry import Snapshot
 from tests.support.stepped import START, Stepped, logged, snapshot
@@ -92,6 +94,7 @@ def consumer(second: int) -> Snapshot:
     return snapshot(second, {"fetch-requests-total": 10.0 * second}, "group", "legacy-consumer")
 
 
+@pytest.mark.long
 def test_a_loop_whose_log_is_thinned_stays_one_incident_of_its_client_until_the_process_has_gone() -> None:
     monitor = Stepped()
     begin, end = 120, 1120
@@ -158,6 +161,7 @@ def test_a_process_that_named_its_client_at_its_start_is_never_nameless() -> Non
     assert {client for client, _ in transitions} == {"group"}
 
 
+@pytest.mark.long
 def test_where_nothing_arrives_from_anybody_nobody_has_departed() -> None:
     """A collector that fails for ten minutes: the failure goes on, one incident, and healthy clients had not ended."""
     monitor = Stepped()

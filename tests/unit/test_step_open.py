@@ -91,6 +91,7 @@ def push_of(after: float, **metrics: float) -> Snapshot:
     return Snapshot(ts_ms, last.client, {**last.metrics, **polls, **metrics}, last.topics, last.config, 30_000)
 
 
+@pytest.mark.long
 def test_a_hung_consumer_that_pushes_no_more_stays_open_and_shown_for_an_hour(monitor: Monitor) -> None:
     monitor.run(OF_HANGS, ONSET + 2 * HOUR, ONSET)
     last = ((OF_HANGS[-1].ts_ms or 0) - START) / 1000
@@ -203,6 +204,7 @@ def test_a_close_that_has_begun_is_no_end(monitor: Monitor) -> None:
     assert (DEADLOCK, "closed") not in monitor.of("p")
 
 
+@pytest.mark.long
 def test_a_loop_that_logs_no_more_has_gone_after_three_minutes(monitor: Monitor) -> None:
     """Its own rule: as long as it lasts, it logs."""
     reads = [snapshot(s, {"fetch-requests-total": 10.0 * s}, "group", "legacy-consumer") for s in range(0, 120, 10)]

@@ -61,7 +61,7 @@ def records_of_the_honest(published: list[Published]) -> list[list[tuple[str, by
     return [[record for record in one.records if "wrong" not in record[0]] for one in published]
 
 
-@pytest.mark.parametrize("ahead", [295, -7200, -31, 59])
+@pytest.mark.parametrize("ahead", [295, -7200, *(pytest.param(less, marks=pytest.mark.long) for less in (-31, 59))])
 def test_one_wrong_clock_changes_nothing_for_twenty_honest_clients(ahead: int) -> None:
     usual, last = by_batch(honest(600)), range(120)
     wrong = by_batch(
