@@ -17,7 +17,7 @@ from typing import Any
 
 from clienthealth.logs.thread_names import JVM_FRAMES
 from clienthealth.logs.wordings import Meaning
-from clienthealth.model.readings import LogEvent, Reading, Source, Thread, ThreadDump
+from clienthealth.model.readings import LogEvent, Reading, Source, Thread
 from clienthealth.model.values import EARLIEST_MS
 from clienthealth.model.values import option as option_of
 from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Verdict
@@ -218,11 +218,6 @@ def innermost(thread: Thread) -> str:
     """The innermost frame that is not the JVM's own, as Class.method."""
     own = (frame for frame in thread.frames if not frame.startswith(JVM_FRAMES))
     return ".".join(next(own, thread.frames[0] if thread.frames else "").split(".")[-2:])
-
-
-def sightings(window: ClientWindow, name: str) -> list[tuple[ThreadDump, Thread]]:
-    """A thread, by its name, in every dump that shows it."""
-    return [(dump, thread) for dump in window.dumps for thread in dump.threads if thread.name == name]
 
 
 def version(window: ClientWindow) -> tuple[int, ...] | None:

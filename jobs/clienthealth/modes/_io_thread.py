@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
 
 from clienthealth.logs.thread_names import JVM_FRAMES, NETWORK_THREAD
 from clienthealth.model.readings import LogEvent, Thread, ThreadDump
@@ -40,17 +40,19 @@ def on_io_thread(event: LogEvent) -> bool:
     return bool(separator) and f"{NETWORK_THREAD} ".endswith(before)
 
 
-def network_threads(window: ClientWindow, earlier: bool = False) -> Iterator[tuple[ThreadDump, Thread]]:
-    """The client's I/O thread in each dump, by its name; any producer's where the thread's name does not tell whose.
+def is_own(window: ClientWindow, thread: Thread) -> bool:
+    """Is it the client's I/O thread, by its name; any producer's where the thread's name does not tell whose?
 
     A client that reports without a name can be the one that the thread names; where none reports, that is another one.
-    `earlier`: also in the dumps before the window.
     """
-    for dump in (*window.earlier_dumps, *window.dumps) if earlier else window.dumps:
-        for thread in filter(is_network_thread, dump.threads):
-            owner = thread.name.partition(" | ")[2]
-            if owner == window.client.client_id or not owner or (not window.client.client_id and window.readings):
-                yield dump, thread
+    owner = thread.name.partition(" | ")[2]
+    named = owner == window.client.client_id or not owner or (not window.client.client_id and bool(window.readings))
+    return is_network_thread(thread) and named
+
+
+def network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]]:
+    """The client's I/O thread in each dump."""
+    return ((dump, thread) for dump in window.dumps for thread in dump.threads if is_own(window, thread))
 
 
 def sends(thread: Thread) -> bool:
@@ -99,8 +101,13 @@ def waits(thread: Thread) -> bool:
     return (thread.state in _WAITING or natively) and not sleeps(thread)
 
 
+def places(dumps: Iterable[ThreadDump]) -> Set[tuple[str, tuple[str, ...]]]:
+    """Where dumps find an application's threads: their names, each with its frames."""
+    return {(thread.name, thread.frames) for dump in dumps for thread in dump.others}
+
+
 def where_they_were(window: ClientWindow) -> bool:
     """Do all dumps since the client fell silent show the application's threads where they were before?"""
-    before = {(thread.name, thread.frames) for dump in window.earlier_dumps for thread in dump.others}
+    before = places(window.earlier_dumps)
     since = [thread for dump in window.dumps for thread in dump.others if in_foreign_code(thread)]
     return bool(since) and all((thread.name, thread.frames) in before for thread in since)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clienthealth.model.readings import Source, Thread, ThreadDump
+from clienthealth.model.readings import Source
 from clienthealth.modes._evidence import has_frame, innermost
 from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._polls import has_polled, polled_ms
+from clienthealth.modes.held import Held, held
 from clienthealth.windows.client_window import ClientWindow
 
 CLOSE = "KafkaConsumer.close"
@@ -20,7 +21,7 @@ CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_t
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """A thread inside close(): found there by so many dumps, the first at `since_ms`, and not back by `last_ms`.
+    """A thread inside close(): found there by dumps, the first at `since_ms`, and not back by `last_ms`.
 
     where      the innermost frame that is not the JVM's own
     waits      it is inside the client there, and may wait for brokers
@@ -31,7 +32,6 @@ class Closing:
     thread: str
     where: str
     waits: bool
-    dumps: int
     since_ms: int
     last_ms: int
     measured: bool
@@ -46,31 +46,22 @@ class Closing:
 
 def closing(window: ClientWindow) -> Closing | None:
     """The thread that has been closing the client for longest, None where none is."""
-    closing_threads: dict[str, list[tuple[ThreadDump, Thread]]] = {}
-    for dump in window.dumps:
-        inside = {thread.name: thread for thread in dump.threads if has_frame(thread, CLOSE)}
-        for name in [name for name in closing_threads if name not in inside]:
-            del closing_threads[name]  # it came back
-        for name, thread in inside.items():
-            closing_threads.setdefault(name, []).append((dump, thread))
-    candidates = [
-        _of(window, name, seen) for name, seen in closing_threads.items() if not has_polled(window, seen[0][0].ts_ms)
-    ]
-    return max(candidates, key=lambda candidate: candidate.seconds, default=None)
+    inside = held(window.dumps, lambda _, thread: CLOSE if has_frame(thread, CLOSE) else None)
+    still = [stay for stay in inside if stay.dump is window.dumps[-1] and not has_polled(window, stay.since_ms)]
+    return max((_of(window, stay) for stay in still), key=lambda candidate: candidate.seconds, default=None)
 
 
-def _of(window: ClientWindow, name: str, seen: list[tuple[ThreadDump, Thread]]) -> Closing:
-    (first, _), (last, thread) = seen[0], seen[-1]
+def _of(window: ClientWindow, stay: Held) -> Closing:
+    last, thread = stay.seen[-1]
     reading = window.readings[-1] if window.readings else None
     polled = None if reading is None else polled_ms(reading)
-    standing = reading is not None and polled is not None and polled <= first.ts_ms and reading.ts_ms > last.ts_ms
+    standing = reading is not None and polled is not None and polled <= stay.since_ms and reading.ts_ms > last.ts_ms
     others = sum(t.name.startswith(CONSUMER_THREADS) for t in last.threads) > 1
     return Closing(
-        name,
+        thread.name,
         innermost(thread),
         not in_foreign_code(thread),
-        len(seen),
-        first.ts_ms,
+        stay.since_ms,
         reading.ts_ms if standing and reading is not None else last.ts_ms,
         standing,
         polled is not None or not others,

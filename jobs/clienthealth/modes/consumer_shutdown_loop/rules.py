@@ -11,12 +11,12 @@ import numpy as np
 
 from clienthealth.logs.thread_names import FETCHER_THREAD
 from clienthealth.logs.wordings import Meaning
-from clienthealth.model.readings import LogEvent, Thread, ThreadDump
+from clienthealth.model.readings import LogEvent, Thread
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import elapsed, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
 from clienthealth.modes._circumstances import coordinator_answers
-from clienthealth.modes._evidence import Fact, conclude, events, has_frame, sightings
+from clienthealth.modes._evidence import Fact, conclude, events, has_frame
 from clienthealth.modes.consumer_shutdown_loop.closing import Closing, closing
 from clienthealth.modes.consumer_shutdown_loop.lines import (
     BEGUN,
@@ -28,6 +28,7 @@ from clienthealth.modes.consumer_shutdown_loop.lines import (
     LOOKUPS,
     OUTAGE,
 )
+from clienthealth.modes.held import Held, held
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Floats
@@ -167,30 +168,28 @@ def _since_completed(window: ClientWindow) -> ClientWindow:
 def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     """What log and dumps show of the thread that spins longest: both see the same loop, so its length decides."""
     longest: tuple[float, list[Fact]] = (0.0, [])
-    threads = {e.thread or "" for e in events(window, LOOKUPS)}
-    for name in sorted(threads | {t.name for d in window.dumps for t in d.threads if _in_lookup(t)}):
-        storm, dumps = _storm(window, name, limits), _spinning(window, name, limits)
-        times = [e.ts_ms for e in storm] + [d.ts_ms for d, _ in dumps]
+    spinning = _spinning(window, limits)
+    for name in sorted({e.thread or "" for e in events(window, LOOKUPS)} | spinning.keys()):
+        storm, stay = _storm(window, name, limits), spinning.get(name)
+        times = [e.ts_ms for e in storm] + ([stay.since_ms, stay.dump.ts_ms] if stay else [])
         seconds = (max(times) - min(times)) / 1000 if times else 0.0
-        measured = bool(storm) or (len(dumps) > 1 and (dumps[0][1].cpu_ms is not None or _moves(dumps, limits)))
+        measured = bool(storm) or (stay is not None and (stay.cpu_ms is not None or _moves(stay, limits)))
         stopping = bool(storm) and _shutdown_before(window, storm[0])
         outage = not stopping and bool(events(window, OUTAGE))
         enough = limits.outage_seconds if outage else limits.suspect_seconds
-        if seconds < enough and not stopping and not _is_excerpt(window, storm, dumps, limits):
+        if seconds < enough and not stopping and not _is_excerpt(window, storm, stay, limits):
             continue
         direct = stopping or (measured and seconds >= limits.confirm_seconds and not outage)
-        facts = _storm_facts(storm, name, direct) + _seen(dumps, name, direct, min(times))
+        facts = _storm_facts(storm, name, direct) + (_seen(stay, direct, min(times)) if stay else [])
         longest = max(longest, (seconds, facts), key=lambda found: (found[0], len(found[1])))
     return longest[1]
 
 
-def _is_excerpt(
-    window: ClientWindow, storm: list[LogEvent], dumps: list[tuple[ThreadDump, Thread]], limits: Thresholds
-) -> bool:
+def _is_excerpt(window: ClientWindow, storm: list[LogEvent], stay: Held | None, limits: Thresholds) -> bool:
     """Is too little known to see how long it spins, and what is known nothing else than that it does?"""
     if window.readings or events(window, OUTAGE):
         return False
-    if any(has_frame(thread, STOPPING_FRAME) for _, thread in dumps):
+    if stay and any(has_frame(thread, STOPPING_FRAME) for _, thread in stay.seen):
         return True
     times = [e.ts_ms for e in window.logs] + [d.ts_ms for d in window.dumps]
     short = max(times, default=0) - min(times, default=0) < 1000 * limits.suspect_seconds
@@ -209,16 +208,11 @@ def _storm_facts(storm: list[LogEvent], name: str, direct: bool) -> list[Fact]:
     return [Fact("log", storm[0].ts_ms, storm[0].ts_ms, text, direct, storm[0].source)]
 
 
-def _seen(dumps: list[tuple[ThreadDump, Thread]], name: str, direct: bool, since_ms: int) -> list[Fact]:
-    if not dumps:
-        return []
-    (first, before), (last, after) = dumps[0], dumps[-1]
-    text = f"thread '{name}' is RUNNABLE under {LOOKUP_FRAME.replace('$', '')}"
-    if len(dumps) > 1:
-        text += f" in {len(dumps)} dumps over {elapsed((last.ts_ms - first.ts_ms) / 1000)}"
-        if before.cpu_ms is not None and after.cpu_ms is not None:
-            text += f" and used {elapsed((after.cpu_ms - before.cpu_ms) / 1000)} of CPU in between"
-    return [Fact("thread-dump", since_ms, last.ts_ms, text, direct, last.source)]
+def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
+    text = f"thread '{stay.thread.name}' is RUNNABLE under {LOOKUP_FRAME.replace('$', '')}{stay.repeated}"
+    if stay.seen[1:] and stay.cpu_ms is not None:
+        text += f" and used {elapsed(stay.cpu_ms / 1000)} of CPU in between"
+    return [Fact("thread-dump", since_ms, stay.dump.ts_ms, text, direct, stay.dump.source)]
 
 
 def _shutdown_before(window: ClientWindow, event: LogEvent) -> bool:
@@ -259,21 +253,23 @@ def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
     return often and max(by_address.values()) >= limits.min_repeats
 
 
-def _spinning(window: ClientWindow, name: str, limits: Thresholds) -> list[tuple[ThreadDump, Thread]]:
-    """The dumps that find a thread in the look-up; none where it hardly ran from the first to the last of them."""
-    seen = [(dump, thread) for dump, thread in sightings(window, name) if _in_lookup(thread)]
-    if len(seen) > 1:
-        (first, before), (last, after) = seen[0], seen[-1]
-        if before.cpu_ms is not None and after.cpu_ms is not None:
-            used_ms = after.cpu_ms - before.cpu_ms
-            enough = used_ms >= limits.spin_cpu_share * (last.ts_ms - first.ts_ms)
-            return seen if enough or (used_ms > 0 and _moves(seen, limits)) else []
-    return seen
+def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
+    """Threads that dumps find in the look-up, by name; none that hardly ran from the first to the last of them."""
+    looking = held(window.dumps, lambda _, thread: LOOKUP_FRAME if has_frame(thread, LOOKUP_FRAME) else None)
+    runs = [tuple((dump, thread) for dump, thread in stay.seen if _in_lookup(thread)) for stay in looking]
+    spinning: dict[str, Held] = {}
+    for stay in map(Held, filter(None, runs)):
+        ran = stay.cpu_ms is None or stay.cpu_ms >= limits.spin_cpu_share * 1000 * stay.seconds
+        if ran or (stay.cpu_ms and _moves(stay, limits)):
+            spinning[stay.thread.name] = stay
+        else:
+            spinning.pop(stay.thread.name, None)
+    return spinning
 
 
-def _moves(seen: list[tuple[ThreadDump, Thread]], limits: Thresholds) -> bool:
+def _moves(stay: Held, limits: Thresholds) -> bool:
     """Is the thread elsewhere in the look-up each time? Then it spins, even if others starve it."""
-    return len(seen) >= limits.min_repeats and len({thread.frames for _, thread in seen}) > 1
+    return len(stay.seen) >= limits.min_repeats and len({thread.frames for _, thread in stay.seen}) > 1
 
 
 def _looking(window: ClientWindow) -> str | None:
@@ -297,20 +293,16 @@ def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
         text = f"the connector's shutdown failed: {quoted(errors[0].text)}"
         facts.append(Fact("log", errors[0].ts_ms, errors[0].ts_ms, text, source=errors[0].source))
     exiting = {d.ts_ms for d in window.dumps if any(t.name == "DestroyJavaVM" for t in d.threads)}
-    for name in sorted({t.name for d in window.dumps for t in d.threads if t.name.startswith(FETCHER_THREAD)}):
-        seen = [(d, t) for d, t in sightings(window, name) if not errors or d.ts_ms > errors[0].ts_ms]
-        wants = [(d, t) for d, t in seen if d.ts_ms in exiting]
-        late = seen and errors and seen[-1][0].ts_ms - errors[0].ts_ms >= 1000 * limits.overdue_shutdown_seconds
-        seen = wants or (seen if late else [])
-        if not seen:
-            continue
-        (first, before), (last, after) = seen[0], seen[-1]
-        idle = len(seen) > 1 and before.cpu_ms == after.cpu_ms is not None and not window.readings
-        if errors or idle:
+    after = [d for d in window.dumps if not errors or d.ts_ms > errors[0].ts_ms]
+    fetchers = held(after, lambda _, thread: thread.name.startswith(FETCHER_THREAD) or None)
+    for name, stay in sorted({stay.thread.name: stay for stay in fetchers}.items()):
+        wants = tuple((dump, thread) for dump, thread in stay.seen if dump.ts_ms in exiting)
+        late = errors and stay.dump.ts_ms - errors[0].ts_ms >= 1000 * limits.overdue_shutdown_seconds
+        left = Held(wants or (stay.seen if late else ()))
+        if left.seen and (errors or (left.seen[1:] and left.cpu_ms == 0 and not window.readings)):
             text = f"{name} keeps the JVM alive, which wants to exit (DestroyJavaVM)" if wants else f"{name} is left"
-            if len(seen) > 1:
-                text += f", in {len(seen)} dumps over {elapsed((last.ts_ms - first.ts_ms) / 1000)}"
-            facts.append(Fact("thread-dump", first.ts_ms, last.ts_ms, text, source=last.source))
+            text += f",{left.repeated}" if left.repeated else ""
+            facts.append(Fact("thread-dump", left.since_ms, left.dump.ts_ms, text, source=left.dump.source))
     return facts
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Hashable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ from clienthealth.modes._evidence import (
     moments,
     number_or_none,
 )
-from clienthealth.modes._io_thread import in_foreign_code, where_they_were
+from clienthealth.modes._io_thread import in_foreign_code, places, where_they_were
 from clienthealth.modes._io_thread import waits as _waits
 from clienthealth.modes._polls import (
     CLOSED,
@@ -41,6 +41,7 @@ from clienthealth.modes._polls import (
     told_in_poll,
 )
 from clienthealth.modes.consumer_stalled.lines import COMMIT_REFUSED, ID, POLL_EXPIRED, THREAD_DIED
+from clienthealth.modes.held import Held, held
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Column, Floats
@@ -349,38 +350,43 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
     """
     if idle(w)[0]:
         return {}, []
-    first: dict[str, tuple[ThreadDump, Thread]] = {}
-    pollers: set[str] = set()
+    dumps = (*window.earlier_dumps, *window.dumps)
+    pollers: dict[str, int] = {}
+    for dump in dumps:
+        for thread in dump.threads:
+            if thread.polls or not thread.of_kafka or in_container(thread):
+                pollers.setdefault(thread.name, dump.ts_ms)
+    told = bool(w.reported("last-poll-seconds-ago")[0])
+
+    def ours(stay: Held) -> bool:
+        own = polls_for(stay.thread, window.client.client_id)
+        others = not told and window.client.client_id != "" and any(thread.polls for thread in stay.dump.threads)
+        polled = stay.thread.name in pollers and pollers[stay.thread.name] <= stay.since_ms
+        return polled and own is not False and (own or not others) and not has_polled(window, stay.since_ms)
+
+    stays = held(dumps, lambda _, thread: None if thread.polls else thread.frames)
+    last_poll = next((at for reading in window.readings[::-1] if (at := polled_ms(reading)) is not None), None)
+    detail, facts = _standing(window, filter(ours, stays), limits, "outside poll(), ", last_poll)
+    return ({"cause": "handler-hangs", **detail}, facts) if facts else _ended(window, w, pollers.keys(), limits)
+
+
+def _standing(
+    window: ClientWindow, stays: Iterable[Held], limits: Thresholds, where: str = "", last_poll_ms: int | None = None
+) -> tuple[Mapping[str, str], list[Fact]]:
+    """Those of the application's threads that stand for long enough, and where the last of them does."""
     detail: dict[str, str] = {}
     facts: list[Fact] = []
-    told = bool(w.reported("last-poll-seconds-ago")[0])
-    last_poll = next((at for reading in window.readings[::-1] if (at := polled_ms(reading)) is not None), None)
-    for dump in (*window.earlier_dumps, *window.dumps):
-        pollers.update(t.name for t in dump.threads if t.polls or not t.of_kafka or in_container(t))
-        anybody = any(thread.polls for thread in dump.threads)
-        for thread in dump.threads:
-            before, same = first.get(thread.name, (dump, thread))
-            if thread.polls or thread.name not in pollers or same.frames != thread.frames or same.polls:
-                first[thread.name] = (dump, thread)
-                continue
-            first.setdefault(thread.name, (dump, thread))
-            apart = (dump.ts_ms - before.ts_ms) / 1000
-            enough = (
-                limits.waits_seconds
-                if thread.state != "TIMED_WAITING" and _waits(thread)
-                else limits.same_frames_seconds
-            )
-            ours = polls_for(thread, window.client.client_id)
-            others = ours is False or (anybody and not told and not ours and window.client.client_id != "")
-            if dump not in window.dumps or apart < enough or has_polled(window, before.ts_ms) or others:
-                continue
-            where = innermost(thread)
-            since = before.ts_ms if last_poll is None else min(before.ts_ms, last_poll)
-            text = f"'{thread.name}' is in {where}, outside poll(), at the same place as {elapsed(apart)} before"
+    for stay in stays:
+        thread, dump = stay.thread, stay.dump
+        for_good = thread.state != "TIMED_WAITING" and _waits(thread)
+        if dump in window.dumps and stay.seconds >= (limits.waits_seconds if for_good else limits.same_frames_seconds):
+            frame, apart = innermost(thread), elapsed(stay.seconds)
+            detail = {"thread": thread.name, "frame": frame}
+            text = f"'{thread.name}' is in {frame}, {where}at the same place as {apart} before"
+            since = stay.since_ms if last_poll_ms is None else min(stay.since_ms, last_poll_ms)
             given = inside_the_client(window, thread, dump.ts_ms)
             facts.append(Fact("thread-dump", since, dump.ts_ms, text, source=dump.source, given=given))
-            detail = {"cause": "handler-hangs", "thread": thread.name, "frame": where}
-    return (detail, facts) if facts else _ended(window, w, pollers, limits)
+    return detail, facts
 
 
 def _ended(
@@ -428,7 +434,14 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     text = f"its statistics, which come in poll(), ended {elapsed(away)} before {sign.text}"
     given = coordinator_answers(window, sign.ts_ms)
     ended = Fact("absence", window.departed_ms, sign.ts_ms, text, source=sign.source, given=given)
-    stuck, threads = _standing(window, thresholds)
+    before = places(window.earlier_dumps)
+
+    def anew(_: ThreadDump, thread: Thread) -> Hashable:
+        return thread.frames if in_foreign_code(thread) and (thread.name, thread.frames) not in before else None
+
+    stays = held(window.dumps, anew, threads=lambda dump: dump.others)
+    long = [stay for stay in stays if stay.seconds >= thresholds.same_frames_seconds]
+    stuck, threads = _standing(window, [stay for stay in long if stay.thread.name == long[0].thread.name], thresholds)
     lag, last = number_or_none(w.last(_lags(w))[0]), window.readings[-1:]
     queued = sum(topic.metrics.get("queue-records") or 0.0 for reading in last for topic in reading.topics)
     goes_on = where_they_were(window)
@@ -443,31 +456,6 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
         "seconds_since_poll": round(away, 1),
     }
     return conclude(ID, [ended, *threads, *expired], detail, independent=False)
-
-
-def _standing(window: ClientWindow, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
-    """Threads of the application that stand at one place in dumps since the client fell silent, and did not before."""
-    before = {(thread.name, thread.frames) for dump in window.earlier_dumps for thread in dump.others}
-    first: dict[str, tuple[ThreadDump, Thread]] = {}
-    detail: dict[str, str] = {}
-    facts: list[Fact] = []
-    for dump in window.dumps:
-        for thread in dump.others:
-            since, same = first.get(thread.name, (dump, thread))
-            if same.frames != thread.frames:
-                since, same = dump, thread
-            first[thread.name] = since, same
-            apart = (dump.ts_ms - since.ts_ms) / 1000
-            if apart < limits.same_frames_seconds or (thread.name, thread.frames) in before:
-                continue
-            if not in_foreign_code(thread) or detail.get("thread", thread.name) != thread.name:
-                continue
-            where = innermost(thread)
-            text = f"'{thread.name}' is in {where}, at the same place as {elapsed(apart)} before"
-            given = inside_the_client(window, thread, dump.ts_ms)
-            facts.append(Fact("thread-dump", since.ts_ms, dump.ts_ms, text, source=dump.source, given=given))
-            detail = {"thread": thread.name, "frame": where}
-    return detail, facts
 
 
 def _cause(window: ClientWindow, w: Windows, stuck: Mapping[str, str], limits: Thresholds) -> str | None:

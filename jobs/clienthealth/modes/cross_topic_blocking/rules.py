@@ -11,7 +11,7 @@ import numpy as np
 from clienthealth.indicators.queue import CHUNKS, Queues, queues
 from clienthealth.logs.thread_names import FETCHER_THREAD
 from clienthealth.model.metrics import QUEUE_DEFAULTS
-from clienthealth.model.readings import Reading, Thread, ThreadDump, TopicReading
+from clienthealth.model.readings import Reading, Thread, TopicReading
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, listing
 from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
@@ -21,6 +21,7 @@ from clienthealth.modes._polls import seconds_away
 from clienthealth.modes.consumer_stalled.lines import POLL_EXPIRED
 from clienthealth.modes.cross_topic_blocking.culprit import handled_alone, moved, positions, slow_topic
 from clienthealth.modes.cross_topic_blocking.lines import ID
+from clienthealth.modes.held import held
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools
@@ -227,23 +228,26 @@ def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, l
 def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: Thresholds) -> list[Fact]:
     """Fetchers parked in `put` while consumers of their connector wait for data."""
     facts: list[Fact] = []
-    earlier: dict[str, tuple[ThreadDump, Thread]] = {}
+    stays = held(window.dumps, lambda _, thread: _is_parked(thread) or None, stays=lambda stay: not stay.cpu_ms)
     for dump in window.dumps:
         fetchers = _own([t for t in dump.threads if t.name.startswith(FETCHER_THREAD)], window)
-        parked = [t for t in fetchers if t.state == "WAITING" and has_frame(t, PUT, ENQUEUE)]
+        parked = [stay for stay in stays if stay.dump is dump and stay.thread in fetchers]
         waiting = [t for t in dump.threads if has_frame(t, NEXT) and t.state.endswith("WAITING")]
-        others = {_connector(t) for t in fetchers} - {_connector(t) for t in parked}
+        others = {_connector(t) for t in fetchers} - {_connector(stay.thread) for stay in parked}
         if not parked or not waiting or (others and not measured) or not (several_topics or measured):
             continue
-        thread = parked[0]
-        before, same = earlier.setdefault(thread.name, (dump, thread))
-        apart = (dump.ts_ms - before.ts_ms) / 1000
-        still = apart >= limits.parked_seconds and same.cpu_ms == thread.cpu_ms is not None
-        text = f"the fetcher '{thread.name}' is parked in {PUT} and {count_of(len(waiting), 'consumer')} wait for data"
+        stay = parked[0]
+        still = stay.seconds >= limits.parked_seconds and stay.cpu_ms == 0
+        wait = f"{count_of(len(waiting), 'consumer')} wait for data"
+        text = f"the fetcher '{stay.thread.name}' is parked in {PUT} and {wait}"
         if still:
-            text += f"; it used no CPU for {elapsed(apart)}"
-        facts.append(Fact("thread-dump", before.ts_ms, dump.ts_ms, text, still and not others, dump.source))
+            text += f"; it used no CPU for {elapsed(stay.seconds)}"
+        facts.append(Fact("thread-dump", stay.since_ms, dump.ts_ms, text, still and not others, dump.source))
     return facts
+
+
+def _is_parked(thread: Thread) -> bool:
+    return thread.name.startswith(FETCHER_THREAD) and thread.state == "WAITING" and has_frame(thread, PUT, ENQUEUE)
 
 
 def _own(fetchers: list[Thread], window: ClientWindow) -> list[Thread]:

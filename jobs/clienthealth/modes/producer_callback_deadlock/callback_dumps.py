@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from clienthealth.model.readings import Thread, ThreadDump
 from clienthealth.model.wording import elapsed
 from clienthealth.modes import MIN_READINGS
@@ -10,15 +12,16 @@ from clienthealth.modes._io_thread import (
     in_callback,
     in_foreign_code,
     is_network_thread,
-    network_threads,
+    is_own,
     sleeps,
     waits,
 )
+from clienthealth.modes.held import Held, held
 from clienthealth.windows.client_window import ClientWindow
 
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
 #: Dumps nearer to each other are one look: of a hand that was quick, or of two exporters while one takes over.
-APART_MS = 5000
+APART_SECONDS = 5.0
 #: Causes of a thread that something else than its own results holds.
 HELD = ("callback-blocked", "io-thread-blocked")
 
@@ -36,19 +39,20 @@ def in_dumps(
     """
     facts: list[tuple[Fact, str]] = []
     doubts: list[tuple[Fact, str]] = []
-    earlier: dict[str, tuple[ThreadDump, Thread]] = {}
-    for dump, thread in network_threads(window, earlier=True):
-        cause = _cause_of(thread)
-        if cause is None or (cause != "send-in-callback" and _came_back(window, dump)):
-            earlier.pop(thread.name, None)
+
+    def place(dump: ThreadDump, thread: Thread) -> Hashable:
+        cause = _cause_of(thread) if is_own(window, thread) else None
+        back = cause != "send-in-callback" and _came_back(window, dump)
+        return None if cause is None or back else (cause, thread.frames)
+
+    def stays(stay: Held) -> bool:
+        return stay.seconds < APART_SECONDS or _meanwhile(window, stay, still_cpu_share, busy_cpu_share) is not None
+
+    for stay in held((*window.earlier_dumps, *window.dumps), place, stays=stays):
+        if stay.dump not in window.dumps:
             continue
-        first, before = earlier.setdefault(thread.name, (dump, thread))
-        apart = dump.ts_ms - first.ts_ms >= APART_MS
-        held = _held(window, first, before, dump, thread, still_cpu_share, busy_cpu_share) if apart else None
-        if apart and held is None:
-            earlier[thread.name] = dump, thread
-        if all(dump is not other for other in window.dumps):
-            continue
+        dump, thread, cause = stay.dump, stay.thread, _cause_of(stay.thread) or ""
+        meanwhile = _meanwhile(window, stay, still_cpu_share, busy_cpu_share)
         where = f"the I/O thread '{thread.name}' is {thread.state or 'found'}"
         fact: Fact | None = None
         if cause == "send-in-callback":
@@ -58,12 +62,11 @@ def in_dumps(
             why = "inside a callback: it waits for a result that only it could deliver"
             # The result may be another producer's: then it comes.
             alone = sum(map(is_network_thread, dump.threads)) == 1
-            proves = thread.state == "WAITING" and (alone or held is not None)
+            proves = thread.state == "WAITING" and (alone or meanwhile is not None)
             if proves or _unmoved(window, dump):
                 fact = _seen(dump, f"{where} in {_wait_frame(thread)}, {why}", proves)
-        elif held is not None and not sleeps(thread):
-            sure = bool(held) or _stood(window, first, dump)
-            fact = _held_fact(first, dump, thread, held, sure, overdue_seconds)
+        elif meanwhile is not None and not sleeps(thread):
+            fact = _held_fact(stay, meanwhile, bool(meanwhile) or _stood(window, stay), overdue_seconds)
         elif waits(thread) and _unmoved(window, dump):
             fact = _seen(dump, f"{where} {_inside(thread)}, in {innermost(thread)}")
         if fact is None:
@@ -106,58 +109,41 @@ def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
     return len(_selects_after(window, dump)) >= MIN_READINGS or not values(window, "select-total")
 
 
-def _stood(window: ClientWindow, first: ThreadDump, last: ThreadDump) -> bool:
+def _stood(window: ClientWindow, stay: Held) -> bool:
     """Is it counted that the selector stood still from one dump to the other?"""
     known = [(r.ts_ms, value) for r in window.readings if (value := r.get("select-total")) is not None]
-    before = [value for ts, value in known if ts <= first.ts_ms]
-    after = [value for ts, value in known if ts >= last.ts_ms]
+    before = [value for ts, value in known if ts <= stay.since_ms]
+    after = [value for ts, value in known if ts >= stay.dump.ts_ms]
     return bool(before and after) and before[-1] == after[0]
 
 
-def _held(
-    window: ClientWindow,
-    first: ThreadDump,
-    before: Thread,
-    last: ThreadDump,
-    after: Thread,
-    still_cpu_share: float,
-    busy_cpu_share: float,
-) -> str | None:
-    """Is the thread where an earlier dump found it, and was it there all the time, as far as is known?
+def _meanwhile(window: ClientWindow, stay: Held, still_cpu_share: float, busy_cpu_share: float) -> str | None:
+    """What the thread did where it was all the time, as far as is known, in words that follow "at the same place".
 
-    What it did meanwhile, in words that follow "at the same place"; None where it was elsewhere.
+    None where it was elsewhere, and of dumps that are too near to each other.
     """
-    if before.frames != after.frames:
-        return None
-    selects = [r.get("select-total") for r in window.readings if r.ts_ms >= first.ts_ms]
+    selects = [r.get("select-total") for r in window.readings if r.ts_ms >= stay.since_ms]
     counts = [value for value in selects if value is not None]
-    if counts and counts[-1] > counts[0]:
+    if stay.seconds < APART_SECONDS or (counts and counts[-1] > counts[0]):
         return None
-    if before.cpu_ms is None or after.cpu_ms is None:  # JVM 8 does not tell
+    if stay.cpu_ms is None:
         return ""
-    used, span_ms = after.cpu_ms - before.cpu_ms, last.ts_ms - first.ts_ms
-    if 0 <= used <= still_cpu_share * span_ms:
+    if 0 <= stay.cpu_ms <= still_cpu_share * 1000 * stay.seconds:
         return " and used no CPU in between"
-    return f" and used {elapsed(used / 1000)} of CPU in between" if used >= busy_cpu_share * span_ms else None
+    busy = stay.cpu_ms >= busy_cpu_share * 1000 * stay.seconds
+    return f" and used {elapsed(stay.cpu_ms / 1000)} of CPU in between" if busy else None
 
 
-def _held_fact(
-    first: ThreadDump, last: ThreadDump, thread: Thread, held: str, sure: bool, overdue_seconds: float
-) -> Fact:
+def _held_fact(stay: Held, meanwhile: str, sure: bool, overdue_seconds: float) -> Fact:
     """Held by a lock, a queue, a loop; beyond `overdue_seconds`, without a time limit, it does not end by itself.
 
     `sure`: false where only frames say so: a place can be returned to, in another call.
     """
-    apart = (last.ts_ms - first.ts_ms) / 1000
-    return Fact(
-        "thread-dump",
-        first.ts_ms,
-        last.ts_ms,
-        f"the I/O thread '{thread.name}' is {thread.state or 'found'} {_inside(thread)} at the same place as "
-        f"{elapsed(apart)} before{held}, in {innermost(thread)}",
-        direct=apart > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure,
-        source=last.source,
-    )
+    thread = stay.thread
+    text = f"the I/O thread '{thread.name}' is {thread.state or 'found'} {_inside(thread)} at the same place as "
+    text += f"{elapsed(stay.seconds)} before{meanwhile}, in {innermost(thread)}"
+    direct = stay.seconds > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure
+    return Fact("thread-dump", stay.since_ms, stay.dump.ts_ms, text, direct, stay.dump.source)
 
 
 def _wait_frame(thread: Thread) -> str:

@@ -32,7 +32,7 @@ from clienthealth.modes._io_thread import (
     on_io_thread,
     sends,
 )
-from clienthealth.modes.producer_callback_deadlock.callback_dumps import APART_MS, in_dumps
+from clienthealth.modes.producer_callback_deadlock.callback_dumps import APART_SECONDS, in_dumps
 from clienthealth.modes.producer_callback_deadlock.lines import EXHAUSTED, FLUSH_REFUSED, ID, THREAD_DIED
 from clienthealth.modes.send_blocked_on_metadata.lines import METADATA_WAITED
 from clienthealth.settings.fields import Checked
@@ -160,7 +160,7 @@ def _dead(window: ClientWindow) -> tuple[list[tuple[Fact, str]], str | None]:
     if without and without[-1][0] in window.dumps:
         (first, _), (last, sender) = without[0], without[-1]
         text = f"'{sender.name}' is in {innermost(sender)}, and no producer of the process has an I/O thread any more"
-        twice = last.ts_ms - first.ts_ms >= APART_MS
+        twice = last.ts_ms - first.ts_ms >= 1000 * APART_SECONDS
         facts.append(Fact("thread-dump", first.ts_ms, last.ts_ms, text, twice, last.source))
     return [(fact, "io-thread-died") for fact in facts], thrown
 

@@ -30,6 +30,7 @@ from clienthealth.modes._evidence import (
     values,
 )
 from clienthealth.modes._io_thread import is_network_thread, network_threads, on_io_thread
+from clienthealth.modes.held import Held, held
 from clienthealth.modes.send_blocked_on_metadata.lines import (
     CONNECTION_FAILED,
     ID,
@@ -45,7 +46,7 @@ from clienthealth.windows.view import Windows
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 DENIED, LEADERLESS = "TOPIC_AUTHORIZATION_FAILED", "LEADER_NOT_AVAILABLE"
 #: A thread that two dumps so far apart find waiting does not just pass by.
-STAYS_MS = 9_000
+STAYS_SECONDS = 9.0
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         facts += _answered(window, topics)
     facts += _measured(window, w, thresholds) + _attempts(window, w, thresholds)
     cause, named = _cause(window, failures, topics)
-    blocked = Counter(dump.ts_ms for dump, _ in waits)
+    blocked = Counter(stay.dump.ts_ms for stay in waits)
     longest = _longest_block(failures, waits if same_call else [])
     detail = {
         "cause": cause,
@@ -144,22 +145,31 @@ def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
     return [(ts, failed) for ts, failed in increases(window, "record-error-total") if ts not in sent]
 
 
-def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[tuple[ThreadDump, Thread]]:
+def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
     """Callers found waiting, by dump; none while this client was sending: they wait for another producer or topic.
 
     Threads that dumps far apart find there wait, whatever else is sent, if the process has no other producer. Where
     a dump finds nobody any more, those before went on.
     """
-    waiting: list[tuple[ThreadDump, Thread]] = []
+    dumps: list[ThreadDump] = []
     for dump in (*window.earlier_dumps, *window.dumps):
-        callers = [t for t in dump.threads if has_frame(t, WAIT_FRAME) and not is_network_thread(t)]
-        waiting = [*waiting, *((dump, caller) for caller in callers)] if callers else []
-    if not any(dump in window.dumps for dump, _ in waiting):
+        dumps = [*dumps, dump] if any(map(_is_waiting, dump.threads)) else []
+    if not any(dump in window.dumps for dump in dumps):
         return []
-    stay = {t.name for d, t in waiting if any(t.name == u.name and e.ts_ms - d.ts_ms >= STAYS_MS for e, u in waiting)}
-    alone = all(sum(map(is_network_thread, dump.threads)) < 2 for dump, _ in waiting)
-    unsent = limits.min_unsent_seconds
-    return [(d, t) for d, t in waiting if _stands(window, w, d.ts_ms, unsent) or (alone and t.name in stay)]
+    waiting = held(dumps, lambda _, thread: _is_waiting(thread) or None)
+    remain = {stay.thread.name for stay in waiting if stay.seconds >= STAYS_SECONDS}
+    alone = all(sum(map(is_network_thread, dump.threads)) < 2 for dump in dumps)
+    unsent = {dump.ts_ms for dump in dumps if _stands(window, w, dump.ts_ms, limits.min_unsent_seconds)}
+    return held(
+        dumps,
+        lambda dump, thread: (
+            (_is_waiting(thread) and (dump.ts_ms in unsent or (alone and thread.name in remain))) or None
+        ),
+    )
+
+
+def _is_waiting(thread: Thread) -> bool:
+    return has_frame(thread, WAIT_FRAME) and not is_network_thread(thread)
 
 
 def _stands(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> bool:
@@ -221,7 +231,7 @@ def _sentence(text: str) -> str:
     return text
 
 
-def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[tuple[ThreadDump, Thread]]) -> bool | None:
+def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]) -> bool | None:
     """Did the callers that dumps found wait in one call all the time? None where nobody counts calls that failed.
 
     Where as many sends failed between two dumps as there are callers, each may have been in another call: a client
@@ -229,40 +239,31 @@ def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[tuple
     """
     if not waits:
         return None
-    first, last = waits[0][0].ts_ms, waits[-1][0].ts_ms
+    first, last = waits[0].dump.ts_ms, waits[-1].dump.ts_ms
     logged = sum(first <= ts_ms <= last for ts_ms, _ in _sends(failures))
     errors = [(r.ts_ms, v) for r in window.readings if (v := r.get("record-error-total")) is not None]
     counted = [v for ts, v in errors if ts <= first][-1:] + [v for ts, v in errors if first < ts <= last]
     failed = max(logged, counted[-1] - counted[0] if counted else 0)
-    if failed >= min(Counter(dump.ts_ms for dump, _ in waits).values()):
+    if failed >= min(Counter(stay.dump.ts_ms for stay in waits).values()):
         return False
     return True if len(counted) > 1 else None
 
 
-def _dumped(waits: list[tuple[ThreadDump, Thread]], same_call: bool | None, limits: Thresholds) -> list[Fact]:
+def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> list[Fact]:
     if not waits:
         return []
-    seen: dict[str, list[int]] = defaultdict(list)
-    for dump, thread in waits:
-        seen[thread.name].append(dump.ts_ms)
-    fullest, _ = max(waits, key=lambda wait: sum(d is wait[0] for d, _ in waits))
-    names = [thread.name for dump, thread in waits if dump is fullest]
-    name, times = max(seen.items(), key=lambda item: item[1][-1] - item[1][0])
-    span = (times[-1] - times[0]) / 1000
+    callers: dict[int, list[str]] = defaultdict(list)
+    for stay in waits:
+        callers[stay.dump.ts_ms].append(stay.thread.name)
+    names = max(callers.values(), key=len)
+    fullest = next(stay.dump for stay in waits if callers[stay.dump.ts_ms] is names)
+    longest = max(waits, key=lambda stay: stay.seconds)
     text = f"{count_of(len(names), 'caller')} of send() in KafkaProducer.waitOnMetadata: {listing(names)}"
-    if span:
-        text += f"; {name} was there in {len(times)} dumps over {elapsed(span)}"
+    if longest.seconds:
+        text += f"; {longest.thread.name} was there{longest.repeated}"
         text += ", in several calls: sends failed in between" if same_call is False else ""
-    return [
-        Fact(
-            "thread-dump",
-            waits[0][0].ts_ms,
-            fullest.ts_ms,
-            text,
-            direct=bool(same_call) and span >= limits.confirm_blocked_seconds,
-            source=fullest.source,
-        )
-    ]
+    direct = bool(same_call) and longest.seconds >= limits.confirm_blocked_seconds
+    return [Fact("thread-dump", waits[0].since_ms, fullest.ts_ms, text, direct, fullest.source)]
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
@@ -471,12 +472,8 @@ def _cause(
     return "unknown", named_topic
 
 
-def _longest_block(failures: list[LogEvent], waits: list[tuple[ThreadDump, Thread]]) -> float | None:
-    spans: dict[str, list[int]] = defaultdict(list)
-    for dump, thread in waits:
-        spans[thread.name].append(dump.ts_ms)
-    seconds = [_waited_ms(e) / 1000 for e in failures] + [(t[-1] - t[0]) / 1000 for t in spans.values()]
-    return max(seconds, default=0.0) or None
+def _longest_block(failures: list[LogEvent], waits: list[Held]) -> float | None:
+    return max([_waited_ms(e) / 1000 for e in failures] + [stay.seconds for stay in waits], default=0.0) or None
 
 
 def _blindness(window: ClientWindow, w: Windows, limits: Thresholds) -> str | None:
