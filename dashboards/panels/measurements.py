@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from clienthealth.configuration.installation import KEPT, listed
-from clienthealth.modes.consumer_stalled.lines import ID as CONSUMER_STALLED
-from clienthealth.modes.delivery_stalled.lines import ID as DELIVERY_STALLED
-from clienthealth.modes.send_blocked_on_metadata.lines import ID as SEND_BLOCKED
+from clienthealth.modes.consumer_stalled.rules import ID as CONSUMER_STALLED
+from clienthealth.modes.delivery_stalled.rules import ID as DELIVERY_STALLED
+from clienthealth.modes.send_blocked_on_metadata.rules import ID as SEND_BLOCKED
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, GOOD, NEUTRAL, WARNING, words
 from dashboards.panel import Panel, Query, chart, rows, timeline

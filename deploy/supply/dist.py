@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from clienthealth.errors import ServiceError
-from clienthealth.modes.producer_callback_deadlock.lines import ID as DEADLOCK
+from clienthealth.modes.producer_callback_deadlock.rules import ID as DEADLOCK
 from clienthealth.platform.checkout import root
 
 #: What a distribution is made of. Runbooks and the files of alerts are in packages by links.

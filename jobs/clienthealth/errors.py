@@ -5,6 +5,7 @@ HealthError
 ├── InputError         something that the user gave cannot be read
 │   ├── RecordError      a record of the topic client-health is no state of a client
 │   └── UnreadableError  a part of what was given to diagnose cannot be read, in words
+├── CatalogueError     a file of this package that describes failure modes or log lines holds a mistake
 ├── StateError         the checkpoint was written by a program with which this one does not agree
 ├── DependencyError    a program, jar or Python extra is missing; the text says how to get it
 └── ServiceError       a broker, Prometheus, Grafana or mail server did not do what was asked
@@ -31,6 +32,10 @@ class InputError(HealthError):
 
 class RecordError(InputError):
     """A record of the topic client-health is no state of a client; the text says in which way."""
+
+
+class CatalogueError(HealthError):
+    """A file of this package that describes failure modes or log lines holds a mistake; the text names file and key."""
 
 
 class StateError(HealthError):

@@ -26,10 +26,10 @@ class Copy:
             shutil.copy(ROOT / "deploy" / name, folder / "deploy")
 
     def add(self, page: str, *files: str) -> None:
-        """Write the Python examples of a page, in their order, to these files (paths in the checkout)."""
+        """Write a page's first examples, of Python or TOML, in their order to these files (paths in the checkout)."""
         text = (ROOT / page).read_text("utf-8")
-        examples = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-        for file, example in zip(files, examples, strict=True):
+        examples = re.findall(r"^```(?:python|toml)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        for file, example in zip(files, examples, strict=False):
             assert not (self.folder / file).exists()
             (self.folder / file).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / file).write_text(example, "utf-8")

@@ -38,6 +38,8 @@ EXCUSED = {
     "clienthealth.reference.sources": "reads the sources of this checkout",
     "clienthealth.attachments.archives": "unpacks the archives among them",
     "clienthealth.attachments.opening": "finds them",
+    "clienthealth.logs.wordings": "reads the package's own files of log lines and modes",
+    "clienthealth.modes": "finds the modes, each by its file",
     "clienthealth.reference": "reads the pages whose blocks it fills in",
     "clienthealth.streaming.files": "reads and writes beside the checkpoint, and reports on object stores",
     "clienthealth.streaming.query": "starts the query, which is what makes a stream run",

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from clienthealth.judging import gate, verdict
 from clienthealth.model.clients import Kind
-from clienthealth.modes import LiveMode, modes, producer_callback_deadlock
+from clienthealth.modes import LiveMode, modes
+from clienthealth.modes.producer_callback_deadlock import rules
 from clienthealth.settings.fields import keys
 from clienthealth.windows.client_window import ClientWindow
 from tests.scenarios import _making as making
@@ -96,7 +97,7 @@ def test_whatever_the_thresholds_are(mode: LiveMode[Any], data: st.DataObject) -
 
 
 def test_a_stretch_between_two_readings_is_enough_where_the_thresholds_say_so() -> None:
-    mode = producer_callback_deadlock.MODE
+    mode = rules.MODE
     sharper = mode.with_thresholds({"min_fills": 1, "suspect_frozen_seconds": 8.0})
     readings = making.producer(making.stuck_at(500, 45), making.filling(200_000, 40, 32 * making.MIB), until=50)
     last = readings[-1]
@@ -111,7 +112,7 @@ def test_a_stretch_between_two_readings_is_enough_where_the_thresholds_say_so() 
 
 
 def test_a_run_of_one_client_is_none_of_the_next() -> None:
-    mode = producer_callback_deadlock.MODE
+    mode = rules.MODE
     stuck = making.window(readings=making.producer(making.still(7.0), making.filling(200_000, 0, 32 * making.MIB)))
     others = [dataclasses.replace(stuck, readings=stuck.readings[:n]) for n in (1, 0)]
     blind = dataclasses.replace(

@@ -1,8 +1,9 @@
-"""The page that says how to add a failure mode, done: one new file, and the whole product knows the mode."""
+"""The page that says how to add a failure mode, done: one new folder, and the whole product knows the mode."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,13 +22,14 @@ from tests.laws.added import Copy
 PLACES = ("jobs/clienthealth/modes", "tests/scenarios")
 PAGE = "jobs/clienthealth/modes/README.md"
 MODE = "rebalance-storm"
+FOLDER = "jobs/clienthealth/modes/rebalance_storm"
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     made = Copy(tmp_path_factory.mktemp("copy"))
     made.with_tests()
-    made.add(PAGE, "jobs/clienthealth/modes/rebalance_storm.py", "tests/scenarios/rebalance_storm.py")
+    made.add(PAGE, f"{FOLDER}/mode.toml", f"{FOLDER}/rules.py", "tests/scenarios/rebalance_storm.py")
     runbook = (ROOT / "alerts/runbooks/consumer-shutdown-loop.md").read_text("utf-8")
     runbook += "\n| `members-come-and-go` | a member leaves and joins again |\n"
     (made.folder / f"alerts/runbooks/{MODE}.md").write_text(runbook, "utf-8")
@@ -68,7 +70,7 @@ def test_alerts_dashboard_runbook_and_pages_are_made_of_it(copy: Copy) -> None:
 @pytest.fixture
 def judged(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], str]:
     """The example's judge on readings of a counter, one every ten seconds."""
-    spec = spec_from_file_location("rebalance_storm", copy.folder / "jobs/clienthealth/modes/rebalance_storm.py")
+    spec = spec_from_file_location("rebalance_storm", copy.folder / FOLDER / "rules.py")
     assert spec and spec.loader
     module = module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "rebalance_storm", module)
@@ -113,3 +115,20 @@ def test_the_example_keeps_the_rules_of_the_repository(copy: Copy) -> None:
             check=False,
         )
         assert ended.returncode == 0, ended.stdout
+
+
+def test_a_wording_is_one_entry_and_a_wrong_one_is_named_with_its_file(copy: Copy) -> None:
+    """The page's own example, added to the mode of the page, then with a library that is none."""
+    *_, example = re.findall(r"^```toml\n(.*?)^```$", (ROOT / PAGE).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    file = copy.folder / FOLDER / "mode.toml"
+    before = file.read_text("utf-8")
+    try:
+        file.write_text(f"{before}\n{example}".replace('kafka-go, kafkajs"', 'kafka-go"'), "utf-8")
+        assert copy.pytest("tests/unit/test_wordings.py").returncode == 0
+        file.write_text(f"{before}\n{example}".replace("said_by.kafkajs", "said_by.cobol"), "utf-8")
+        ended = copy.pytest("tests/unit/test_wordings.py")
+    finally:
+        file.write_text(before, "utf-8")
+    assert (
+        f"{FOLDER}/mode.toml, lines.rejoined, wording kafkajs-joined-its-group: said_by must name who" in ended.stdout
+    )

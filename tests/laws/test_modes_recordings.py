@@ -16,13 +16,13 @@ from clienthealth.diagnose import add_ends, settled
 from clienthealth.judging import judge_windows
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
-from clienthealth.modes.consumer_shutdown_loop.lines import ID as LOOP
-from clienthealth.modes.consumer_stalled.lines import ID as CONSUMER_STALLED
-from clienthealth.modes.cross_topic_blocking.lines import ID as BLOCKING
-from clienthealth.modes.delivery_stalled.lines import ID as STALLED
-from clienthealth.modes.producer_callback_deadlock.lines import ID as DEADLOCK
-from clienthealth.modes.producer_not_closed.lines import ID as NOT_CLOSED
-from clienthealth.modes.send_blocked_on_metadata.lines import ID as METADATA
+from clienthealth.modes.consumer_shutdown_loop.rules import ID as LOOP
+from clienthealth.modes.consumer_stalled.rules import ID as CONSUMER_STALLED
+from clienthealth.modes.cross_topic_blocking.rules import ID as BLOCKING
+from clienthealth.modes.delivery_stalled.rules import ID as STALLED
+from clienthealth.modes.producer_callback_deadlock.rules import ID as DEADLOCK
+from clienthealth.modes.producer_not_closed.rules import ID as NOT_CLOSED
+from clienthealth.modes.send_blocked_on_metadata.rules import ID as METADATA
 from clienthealth.step.bucket import Bucket
 from clienthealth.windows.client_window import ClientWindow
 from tests.support.recorded import RECORDINGS, SETTINGS, Recorded, clients, folders

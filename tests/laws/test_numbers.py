@@ -13,10 +13,10 @@ import pytest
 
 from clienthealth.diagnose import pack, raw_record
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes.consumer_stalled.lines import ID as CONSUMER_STALLED
-from clienthealth.modes.delivery_stalled.lines import ID as DELIVERY_STALLED
-from clienthealth.modes.producer_callback_deadlock.lines import ID as DEADLOCK
-from clienthealth.modes.send_blocked_on_metadata.lines import ID as METADATA
+from clienthealth.modes.consumer_stalled.rules import ID as CONSUMER_STALLED
+from clienthealth.modes.delivery_stalled.rules import ID as DELIVERY_STALLED
+from clienthealth.modes.producer_callback_deadlock.rules import ID as DEADLOCK
+from clienthealth.modes.send_blocked_on_metadata.rules import ID as METADATA
 from clienthealth.recordings import read
 from clienthealth.step import step
 from clienthealth.step.state import BucketState, load, save

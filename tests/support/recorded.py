@@ -179,7 +179,7 @@ def _packed(folder: Path) -> Packer:
 def _code() -> str:
     """What decides how a recording is decoded; what was kept of other code is forgotten."""
     packages = (ROOT / folder for folder in ("jobs", "exporters"))
-    sources = sorted(path for package in packages for path in package.rglob("*.py"))
+    sources = sorted(path for package in packages for path in package.rglob("*") if path.suffix in (".py", ".toml"))
     now = _hash([*sources, Path(__file__), ROOT / "uv.lock"])
     others = sorted((path for path in DECODED.glob("*") if path.name != now), key=lambda path: path.stat().st_mtime)
     for other in others[:-KEPT]:

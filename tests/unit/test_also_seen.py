@@ -12,7 +12,7 @@ from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.html_report import html_report
 from clienthealth.diagnose.outcome import NOT_JUDGED, exit_code, json_lines
 from clienthealth.diagnose.report import report
-from clienthealth.logs.also_seen import BY_ID, REBALANCES, TROUBLES
+from clienthealth.logs.also_seen import BY_ID, TROUBLES
 from clienthealth.logs.events import events_and_dumps
 from clienthealth.model.health_record import decode
 from clienthealth.model.readings import Source
@@ -89,7 +89,7 @@ def test_an_hour_after_its_last_line_it_is_forgotten() -> None:
         assert counts(monitor) == ({"authorisation": 1} if 1000 * (second - 60) <= TOLD_MS else {}), second
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(5, {REBALANCES.id: 8}), (180, {})])
+@pytest.mark.parametrize(("seconds", "told"), [(5, {"rebalance-storm": 8}), (180, {})])
 def test_what_is_everyday_life_is_told_where_it_comes_again_and_again(seconds: int, told: dict[str, int]) -> None:
     monitor = Stepped()
     lines = [logged(seconds * n, "rejoining-group", "c") for n in range(8)]

@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
+from clienthealth.modes import catalogue
 from clienthealth.modes._evidence import Fact, conclude
 from clienthealth.streaming.stepping import HEALTH, REJECT
 from tests.support.hostile import BEGIN, lived, repeated
 from tests.support.raw_records import Raw
 from tests.support.streamed import Streamed
 from tests.unit.test_pushed import push
-from tests.unit.test_wordings import EXAMPLES
 
-LINES = [line for examples in EXAMPLES.values() for line, _ in examples]
+LINES = [example.line for wording in catalogue().wordings for example in wording.examples]
 
 
 @cache

@@ -21,7 +21,8 @@ def test_one_file_each(tmp_path: Path) -> None:
     copy.add("jobs/clienthealth/formats/README.md", "jobs/clienthealth/formats/inhouse.py")
     copy.add(
         "jobs/clienthealth/modes/README.md",
-        "jobs/clienthealth/modes/rebalance_storm.py",
+        "jobs/clienthealth/modes/rebalance_storm/mode.toml",
+        "jobs/clienthealth/modes/rebalance_storm/rules.py",
         "tests/scenarios/rebalance_storm.py",
     )
     lines = [record("stormy", 10 * n, n) for n in range(6)] + [record("calm", 10 * n, 1) for n in range(6)]

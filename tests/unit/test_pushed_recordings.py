@@ -22,7 +22,7 @@ from clienthealth.decode import decode_metrics
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Identity, RawRecord, Snapshot
 from clienthealth.model.verdicts import UNHEALTHY
-from clienthealth.modes.producer_callback_deadlock import MODE
+from clienthealth.modes.producer_callback_deadlock.rules import MODE
 from clienthealth.settings import Settings
 from tests.scenarios import _making as making
 from tests.support.stepped import Stepped

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import textwrap
 from collections.abc import Mapping
@@ -36,7 +35,6 @@ def run(args: argparse.Namespace) -> int:
 
 def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
     """All about a mode, with the thresholds that the settings put in force."""
-    module = importlib.import_module(f"clienthealth.modes.{mode.id.replace('-', '_')}")
     return {
         **entry(mode),
         "impact": mode.impact,
@@ -56,7 +54,7 @@ def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
         "symptoms": [
             wording.id for line in mode.lines for wording in line.wordings if line not in mode.reads and not line.relief
         ],
-        "background": [" ".join(part.split()) for part in (module.__doc__ or "").split("\n\n")[1:]],
+        "background": [" ".join(part.split()) for part in mode.background.split("\n\n")],
     }
 
 

@@ -1,7 +1,8 @@
 """Log lines of client libraries: what a line means, and under each meaning the wordings of the libraries, as data.
 
-Only what a library itself says counts: how an application words its own errors never does. Which meanings there are
-is said by the failure modes; `modes.catalogue` hands them all to `logs.events`, compiled once per process.
+Only what a library itself says counts: how an application words its own errors never does. They stand in TOML files:
+`mode.toml` of each failure mode, `also_seen.toml` and `self_descriptions.toml` beside this one. `modes.catalogue` hands
+them all to `logs.events`, compiled once per process.
 
 Every repetition of a pattern is bounded or cannot overlap what follows it, so none backtracks catastrophically: log
 text is hostile. Classes like `\\d` mean ASCII only.
@@ -10,26 +11,38 @@ text is hostile. Classes like `\\d` mean ASCII only.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
+import msgspec
+
+from clienthealth.errors import CatalogueError
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import LogEvent
 
 Life = Literal["begins", "closes", "closed", "loses", "is killed"]
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Wording:
+class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A line as the library writes it, and what the pattern captures of it."""
+
+    line: str
+    captures: Mapping[str, str] = {}
+
+
+class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
     """One way to say it. What a line was recognised by: `LogEvent.signature` is its id, also in state on disk.
 
-    id       hyphenated, unique
-    said_by  by library where in its source it is worded, and since or until which version
-    literal  a text that every match contains: a cheap test before the pattern (case matters)
-    pattern  found in the message, or in the exception below it; its named groups become `LogEvent.captures`
-    logger   how the logger's name begins; asked only where the record names a logger that can be a Java class
+    id        hyphenated, unique
+    said_by   by library where in its source it is worded, and since or until which version
+    literal   a text that every match contains: a cheap test before the pattern (case matters)
+    pattern   found in the message, or in the exception below it; its named groups become `LogEvent.captures`
+    logger    how the logger's name begins; asked only where the record names a logger that can be a Java class
+    examples  lines that it is for
     """
 
     id: str
@@ -37,14 +50,15 @@ class Wording:
     literal: str
     pattern: str
     logger: str | None = None
+    examples: tuple[Example, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Meaning:
+class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, dict=True):
     """What a line tells, in whatever words.
 
     says      in a few words
     wordings  how it is said
+    unsaid    by libraries ("sarama, kafkajs") why they have no wording here, tempting ones too: not to be added
     kind      the kind of client that says it; None where several do
     relief    it speaks of a fault's end, not of the fault
     process   it speaks of the whole process, so of all its clients
@@ -58,6 +72,7 @@ class Meaning:
 
     says: str
     wordings: tuple[Wording, ...]
+    unsaid: Mapping[str, str] = {}
     kind: Kind | None = None
     relief: bool = False
     process: bool = False
@@ -77,6 +92,35 @@ class Meaning:
         return event.signature in self.ids
 
 
+M = TypeVar("M", bound=Meaning)
+
+
+def table(path: Path) -> dict[str, Any]:
+    """A TOML file of the package. Raises CatalogueError."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise CatalogueError(f"{path}: {error}") from None
+
+
+def converted(value: Any, kind: type[T], where: str) -> T:
+    """A value of such a file as its type has it. Raises CatalogueError, with `where` and the key."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        fault, _, key = str(error).partition(" - at `$")
+        key = key.strip(".`")
+        raise CatalogueError(f"{where}{f', {key}' if key else ''}: {fault}") from None
+
+
+def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[str, M]:
+    """The meanings of a file by name, as they stand there. Raises CatalogueError, with the wording's id."""
+    for name, entry in tables.items():
+        for wording in entry.get("wordings", ()):
+            converted(wording, Wording, f"{where}{name}, wording {wording.get('id', 'without an id')}")
+    return {name: converted(entry, kind, f"{where}{name}") for name, entry in tables.items()}
+
+
 class Catalogue:
     """All meanings, ready to search with; see `matches`.
 
@@ -92,10 +136,13 @@ class Catalogue:
         for meaning in self.meanings:
             for wording in meaning.wordings:
                 if wording.id in self.by_id:
-                    raise ValueError(f"two wordings are called {wording.id}")
+                    raise CatalogueError(f"two wordings are called {wording.id}")
                 self.by_id[wording.id] = meaning
                 logger = None if wording.logger is None else _abbreviated(wording.logger)
-                pattern = re.compile(wording.pattern, re.ASCII)
+                try:
+                    pattern = re.compile(wording.pattern, re.ASCII)
+                except re.error as error:
+                    raise CatalogueError(f"the pattern of wording {wording.id} cannot be used: {error}") from None
                 compiled.setdefault(wording.literal, []).append((wording, pattern, logger))
         self._by_literal = tuple(compiled.items())
         self.literals = tuple(compiled)

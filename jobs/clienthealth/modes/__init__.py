@@ -1,4 +1,4 @@
-"""The documented failure modes: one folder (or file) each, whose name, with hyphens, is the mode's id everywhere.
+"""The documented failure modes: one folder each, whose name, with hyphens, is the mode's id everywhere.
 
 The id is the metric label, the name of the runbook, the argument on the command line. Modes are found by themselves:
 there is no list to keep. All that is said of a mode stands in its folder.
@@ -11,11 +11,11 @@ the evidence.
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,11 @@ from numpy.typing import NDArray
 from clienthealth.logs.also_seen import TROUBLES
 from clienthealth.logs.self_descriptions import SELF_DESCRIPTIONS
 from clienthealth.logs.wordings import Catalogue, Meaning
-from clienthealth.model.clients import Kind
-from clienthealth.model.verdicts import EvidenceKind, Verdict
-from clienthealth.modes._causes import Cause
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes._once import Look, unmeasured
 from clienthealth.modes._two_readings import TwoReadings
-from clienthealth.settings.fields import Checked, setting
+from clienthealth.modes.facts import Alerting, Cause, Facts, Limits, mode_file, of_library
+from clienthealth.settings.fields import Checked
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools
 from clienthealth.windows.view import MIN_READINGS, Windows
@@ -41,6 +40,7 @@ __all__ = [
     "Cause",
     "FailureMode",
     "Gate",
+    "Limits",
     "LiveMode",
     "Look",
     "Mode",
@@ -48,16 +48,14 @@ __all__ = [
     "TwoReadings",
     "catalogue",
     "first_reason",
+    "mode_file",
     "modes",
-    "threshold",
 ]
 
 #: The thresholds of a mode: a frozen dataclass of its own.
 T = TypeVar("T", bound=Checked)
 
 FEW = f"fewer than {MIN_READINGS} readings"
-#: A field of a class of thresholds: its default, the reason for it, its bounds.
-threshold = setting
 #: One text per window; empty where it does not apply.
 Texts = NDArray[np.object_]
 
@@ -86,17 +84,6 @@ class Gate(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Alerting:
-    """The alert of a mode in one status. `hold`: how long the status lasts first, as Prometheus has it; '': at once.
-
-    severity: critical pages, warning opens a ticket, info is routed to nobody.
-    """
-
-    severity: Literal["critical", "warning", "info"]
-    hold: str = ""
-
-
-@dataclass(frozen=True)
 class Told:
     """What a verdict means for the person who reads it. `cause`: why ('': nobody knows); `first`: before the remedy."""
 
@@ -108,72 +95,31 @@ class Told:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FailureMode(Generic[T]):
-    """All that merely restates a failure mode: its catalogue entry, alert, dashboard row and help are made from this.
+class FailureMode(Facts, Generic[T]):
+    """A failure mode: what its file says, and its rules. Its catalogue entry, alert, dashboard and help are made of it.
 
-    id             hyphenated; the file's name has underscores instead
-    title          a few words, for headings
-    summary        one sentence that ends with a period: what is wrong with the client (the alert's summary)
-    impact         one sentence: what it costs
-    first          one sentence: what to do before the action, which would undo it; '' where there is nothing
-    action         one sentence: what to do now
-    caution        what to do instead as long as it is only suspected, where the action cannot be undone
-    kinds          the kinds of client that it can befall; others are not judged
-    evidence       the kinds of evidence that it can have
+    id             hyphenated; the folder's name has underscores instead
     thresholds     every number that the judgement uses, with its reason and bounds
-    confused_with  what only looks like it, and how it is told apart
-    causes         what it can come of, as `detail.cause` says
     judge          window, thresholds → Verdict
     lines          what log lines say of it, or of its end
     reads          the lines that the judge looks at, of whatever mode they are
-    loses          it is found only where records are lost, also where nobody counted them: `detail.lost_records` and
-                   `lost_bytes` tell at least and at most, where known
     doubt          all that there is of a client that is looked at once → why the mode cannot be called absent, '' where
                    it can
-    sums           names in `detail` of what is counted over the whole incident (`Verdict.counts`): at least so many
-    peaks          names in `detail` of which the greatest over the incident holds
-    momentary      names in `detail` that hold only as long as the newest window says them
-    needs_times    why lines that nobody has timed cannot prove it, '' where they can
     worth_a_dump   two readings, thresholds → what in them only a thread dump could explain, in words
-    explains       modes whose symptoms it shows too: while it is found, they are not found of the same client
     explicable     verdict → may another mode explain it?
-    logs_on        its process logs as long as it lasts: one that logs no more has gone
-    confirmed      its alert once it is confirmed: the job has weighed the evidence, so nothing more is waited for
-    suspected      its alert while it is suspected: indirect evidence often clears by itself within a minute or two
-    panels         further panels of its dashboard: names of functions of dashboards/panels/measurements
     """
 
     #: Does it speak of clients that are gone? Then it is judged when a session ends, not while it lasts.
     absence: ClassVar[bool]
 
     id: str
-    title: str
-    summary: str
-    impact: str
-    action: str
-    kinds: frozenset[Kind]
-    evidence: tuple[EvidenceKind, ...]
     thresholds: T
-    confused_with: tuple[str, ...]
     judge: Callable[[ClientWindow, T], Verdict]
-    causes: tuple[Cause, ...] = ()
-    caution: str = ""
-    first: str = ""
-    lines: tuple[Meaning, ...] = ()
-    reads: tuple[Meaning, ...] = ()
-    explains: frozenset[str] = frozenset()
+    lines: tuple[Meaning, ...]
+    reads: tuple[Meaning, ...]
     explicable: Callable[[Verdict], bool] = lambda verdict: True
-    loses: bool = False
-    sums: frozenset[str] = frozenset()
-    peaks: frozenset[str] = frozenset()
-    momentary: frozenset[str] = frozenset()
     doubt: Callable[[Look], str] = unmeasured
-    needs_times: str = ""
-    logs_on: bool = False
     worth_a_dump: Callable[[TwoReadings, T], Iterable[str]] = lambda readings, thresholds: ()
-    confirmed: Alerting = Alerting("critical")
-    suspected: Alerting = Alerting("warning", "2m")
-    panels: tuple[str, ...] = ()
 
     @property
     def symptoms(self) -> frozenset[str]:
@@ -191,11 +137,12 @@ class FailureMode(Generic[T]):
         What cannot be undone (ending the process) is advised only where the verdict is confirmed; what is to be done
         before that, only where no dump has shown it.
         """
-        cause = self.cause(verdict) or Cause("", "")
+        cause = self.cause(verdict) or Cause("")
+        remedy = cause.advice_for(library or "") or self.action
+        if cause.lasts and (until_then := of_library(self.until_then, library or "")):
+            remedy = f"{remedy} {until_then}"
         if self.caution and verdict.status != "confirmed":
             remedy = self.caution
-        else:
-            remedy = cause.advice_for(library or "") or self.action
         dumped = any(fact.kind == "thread-dump" for fact in verdict.evidence)
         return Told(
             title=cause.title or self.title,
@@ -257,14 +204,9 @@ def first_reason(size: int, *cases: tuple[str, Bools]) -> Texts:
 @cache
 def modes() -> Mapping[str, Mode]:
     """All failure modes by id, in alphabetical order."""
-    by_id = {}
-    for module in pkgutil.iter_modules(__path__):
-        mode = getattr(importlib.import_module(f"{__name__}.{module.name}"), "MODE", None)
-        if mode is not None:
-            if mode.id != module.name.replace("_", "-"):
-                raise ValueError(f"mode {mode.id} must live in modes/{mode.id.replace('-', '_')}")
-            by_id[mode.id] = mode
-    return dict(sorted(by_id.items()))
+    files = sorted(Path(__file__).parent.glob("*/mode.toml"))
+    rules = (importlib.import_module(f"{__name__}.{file.parent.name}.rules") for file in files)
+    return {module.MODE.id: module.MODE for module in rules}
 
 
 @cache

@@ -1,38 +1,41 @@
-"""The rules: when it is suspected, when it is confirmed, when it is over."""
+"""A consumer that is to stop never does: it loops, looking for its offset manager."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from clienthealth.logs.thread_names import FETCHER_THREAD
 from clienthealth.logs.wordings import Meaning
-from clienthealth.model.readings import LogEvent, Thread
+from clienthealth.model.readings import LogEvent, Source, Thread
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import elapsed, quoted
-from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
+from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
 from clienthealth.modes._circumstances import coordinator_answers
-from clienthealth.modes._evidence import Fact, conclude, events, has_frame
-from clienthealth.modes.consumer_shutdown_loop.closing import Closing, closing
-from clienthealth.modes.consumer_shutdown_loop.lines import (
-    BEGUN,
-    CLOSED,
-    CLOSING,
-    COMPLETED,
-    FAILED,
-    ID,
-    LOOKUPS,
-    OUTAGE,
-)
+from clienthealth.modes._evidence import Fact, conclude, events, has_frame, innermost
+from clienthealth.modes._io_thread import in_foreign_code
+from clienthealth.modes._once import NOTHING, Look
+from clienthealth.modes._polls import has_polled, polled_ms
+from clienthealth.modes._two_readings import TwoReadings
 from clienthealth.modes.held import Held, held
-from clienthealth.settings.fields import Checked
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Floats
 from clienthealth.windows.view import Windows
+
+FILE = mode_file(__file__)
+ID = FILE.id
+LOOKUPS = FILE.reads("lookups")
+OUTAGE = FILE.reads("outage")
+BEGUN = FILE.reads("begun")
+COMPLETED = FILE.reads("completed")
+FAILED = FILE.reads("failed")
+CLOSING = FILE.reads("closing")
+CLOSED = FILE.reads("closed")
+CONNECTOR_CONFIG = FILE.reads("self-descriptions.connector-config")
 
 LOOKUP_FRAME = "ClientUtils$.channelToOffsetManager"
 STOPPING_FRAME = "ZookeeperConsumerConnector.shutdown"
@@ -40,68 +43,26 @@ STOPPING_FRAME = "ZookeeperConsumerConnector.shutdown"
 SOCKET_FRAMES = ("sun.nio.ch.Net.poll", "sun.nio.ch.Net.connect", "sun.nio.ch.SocketDispatcher.read")
 
 
-@dataclass(frozen=True)
-class Thresholds(Checked):
+class Thresholds(Limits, of=FILE):
     """When failing look-ups are an endless loop."""
 
-    pause_seconds: float = threshold(
-        0.9, "a pause: the look-up waits offsets.channel.backoff.ms, 1 s by default, between rounds", at_least=0
-    )
-    gap_seconds: float = threshold(
-        35.0,
-        "between two bursts a rate limit took the lines: journald lets some pass every 30 s, others each second",
-        at_least=0,
-    )
-    min_rate_lines: float = threshold(
-        5.0, "lines a second in a burst: a restart of the coordinator logs one", at_least=0
-    )
-    min_repeats: int = threshold(
-        3, "lines on one broker without a pause: a round asks each broker once, so a third is a loop", at_least=1
-    )
-    suspect_seconds: float = threshold(
-        1.0,
-        "spinning for so long while the brokers answer others: no control did; one loop's log ended after 1.2 s",
-        at_least=0,
-    )
-    min_excerpt_repeats: int = threshold(
-        10, "lines on one broker without a pause where nothing but an excerpt shorter than that is known", at_least=1
-    )
-    confirm_seconds: float = threshold(
-        10.0,
-        "and for so long: it does not end by itself, six loops lasted until they were killed",
-        at_least="suspect_seconds",
-    )
-    outage_seconds: float = threshold(
-        45.0,
-        "spinning for so long in an outage: crashed brokers stay listed in ZooKeeper for 6 to 40 s, then it ended",
-        at_least=0,
-    )
-    spin_cpu_share: float = threshold(
-        0.05,
-        "share of a CPU used between two dumps: 13 % and more in the loop even while its log stalled it",
-        at_least=0,
-        at_most=1,
-    )
-    overdue_shutdown_seconds: float = threshold(
-        20.0, "a shutdown that began so long ago and has not completed: clean ones took 0.1 s", at_least=0
-    )
-    suspect_close_seconds: float = threshold(
-        15.0, "inside close() for so long: clean ones took 0.1 s, one that misses its brokers may take 30 s", at_least=0
-    )
-    confirm_close_seconds: float = threshold(
-        40.0,
-        "and for so long: close() waits for 30 s by default, so it does not end by itself",
-        at_least="suspect_close_seconds",
-    )
-    silent_poll_seconds: float = threshold(
-        30.0,
-        "no poll for so long: whether the consumer is being closed, or handles records, metrics do not say",
-        at_least=0,
-    )
+    pause_seconds: float
+    gap_seconds: float
+    min_rate_lines: float
+    min_repeats: int
+    suspect_seconds: float
+    min_excerpt_repeats: int
+    confirm_seconds: float
+    outage_seconds: float
+    spin_cpu_share: float
+    overdue_shutdown_seconds: float
+    suspect_close_seconds: float
+    confirm_close_seconds: float
+    silent_poll_seconds: float
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See the mode's docstring for the rules. A look-up from before a shutdown that completed is over."""
+    """See `background` in mode.toml for the rules. A look-up from before a shutdown that completed is over."""
     if window.client.kind == "consumer":
         return _closes(window, thresholds)
     looping = _looping(_since_completed(window), thresholds)
@@ -376,3 +337,95 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     if ends:
         return not events(window, FAILED) and (not lookups or ends[-1].ts_ms >= lookups[-1].ts_ms)
     return bool(w.rose("fetch-requests-total")[0]) and not lookups
+
+
+CLOSE = "KafkaConsumer.close"
+CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_thread")
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """A thread inside close(): found there by dumps, the first at `since_ms`, and not back by `last_ms`.
+
+    where      the innermost frame that is not the JVM's own
+    waits      it is inside the client there, and may wait for brokers
+    measured   that it was not back is known of the client's own metrics
+    certain    it is this client that is being closed: its metrics say so, or the process has no other consumer
+    """
+
+    thread: str
+    where: str
+    waits: bool
+    since_ms: int
+    last_ms: int
+    measured: bool
+    certain: bool
+    source: Source | None
+
+    @property
+    def seconds(self) -> float:
+        """The least time that it has been inside."""
+        return (self.last_ms - self.since_ms) / 1000
+
+
+def closing(window: ClientWindow) -> Closing | None:
+    """The thread that has been closing the client for longest, None where none is."""
+    inside = held(window.dumps, lambda _, thread: CLOSE if has_frame(thread, CLOSE) else None)
+    still = [stay for stay in inside if stay.dump is window.dumps[-1] and not has_polled(window, stay.since_ms)]
+    return max((_of(window, stay) for stay in still), key=lambda candidate: candidate.seconds, default=None)
+
+
+def _of(window: ClientWindow, stay: Held) -> Closing:
+    last, thread = stay.seen[-1]
+    reading = window.readings[-1] if window.readings else None
+    polled = None if reading is None else polled_ms(reading)
+    standing = reading is not None and polled is not None and polled <= stay.since_ms and reading.ts_ms > last.ts_ms
+    others = sum(t.name.startswith(CONSUMER_THREADS) for t in last.threads) > 1
+    return Closing(
+        thread.name,
+        innermost(thread),
+        not in_foreign_code(thread),
+        stay.since_ms,
+        reading.ts_ms if standing and reading is not None else last.ts_ms,
+        standing,
+        polled is not None or not others,
+        last.source,
+    )
+
+
+def doubt(look: Look) -> str:
+    """A shutdown that completed; else metrics, or two dumps in which no thread looks for its offset manager.
+
+    None of these where a shutdown, or a search, has begun whose end nobody saw.
+    """
+    marks = events(look.window, CONNECTOR_CONFIG, LOOKUPS, BEGUN, COMPLETED, FAILED)
+    if marks and marks[-1] in BEGUN:
+        return "the connector began to shut down, and the records end before it has"
+    if look.measured:
+        return ""
+    if marks and marks[-1] in LOOKUPS:
+        return "a search for the offset manager failed, and the records do not show how it ended"
+    if events(look.window, COMPLETED):
+        return ""
+    dumps = look.window.dumps
+    if looking := [t.name for dump in dumps for t in dump.threads if has_frame(t, LOOKUP_FRAME)]:
+        return look.twice(dumps[-1:], f"thread '{looking[0]}' looks for its offset manager")
+    return look.twice(dumps, "no thread loops" if dumps else NOTHING)
+
+
+def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
+    """Nobody has polled for so long that the consumer may be being closed."""
+    away = readings.now.metrics.get("last-poll-seconds-ago", 0.0)
+    if away >= thresholds.silent_poll_seconds:
+        yield f"the last poll() was {away:.0f} s ago"
+
+
+MODE = LiveMode(
+    **FILE.facts(),
+    thresholds=Thresholds(),
+    judge=judge,
+    gate=GATE,
+    recovered=recovered,
+    doubt=doubt,
+    worth_a_dump=worth_a_dump,
+)

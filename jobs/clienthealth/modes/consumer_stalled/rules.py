@@ -1,9 +1,8 @@
-"""The rules: when it is suspected, when it is confirmed, when it is over."""
+"""A consumer holds partitions, and its poll loop does not come back."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Set
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from clienthealth.logs.dump_clients import in_container, polls_for
 from clienthealth.model.readings import Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, quoted
-from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
+from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
 from clienthealth.modes._circumstances import answered_at, coordinator_answers, inside_the_client, unless_away
 from clienthealth.modes._evidence import (
     Fact,
@@ -40,12 +39,16 @@ from clienthealth.modes._polls import (
     seconds_since,
     told_in_poll,
 )
-from clienthealth.modes.consumer_stalled.lines import COMMIT_REFUSED, ID, POLL_EXPIRED, THREAD_DIED
 from clienthealth.modes.held import Held, held
-from clienthealth.settings.fields import Checked
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
+
+FILE = mode_file(__file__)
+ID = FILE.id
+POLL_EXPIRED = FILE.reads("poll-expired")
+COMMIT_REFUSED = FILE.reads("commit-refused")
+THREAD_DIED = FILE.reads("thread-died")
 
 #: A thread that polled ends so soon after its last poll, or before.
 SAME_END_MS = 5000
@@ -55,60 +58,23 @@ _RESTORES = "-restore-consumer"
 WAITED_SECONDS = 10.0
 
 
-@dataclass(frozen=True)
-class Thresholds(Checked):
+class Thresholds(Limits, of=FILE):
     """When a poll loop is stalled."""
 
-    assumed_poll_interval_seconds: float = threshold(
-        300.0, "max.poll.interval.ms of a client that does not tell it: the default of all libraries", at_least=0
-    )
-    suspect_share: float = threshold(
-        0.8,
-        "of max.poll.interval.ms away from poll(), and not back yet: slow handlers that return stay well below",
-        at_least=0,
-        at_most=1,
-    )
-    outside_seconds: float = threshold(
-        50.0,
-        "outside poll() for so long, no fetch sent for half of it, heartbeats going on: those of a client whose broker "
-        "froze have stopped by then (request.timeout.ms is 30 s)",
-        at_least=0,
-    )
-    outside_margin: float = threshold(
-        5.0, "and so many times longer than between any two polls in the minutes before", at_least=1
-    )
-    heartbeats_gone_seconds: float = threshold(
-        15.0,
-        "no heartbeat for so long (one is due every 3 s) while nobody polls: the client has left its group",
-        at_least=0,
-    )
-    min_rebalances_repeats: int = threshold(
-        2,
-        "rebalances within a window of a consumer that is too slow: it is thrown out and joins again in circles",
-        at_least=1,
-    )
-    circling_away_seconds: float = threshold(
-        5.0,
-        "and it is away from poll() for so long in between: members of a group that others join come back in 1 s",
-        at_least=0,
-    )
-    same_frames_seconds: float = threshold(
-        30.0, "a consuming thread at the same frames in dumps so far apart: work on one batch moves on", at_least=0
-    )
-    waits_seconds: float = threshold(
-        10.0,
-        "the same of a thread that waits there without a time limit: nothing of its batch moves on meanwhile",
-        at_least=0,
-    )
-    silent_seconds: float = threshold(
-        30.0,
-        "no poll for so long: it may be a slow batch, so nobody says that all is well; most come back in 1 s",
-        at_least=0,
-    )
+    assumed_poll_interval_seconds: float
+    suspect_share: float
+    outside_seconds: float
+    outside_margin: float
+    heartbeats_gone_seconds: float
+    min_rebalances_repeats: int
+    circling_away_seconds: float
+    same_frames_seconds: float
+    waits_seconds: float
+    silent_seconds: float
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See the module's docstring for the rules."""
+    """See `background` in mode.toml for the rules."""
     w = window.table
     facts = _measured(window, w, thresholds) + _logged(window, w, thresholds)
     stuck, threads = _dumped(window, w, thresholds)
@@ -485,3 +451,13 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     goes_on = rises if np.isnan(away_now) else away_now < most
     stalls = too_long(w, thresholds)[0] or circling(w, thresholds)[0]
     return bool(goes_on) and not stalls and not events(window, POLL_EXPIRED, COMMIT_REFUSED)
+
+
+MODE = LiveMode(
+    **FILE.facts(),
+    thresholds=Thresholds(),
+    judge=judge,
+    gate=GATE,
+    recovered=recovered,
+    silence=silence,
+)

@@ -1,9 +1,9 @@
-"""The rules: when it is suspected, when it is confirmed, when it is over."""
+"""One slow topic starves the other topics of the same consumer."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,76 +12,44 @@ from clienthealth.indicators.queue import CHUNKS, Queues, queues
 from clienthealth.logs.thread_names import FETCHER_THREAD
 from clienthealth.model.metrics import QUEUE_DEFAULTS
 from clienthealth.model.readings import Reading, Thread, TopicReading
+from clienthealth.model.values import option as option_of
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, listing
-from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
+from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
 from clienthealth.modes._circumstances import coordinator_answers
 from clienthealth.modes._evidence import Fact, conclude, events, has_frame, option, run, values
 from clienthealth.modes._polls import seconds_away
-from clienthealth.modes.consumer_stalled.lines import POLL_EXPIRED
+from clienthealth.modes._two_readings import TwoReadings
 from clienthealth.modes.cross_topic_blocking.culprit import handled_alone, moved, positions, slow_topic
-from clienthealth.modes.cross_topic_blocking.lines import ID
 from clienthealth.modes.held import held
-from clienthealth.settings.fields import Checked
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools
 from clienthealth.windows.view import Runs, Windows
 
+FILE = mode_file(__file__)
+ID = FILE.id
+POLL_EXPIRED = FILE.reads("consumer-stalled.poll-expired")
+
 PUT, ENQUEUE, NEXT = "LinkedBlockingQueue.put", "PartitionTopicInfo.enqueue", "ConsumerIterator.makeNext"
 
 
-@dataclass(frozen=True)
-class Thresholds(Checked):
+class Thresholds(Limits, of=FILE):
     """When a full queue is a blockade."""
 
-    suspect_blocked_seconds: float = threshold(
-        5.0, "fetches stand still for so long: healthy connectors fetched at every reading, 1 s apart", at_least=0
-    )
-    confirm_blocked_seconds: float = threshold(
-        20.0,
-        "and for so long they are not waiting for a broker or a rebalance: either empties the culprit's queue",
-        at_least="suspect_blocked_seconds",
-    )
-    victim_share: float = threshold(
-        0.01,
-        "a topic with fewer of the culprit's messages than this share is idle: it has nothing to starve of",
-        at_least=0,
-        at_most=1,
-    )
-    parked_seconds: float = threshold(
-        5.0,
-        "the same fetcher parked in put in dumps so far apart, without CPU: a healthy one moves within 0.1 s",
-        at_least=0,
-    )
-    librdkafka_full_ratio: float = threshold(
-        0.99, "prefetch queue at its limit: librdkafka stops fetching there", at_least=0, at_most=1
-    )
-    slow_poll_seconds: float = threshold(
-        10.0,
-        "no poll for so long: healthy consumers came back within 0.8 s, one with a slow handler after 25 s",
-        at_least=0,
-    )
-    hanging_poll_seconds: float = threshold(
-        30.0,
-        "and not back after so long: several topics had records all the time before, so they wait now",
-        at_least="slow_poll_seconds",
-    )
-    shared_queue_seconds: float = threshold(
-        20.0, "nothing fetched for so long while the application gets on in one topic only and others wait", at_least=0
-    )
-    slow_record_seconds: float = threshold(
-        0.05, "and it needs so long for each record: a fast handler leaves no other topic waiting for long", at_least=0
-    )
-    culprit_share: float = threshold(
-        0.6,
-        "the time away per record of one topic varies by no more than this: 5 % in real runs, others by factors",
-        at_least=0,
-        at_most=1,
-    )
+    suspect_blocked_seconds: float
+    confirm_blocked_seconds: float
+    victim_share: float
+    parked_seconds: float
+    librdkafka_full_ratio: float
+    slow_poll_seconds: float
+    hanging_poll_seconds: float
+    shared_queue_seconds: float
+    slow_record_seconds: float
+    culprit_share: float
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See the module's docstring for the rules."""
+    """See `background` in mode.toml for the rules."""
     w = window.table
     if window.client.kind == "legacy-consumer":
         return _legacy(window, w, thresholds)
@@ -396,3 +364,25 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     counters = ("fetch-requests-total", "records-consumed-total", "fetch-total")
     w = window.table
     return any(w.rose(name)[0] for name in counters)
+
+
+def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
+    """A queue of the Scala consumer stays full while another one is empty."""
+    if readings.before is None:
+        return
+    limit = option_of(readings.config.get(CHUNKS)) or QUEUE_DEFAULTS[CHUNKS]
+    chunks, before = (_topics(reading, "queue-chunks") for reading in (readings.now, readings.before))
+    stuck = [topic for topic, queue in chunks.items() if min(queue, before.get(topic, 0.0)) >= limit]
+    starving = [topic for topic, queue in chunks.items() if queue == 0]
+    if stuck and starving:
+        yield f"the queue of {', '.join(stuck)} is full while {', '.join(starving)} got nothing"
+
+
+MODE = LiveMode(
+    **FILE.facts(),
+    thresholds=Thresholds(),
+    judge=judge,
+    gate=GATE,
+    recovered=recovered,
+    worth_a_dump=worth_a_dump,
+)

@@ -1,34 +1,31 @@
-"""The rules: when it is suspected, when it is confirmed, when it is over."""
+"""Records wait and nothing is acknowledged, although the producer knows its topic."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from clienthealth.logs.also_seen import AUTHENTICATION, TLS
 from clienthealth.model.readings import LogEvent
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted
-from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
+from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
 from clienthealth.modes._evidence import Fact, Happened, conclude, counted, events, increases, number_of, option
-from clienthealth.modes.delivery_stalled.lines import (
-    CONNECTION_FAILED_OF_AIOKAFKA,
-    EXPIRED,
-    ID,
-    REFUSED,
-    TIMED_OUT,
-)
-from clienthealth.modes.send_blocked_on_metadata.lines import (
-    CONNECTION_FAILED,
-    CONNECTION_FAILED_SOMEWHERE,
-)
-from clienthealth.settings.fields import Checked
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Windows
+
+FILE = mode_file(__file__)
+ID = FILE.id
+EXPIRED = FILE.reads("expired")
+REFUSED = FILE.reads("refused")
+CONNECTION_FAILED_OF_AIOKAFKA = FILE.reads("connection-failed-of-aiokafka")
+TIMED_OUT = FILE.reads("timed-out")
+CONNECTION_FAILED = FILE.reads("send-blocked-on-metadata.connection-failed")
+CONNECTION_FAILED_SOMEWHERE = FILE.reads("send-blocked-on-metadata.connection-failed-somewhere")
+AUTHENTICATION = FILE.reads("also-seen.authentication")
+TLS = FILE.reads("also-seen.tls")
 
 #: Connections lost per second that are refused at once, rather than given up after request.timeout.ms.
 REFUSED_PER_SECOND = 0.2
@@ -36,45 +33,21 @@ REFUSED_PER_SECOND = 0.2
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
-@dataclass(frozen=True)
-class Thresholds(Checked):
+class Thresholds(Limits, of=FILE):
     """When records wait too long."""
 
-    suspect_stalled_seconds: float = threshold(
-        40.0, "nothing delivered for so long with work waiting: broker outages of 31 s lost nothing", at_least=0
-    )
-    delivery_timeout_share: float = threshold(
-        0.5,
-        "or for so much of delivery.timeout.ms, where that is sooner: there is time left to act",
-        at_least=0,
-        at_most=1,
-    )
-    min_stalled_seconds: float = threshold(
-        15.0, "but not sooner: a broker that is restarted in order is away for 5 to 15 s", at_least=0
-    )
-    confirm_stalled_seconds: float = threshold(
-        25.0,
-        "stalled for so long with records given up: a deadlock in a callback freezes the selector before that",
-        at_least=0,
-    )
-    frozen_seconds: float = threshold(
-        8.0,
-        "a selector that stands still for so long with work waiting points to producer-callback-deadlock",
-        at_least=0,
-    )
-    min_select_growth: int = threshold(
-        3, "selects within that time: a living I/O thread tries to connect again at least once a second", at_least=1
-    )
-    expiries_apart_seconds: float = threshold(
-        20.0, "expiries so far apart in the log: those of one outage that ended come within a moment", at_least=0
-    )
-    min_failed_lines: int = threshold(
-        3, "refused or failed attempts in the log: one or two belong to any election", at_least=1
-    )
+    suspect_stalled_seconds: float
+    delivery_timeout_share: float
+    min_stalled_seconds: float
+    confirm_stalled_seconds: float
+    frozen_seconds: float
+    min_select_growth: int
+    expiries_apart_seconds: float
+    min_failed_lines: int
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See the mode's docstring for the rules."""
+    """See `background` in mode.toml for the rules."""
     w = window.table
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)
@@ -409,3 +382,6 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """Something is delivered again and again, and nothing waits that was there before."""
     w = window.table
     return bool(w.rises(delivered(w))[0] > 1) and _delivers(w, thresholds)
+
+
+MODE = LiveMode(**FILE.facts(), thresholds=Thresholds(), judge=judge, gate=GATE, recovered=recovered)

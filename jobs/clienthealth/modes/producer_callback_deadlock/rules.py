@@ -1,117 +1,82 @@
-"""The rules: when it is suspected, when it is confirmed, when it is over."""
+"""A producer's I/O thread is stuck in its own callback."""
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from clienthealth.indicators.buffer import used_ratios
-from clienthealth.model.readings import Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
-from clienthealth.model.wording import count_of, elapsed, listing, percent, quoted
-from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
+from clienthealth.model.wording import count_of, elapsed, percent, quoted, size
+from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
 from clienthealth.modes._evidence import (
     Fact,
     conclude,
     events,
-    innermost,
     number_or_none,
     option,
     rose_around,
     run,
+    used_bytes,
     values,
 )
 from clienthealth.modes._io_thread import (
     at_work,
     in_callback,
-    is_network_thread,
     network_threads,
     on_io_thread,
-    sends,
 )
-from clienthealth.modes.producer_callback_deadlock.callback_dumps import APART_SECONDS, in_dumps
-from clienthealth.modes.producer_callback_deadlock.lines import EXHAUSTED, FLUSH_REFUSED, ID, THREAD_DIED
-from clienthealth.modes.send_blocked_on_metadata.lines import METADATA_WAITED
-from clienthealth.settings.fields import Checked
+from clienthealth.modes._once import Look, io_thread
+from clienthealth.modes._polls import CLOSED, CLOSES, ENDED, lived, pushes, pushes_on, reports_in_poll, told_in_poll
+from clienthealth.modes._two_readings import TwoReadings
+from clienthealth.modes.producer_callback_deadlock.dumps import deadlocked, died, in_dumps
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Runs, Windows
+
+FILE = mode_file(__file__)
+ID = FILE.id
+EXHAUSTED = FILE.reads("exhausted")
+FLUSH_REFUSED = FILE.reads("flush-refused")
+METADATA_WAITED = FILE.reads("send-blocked-on-metadata.metadata-waited")
+CLOSING = FILE.reads("producer-not-closed.closing")
+CLOSED_PRODUCER = FILE.reads("producer-not-closed.closed")
+DIED = FILE.reads("producer-not-closed.died")
 
 #: Causes that end by themselves.
 BOUNDED = ("send-in-callback", "flush-refused")
 
 
-@dataclass(frozen=True)
-class Thresholds(Checked):
+class Thresholds(Limits, of=FILE):
     """When a selector that stands still is a fault."""
 
-    suspect_frozen_seconds: float = threshold(
-        15.0,
-        "frozen this long while the buffer filled: in no control did the buffer fill at all while it stood",
-        at_least=0,
-    )
-    confirm_frozen_seconds: float = threshold(
-        25.0,
-        "and this long: a batch of slow callbacks would have ended; six deadlocks lasted for good",
-        at_least="suspect_frozen_seconds",
-    )
-    min_fills: int = threshold(
-        2,
-        "times the buffer shrank within one frozen stretch: at most 1 in every control, 24 to 37 in deadlocks",
-        at_least=1,
-    )
-    assumed_request_timeout_seconds: float = threshold(
-        30.0, "the client's default request.timeout.ms, used where its configuration is not known", at_least=0
-    )
-    timeout_margin: float = threshold(
-        1.25,
-        "a frozen stretch must exceed request.timeout.ms by this factor: idle and lingering producers reach 29 s of 30",
-        at_least=1,
-    )
-    min_overdue_seconds: float = threshold(
-        20.0, "with a short request.timeout.ms, a run of slow callbacks can outlast it: never judge sooner", at_least=0
-    )
-    still_cpu_share: float = threshold(
-        0.0002,
-        "share of a CPU used between two dumps at the same place: a thread that waits for a lock uses 0.003 %, one "
-        "whose callbacks take 80 ms each 0.14 %",
-        at_least=0,
-        at_most=1,
-    )
-    busy_cpu_share: float = threshold(
-        0.5,
-        "share of a CPU used between two dumps at the same place: a callback that goes round in circles",
-        at_least=0,
-        at_most=1,
-    )
-    zero_rate_seconds: float = threshold(
-        10.0, "select-rate 0 for so long besides the 30 s that the rate looks back: 40 s without a select", at_least=0
-    )
-    min_refused_lines: int = threshold(
-        3, "calls of flush() that the client refused inside callbacks: it is no accident", at_least=1
-    )
-    silent_queue_ratio: float = threshold(
-        0.5,
-        "so full when librdkafka's statistics, which come in poll(), ended: a producer that is closed has less waiting",
-        at_least=0,
-        at_most=1,
-    )
-    min_reply_growth: int = threshold(
-        1000, "delivery reports not served: so many more in one window is not a slow poll loop", at_least=1
-    )
+    suspect_frozen_seconds: float
+    confirm_frozen_seconds: float
+    min_fills: int
+    assumed_request_timeout_seconds: float
+    timeout_margin: float
+    min_overdue_seconds: float
+    still_cpu_share: float
+    busy_cpu_share: float
+    zero_rate_seconds: float
+    min_refused_lines: int
+    silent_queue_ratio: float
+    min_reply_growth: int
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See the mode's docstring for the rules."""
+    """See `background` in mode.toml for the rules."""
     w = window.table
-    dumped, doubts = _dumped(window, thresholds)
+    dumped, doubts = in_dumps(
+        window, thresholds.still_cpu_share, thresholds.busy_cpu_share, _overdue_after(window, thresholds)
+    )
     refused = _refused(window, thresholds)
     measured = _measured(window, w, thresholds)
-    dead, thrown = _dead(window)
-    dumped = [*dead, *_deadlocked(window), *dumped]
+    dead, thrown = died(window)
+    dumped = [*dead, *deadlocked(window), *dumped]
     facts = [fact for fact, _ in dumped] + measured
     # Alone they tell of back-pressure; a client that pushes its metrics on the thread that is stuck has no others.
     if any(fact.kind == "metric" or fact.direct for fact in facts):
@@ -137,44 +102,6 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "buffer_used_ratio": number_or_none(w.max(used_ratios(w))[0]),
     }
     return conclude(ID, facts, detail, _blindness(window, w, thresholds), doubts=[fact for fact, _ in doubts])
-
-
-def _dumped(window: ClientWindow, limits: Thresholds) -> tuple[list[tuple[Fact, str]], list[tuple[Fact, str]]]:
-    return in_dumps(window, limits.still_cpu_share, limits.busy_cpu_share, _overdue_after(window, limits))
-
-
-def _dead(window: ClientWindow) -> tuple[list[tuple[Fact, str]], str | None]:
-    """The I/O thread has ended, by its log or by dumps without it in which others go on sending; and what it threw.
-
-    Only of a dump that is known to be complete is a thread missing; in two of them it is not just being started.
-    """
-    facts = [Fact("log", e.ts_ms, e.ts_ms, quoted(e.text), True, e.source) for e in events(window, THREAD_DIED)[-1:]]
-    thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)
-    without: list[tuple[ThreadDump, Thread]] = []
-    for dump in (*window.earlier_dumps, *window.dumps):
-        sender = next((thread for thread in dump.threads if sends(thread)), None)
-        if any(map(is_network_thread, dump.threads)):
-            without = []
-        elif dump.complete and sender is not None:
-            without.append((dump, sender))
-    if without and without[-1][0] in window.dumps:
-        (first, _), (last, sender) = without[0], without[-1]
-        text = f"'{sender.name}' is in {innermost(sender)}, and no producer of the process has an I/O thread any more"
-        twice = last.ts_ms - first.ts_ms >= 1000 * APART_SECONDS
-        facts.append(Fact("thread-dump", first.ts_ms, last.ts_ms, text, twice, last.source))
-    return [(fact, "io-thread-died") for fact in facts], thrown
-
-
-def _deadlocked(window: ClientWindow) -> list[tuple[Fact, str]]:
-    """The JVM itself says that the I/O thread and others wait for each other: they do so for ever."""
-    facts = []
-    for dump, thread in network_threads(window):
-        if thread.name in dump.deadlocked:
-            others = listing(f"'{name}'" for name in dump.deadlocked if name != thread.name)
-            text = f"the JVM reports a deadlock of the I/O thread '{thread.name}' and {others}, in {innermost(thread)}"
-            cause = "callback-blocked" if in_callback(thread) else "io-thread-blocked"
-            facts.append((Fact("thread-dump", dump.ts_ms, dump.ts_ms, text, True, dump.source), cause))
-    return facts
 
 
 def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
@@ -450,3 +377,102 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     newest = list(network_threads(window))[-1:]
     inside = any(in_callback(thread) for _, thread in newest)
     return (moves or turns) and not inside and not events(window, FLUSH_REFUSED)
+
+
+def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
+    """librdkafka hands out statistics in poll(): they end where nobody calls it, though the process goes on."""
+    if window.departed_ms is None:
+        return None
+    if pushes(window) and not reports_in_poll(window.client.library):
+        return _pushes_no_more(window, window.departed_ms)
+    if not told_in_poll(window):
+        return None
+    sign = lived(window)
+    if sign is None:
+        return Verdict(ID, "unknown", reason=ENDED)
+    w = window.table
+    queued, limit = (number_or_none(w.last(name)[0]) for name in ("queue-records", "queue-records-limit"))
+    away = elapsed((sign.ts_ms - window.departed_ms) / 1000)
+    text = f"its statistics, which come in poll(), ended {away} before {sign.text}"
+    ended = Fact("absence", window.departed_ms, sign.ts_ms, text, source=sign.source)
+    full = [
+        Fact("log", e.ts_ms, e.ts_ms, f"its queue is full: {quoted(sentence(e.text))}", True, e.source)
+        for e in events(window, EXHAUSTED)
+        if e.ts_ms > window.departed_ms
+    ]
+    if not full and not (queued and limit and queued >= thresholds.silent_queue_ratio * limit):
+        closed = Fact("absence", window.departed_ms, sign.ts_ms, f"{text}: {CLOSED}", source=sign.source)
+        return conclude(ID, [], doubts=[closed])
+    return conclude(ID, [ended, *full[:1], *full[-1:]], {"cause": "poll-not-called", "queued_records": queued})
+
+
+def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
+    """A client pushes on the I/O thread: what its last readings and its neighbours say of a silence without a close."""
+    before, last = window.readings[-2:] if window.readings[1:] else (window.readings[-1], window.readings[-1])
+    if last.get(CLOSES) or events(window, CLOSING, CLOSED_PRODUCER, DIED):
+        return None
+    used, sent = used_bytes(last), last.get("record-send-total")
+    if not used and sent == before.get("record-send-total"):
+        return None
+    sign = lived(window)
+    if sign is None:
+        return Verdict(ID, "unknown", reason=SILENT)
+    filled = (used or 0.0) - (used_bytes(before) or 0.0)
+    if not pushes_on(window) or sent is None or sent != before.get("record-send-total") or filled <= 0:
+        return Verdict(ID, "unknown", reason=f"{SILENT}; {sign.text} came since")
+    seconds = (last.ts_ms - before.ts_ms) / 1000
+    text = f"its buffer filled by {size(filled)} in {elapsed(seconds)}, to {size(used or 0.0)}, and nothing was sent"
+    away = (sign.ts_ms - departed_ms) / 1000
+    silent = f"it pushes on its I/O thread, and pushed no more; {elapsed(away)} later came {sign.text}"
+    facts = [
+        Fact("metric", before.ts_ms, last.ts_ms, text, source=last.source),
+        Fact("absence", departed_ms, sign.ts_ms, silent, source=sign.source),
+    ]
+    return conclude(ID, facts, {"cause": None}, independent=False)
+
+
+SILENT = (
+    "it pushes no more, and its last push did not say that it closes: its process has ended, or its I/O thread, which "
+    "pushes, is stuck; a thread dump or its log tells which"
+)
+
+
+#: A buffer this full is worth a look; without select-total (before 1.0) half of it must do.
+FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
+
+
+#: What an on-call engineer attaches most: the exception of a send().
+FULL = "send() found no room in the buffer; whether its thread is stuck or brokers are slow, no metrics or dumps tell"
+
+
+def doubt(look: Look) -> str:
+    """Metrics, or two dumps that find the I/O thread at work."""
+    if look.measured:
+        return ""
+    dumps, what = io_thread(look.window)
+    return look.twice(dumps, FULL if not dumps and events(look.window, EXHAUSTED) else what)
+
+
+def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
+    """The selector stands with work waiting, or the buffer fills."""
+    metrics, used = readings.now.metrics, readings.used_bytes
+    waiting = metrics.get("waiting-threads", 0.0)
+    if (used > 0 or waiting > 0) and readings.risen("select-total") == 0:
+        yield f"select-total stands at {metrics['select-total']:.0f} with {used:.0f} bytes in the buffer"
+    if waiting > 0:
+        yield f"{waiting:.0f} threads wait for buffer memory"
+    ratio = used / metrics["buffer-total-bytes"] if used else 0.0
+    if ratio >= (FULL_RATIO if "select-total" in metrics else HALF_FULL_RATIO):
+        yield f"the buffer is {ratio:.0%} full"
+
+
+MODE = LiveMode(
+    **FILE.facts(),
+    thresholds=Thresholds(),
+    judge=judge,
+    gate=GATE,
+    recovered=recovered,
+    silence=silence,
+    doubt=doubt,
+    worth_a_dump=worth_a_dump,
+)

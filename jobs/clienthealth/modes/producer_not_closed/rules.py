@@ -1,4 +1,4 @@
-"""The rules: when it is suspected, when it is confirmed, when it is over."""
+"""A producer's process ended with records still in its buffer."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any
 import numpy as np
 
 from clienthealth.indicators.buffer import used_ratios
-from clienthealth.logs.self_descriptions import PRODUCER_CONFIG
 from clienthealth.model.readings import LogEvent, Reading
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted, size
-from clienthealth.modes import threshold
+from clienthealth.modes import AbsenceMode, Limits, mode_file
 from clienthealth.modes._evidence import Fact, conclude, events, used_bytes, version
+from clienthealth.modes._once import Look
 from clienthealth.modes._polls import CLOSES, pushes, pushes_on, told_in_poll
-from clienthealth.modes.producer_not_closed.lines import (
-    ABORTED,
-    CLOSED,
-    CLOSING,
-    DIED,
-    FORCED,
-    ID,
-    STARTED,
-    TERMINATING,
-    UNCLOSED,
-)
-from clienthealth.settings.fields import Checked
 from clienthealth.windows.client_window import ClientWindow
+
+FILE = mode_file(__file__)
+ID = FILE.id
+STARTED = FILE.reads("started")
+PRODUCER_CONFIG = FILE.reads("self-descriptions.producer-config")
+CLOSING = FILE.reads("closing")
+CLOSED = FILE.reads("closed")
+FORCED = FILE.reads("forced")
+ABORTED = FILE.reads("aborted")
+TERMINATING = FILE.reads("terminating")
+UNCLOSED = FILE.reads("unclosed")
+DIED = FILE.reads("died")
 
 #: It closes producers at exit, with a logger that says nothing.
 CLOSES_UNTOLD = ("kafka-python",)
@@ -36,24 +36,13 @@ CLOSES_UNTOLD = ("kafka-python",)
 NAMED_SINCE = (1,)
 
 
-@dataclass(frozen=True)
-class Thresholds(Checked):
+class Thresholds(Limits, of=FILE):
     """What is more than a producer under load always has in flight."""
 
-    confirm_bytes: int = threshold(
-        524_288, "bytes in the buffer: 14 healthy producers had up to 488 KiB in flight", at_least=1
-    )
-    confirm_ratio: float = threshold(
-        0.02, "and share of the buffer: 14 healthy producers used up to 1.5 % of 32 MiB", at_least=0, at_most=1
-    )
-    closing_seconds: float = threshold(
-        5.0, "after the begin of close() with records in the buffer: a close that works empties it in less", at_least=0
-    )
-    confirm_records: int = threshold(
-        100,
-        "records sent and not acknowledged, where the client counts them: more than one request holds for long",
-        at_least=1,
-    )
+    confirm_bytes: int
+    confirm_ratio: float
+    closing_seconds: float
+    confirm_records: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +69,7 @@ class _Pending:
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See the mode's docstring for the rules. Without `departed_ms` the client is still there: unknown."""
+    """See `background` in mode.toml for the rules. Without `departed_ms` the client is still there: unknown."""
     if window.departed_ms is None:
         return Verdict(ID, "unknown", reason="the client still reports")
     if window.spoke_ms is not None:
@@ -287,3 +276,13 @@ BLIND = "the client did not tell what it still had to deliver"
 NAMELESS = "it had a little to deliver when last heard of, and clients before 1.0 do not name themselves at their close"
 DIED_SENDING = "it had nothing left to deliver when last heard of, but its process was killed while it was sending"
 UNREAD = "it had a little to deliver when last heard of, and no line of its log was read that would tell of a close"
+
+
+def doubt(look: Look) -> str:
+    """Anything but a close whose end nobody saw."""
+    if not look.measured and look.window.logs and look.window.logs[-1] in CLOSING:
+        return "its close had begun, and the records end before it completed"
+    return ""
+
+
+MODE = AbsenceMode(**FILE.facts(), thresholds=Thresholds(), judge=judge, explicable=explicable, doubt=doubt)

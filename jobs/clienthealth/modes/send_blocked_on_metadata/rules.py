@@ -1,19 +1,17 @@
-"""The rules: when it is suspected, when it is confirmed, when it is over."""
+"""`send()` blocks its caller, waiting for metadata that does not come."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clienthealth.logs.also_seen import AUTHENTICATION, TLS
-from clienthealth.logs.self_descriptions import PRODUCER_CONFIG
 from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, listing, quoted
-from clienthealth.modes import MIN_READINGS, Gate, Texts, first_reason, threshold
+from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
 from clienthealth.modes._evidence import (
     NEVER_SECONDS,
     SAME_MOMENT_MS,
@@ -30,18 +28,22 @@ from clienthealth.modes._evidence import (
     values,
 )
 from clienthealth.modes._io_thread import is_network_thread, network_threads, on_io_thread
+from clienthealth.modes._once import Look, io_thread
+from clienthealth.modes._two_readings import TwoReadings
 from clienthealth.modes.held import Held, held
-from clienthealth.modes.send_blocked_on_metadata.lines import (
-    CONNECTION_FAILED,
-    ID,
-    METADATA_WAITED,
-    TOPIC_ERRORS,
-    UNREACHABLE,
-)
-from clienthealth.settings.fields import Checked
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
+
+FILE = mode_file(__file__)
+ID = FILE.id
+METADATA_WAITED = FILE.reads("metadata-waited")
+TOPIC_ERRORS = FILE.reads("topic-errors")
+UNREACHABLE = FILE.reads("unreachable")
+CONNECTION_FAILED = FILE.reads("connection-failed")
+AUTHENTICATION = FILE.reads("also-seen.authentication")
+TLS = FILE.reads("also-seen.tls")
+PRODUCER_CONFIG = FILE.reads("self-descriptions.producer-config")
 
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 DENIED, LEADERLESS = "TOPIC_AUTHORIZATION_FAILED", "LEADER_NOT_AVAILABLE"
@@ -49,42 +51,21 @@ DENIED, LEADERLESS = "TOPIC_AUTHORIZATION_FAILED", "LEADER_NOT_AVAILABLE"
 STAYS_SECONDS = 9.0
 
 
-@dataclass(frozen=True)
-class Thresholds(Checked):
+class Thresholds(Limits, of=FILE):
     """When a wait for metadata is a fault."""
 
-    min_wait_ms: int = threshold(
-        1000, "a send that gave up sooner was told to fail fast: it suspects, but blocked nobody for long", at_least=1
-    )
-    confirm_blocked_seconds: float = threshold(
-        50.0,
-        "one caller found waiting over so long: outages of 31 s held 4.x callers for up to 36 s and lost nothing",
-        at_least=0,
-    )
-    min_unsent_seconds: float = threshold(
-        15.0,
-        "nothing sent for so long while sends fail, or around a dump that finds callers waiting: a new producer waits",
-        at_least=0,
-    )
-    topic_error_seconds: float = threshold(
-        10.0, "a topic that is being created, or a broker that just came up, is ignorant for a few seconds", at_least=0
-    )
-    min_topic_errors: int = threshold(
-        3, "answers that the topic is unknown, within that time: asked once a second", at_least=1
-    )
-    min_attempts_seconds: float = threshold(
-        45.0, "no bootstrap broker answers for so long: brokers that restart are back after 31 s", at_least=0
-    )
-    fresh_metadata_seconds: float = threshold(
-        2.0, "metadata this fresh at every reading is asked for again and again: normal age grows to 300 s", at_least=0
-    )
-    min_failed_sends: int = threshold(
-        2, "sends that failed while none went out: one can have another reason", at_least=1
-    )
+    min_wait_ms: int
+    confirm_blocked_seconds: float
+    min_unsent_seconds: float
+    topic_error_seconds: float
+    min_topic_errors: int
+    min_attempts_seconds: float
+    fresh_metadata_seconds: float
+    min_failed_sends: int
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See the mode's docstring for the rules."""
+    """See `background` in mode.toml for the rules."""
     w = window.table
     failures = _failures(window)
     waits = _waits(window, w, thresholds)
@@ -485,3 +466,31 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """Sends succeed, and no line of the window speaks of one that waited or of a topic that is not known."""
     sends = window.table.rose("record-send-total")[0]
     return bool(sends) and not events(window, METADATA_WAITED, TOPIC_ERRORS)
+
+
+def doubt(look: Look) -> str:
+    """Metrics, or two dumps in which the I/O thread is at work and nobody waits."""
+    if look.measured:
+        return ""
+    dumps, what = io_thread(look.window)
+    return look.twice(dumps, "no caller of send() waits for metadata" if dumps else what)
+
+
+def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
+    """There never was any metadata, or records fail."""
+    before, now = readings.before, readings.now
+    if before and min(reading.metrics.get("metadata-age", 0.0) for reading in (before, now)) > NEVER_SECONDS:
+        yield "it never had metadata of the cluster"
+    if failed := readings.risen("record-error-total"):
+        yield f"{failed:.0f} records failed since the last reading"
+
+
+MODE = LiveMode(
+    **FILE.facts(),
+    thresholds=Thresholds(),
+    judge=judge,
+    gate=GATE,
+    recovered=recovered,
+    doubt=doubt,
+    worth_a_dump=worth_a_dump,
+)

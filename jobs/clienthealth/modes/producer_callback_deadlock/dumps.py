@@ -1,24 +1,27 @@
-"""What thread dumps show of a producer's I/O thread in code that is not the client's: does it come back?"""
+"""What thread dumps show of a producer's I/O thread: is it there, and does it come back from foreign code?"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
 from clienthealth.model.readings import Thread, ThreadDump
-from clienthealth.model.wording import elapsed
-from clienthealth.modes import MIN_READINGS
-from clienthealth.modes._evidence import Fact, has_frame, innermost, values
+from clienthealth.model.wording import elapsed, listing, quoted
+from clienthealth.modes import MIN_READINGS, mode_file
+from clienthealth.modes._evidence import Fact, events, has_frame, innermost, values
 from clienthealth.modes._io_thread import (
     in_callback,
     in_foreign_code,
     is_network_thread,
     is_own,
+    network_threads,
+    sends,
     sleeps,
     waits,
 )
 from clienthealth.modes.held import Held, held
 from clienthealth.windows.client_window import ClientWindow
 
+THREAD_DIED = mode_file(__file__).reads("thread-died")
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
 #: Dumps nearer to each other are one look: of a hand that was quick, or of two exporters while one takes over.
 APART_SECONDS = 5.0
@@ -149,3 +152,37 @@ def _held_fact(stay: Held, meanwhile: str, sure: bool, overdue_seconds: float) -
 def _wait_frame(thread: Thread) -> str:
     frame = next((f for f in thread.frames if any(wait in f for wait in WAITS)), "")
     return ".".join(frame.split(".")[-2:])
+
+
+def died(window: ClientWindow) -> tuple[list[tuple[Fact, str]], str | None]:
+    """The I/O thread has ended, by its log or by dumps without it in which others go on sending; and what it threw.
+
+    Only of a dump that is known to be complete is a thread missing; in two of them it is not just being started.
+    """
+    facts = [Fact("log", e.ts_ms, e.ts_ms, quoted(e.text), True, e.source) for e in events(window, THREAD_DIED)[-1:]]
+    thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)
+    without: list[tuple[ThreadDump, Thread]] = []
+    for dump in (*window.earlier_dumps, *window.dumps):
+        sender = next((thread for thread in dump.threads if sends(thread)), None)
+        if any(map(is_network_thread, dump.threads)):
+            without = []
+        elif dump.complete and sender is not None:
+            without.append((dump, sender))
+    if without and without[-1][0] in window.dumps:
+        (first, _), (last, sender) = without[0], without[-1]
+        text = f"'{sender.name}' is in {innermost(sender)}, and no producer of the process has an I/O thread any more"
+        twice = last.ts_ms - first.ts_ms >= 1000 * APART_SECONDS
+        facts.append(Fact("thread-dump", first.ts_ms, last.ts_ms, text, twice, last.source))
+    return [(fact, "io-thread-died") for fact in facts], thrown
+
+
+def deadlocked(window: ClientWindow) -> list[tuple[Fact, str]]:
+    """The JVM itself says that the I/O thread and others wait for each other: they do so for ever."""
+    facts = []
+    for dump, thread in network_threads(window):
+        if thread.name in dump.deadlocked:
+            others = listing(f"'{name}'" for name in dump.deadlocked if name != thread.name)
+            text = f"the JVM reports a deadlock of the I/O thread '{thread.name}' and {others}, in {innermost(thread)}"
+            cause = "callback-blocked" if in_callback(thread) else "io-thread-blocked"
+            facts.append((Fact("thread-dump", dump.ts_ms, dump.ts_ms, text, True, dump.source), cause))
+    return facts
