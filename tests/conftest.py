@@ -1,11 +1,15 @@
 """Fixtures that start something: one Spark session and one broker per test process, and only where asked for.
 
-Modules marked `early` are run before the others of their layer.
+Modules marked `early` are run before the others of their layer. Processes that are given the same folder of claims
+share the files of tests: each runs those that it claims first.
 """
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +18,33 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from deploy.demo.broker import Broker
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What `tests.stages` gives to processes that share a layer."""
+    parser.addoption("--claims", type=Path, help="a folder in which processes claim the files of tests that they run")
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests live as long as the process: without them, each collection of garbage is short."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Nothing is done about a test whose file another process has claimed."""
+    claims = item.config.getoption("--claims")
+    return None if claims is None or _claimed(claims / item.path.name) else True
+
+
+@cache
+def _claimed(place: Path) -> bool:
+    try:
+        place.mkdir(parents=True)
+    except FileExistsError:
+        return False
+    return True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -42,6 +42,7 @@ CHECK, TEST, ALL = "check", "test", "test-all"
 SUITES = (CHECK, TEST, ALL)
 SHORT = ("-m", "not long")
 README = ROOT / "tests" / "README.md"
+SUMMARY = re.compile(r"^=*\s*\d+ .* in \d+\.\d+s")
 TABLE = re.compile(r"(<!-- stages -->\n).*(<!-- /stages -->)", re.DOTALL)
 
 
@@ -50,7 +51,8 @@ class Stage:
     """Commands that run one after the other, once the stages `after` have ended.
 
     `budgets`: the CPU seconds that it is to take in each suite that runs it; `needs`: a program without which the stage
-    is skipped, and its package; `nice`: how much it gives way to those that run at the same time.
+    is skipped, and its package; `nice`: how much it gives way to those that run at the same time; `workers`: so many
+    processes run it, and share its files among themselves.
     """
 
     about: str
@@ -59,16 +61,18 @@ class Stage:
     after: Sequence[str] = ()
     needs: tuple[str, str] | None = None
     nice: int = 0
+    workers: int = 1
 
     @property
     def by_pytest(self) -> bool:
         """True if it is a layer of tests."""
         return self.commands[0][1:3] == [*_PYTEST]
 
-    def chosen(self, suite: str) -> Sequence[Sequence[str]]:
-        """Its commands in a suite."""
+    def chosen(self, suite: str, claims: Path | None = None) -> Sequence[Sequence[str]]:
+        """Its commands in a suite. `claims`: the folder in which workers claim files."""
         short = SHORT if self.by_pytest and suite != ALL else ()
-        return [[*command, *short] for command in self.commands]
+        shared = ("--claims", str(claims)) if claims else ()
+        return [[*command, *short, *shared] for command in self.commands]
 
 
 _PYTEST = ("-m", "pytest")
@@ -88,15 +92,11 @@ def _layer(
     budgets: Mapping[str, int],
     after: Sequence[str] = (),
     needs: tuple[str, str] | None = None,
-    workers: int = 0,
-    share: str = "worksteal",
+    workers: int = 1,
     nice: int = 0,
 ) -> Stage:
-    """`workers`: processes that share the tests, test by test, by files whose tests share
-    servers (`loadfile`), or by what is marked to share something (`loadgroup`)."""
-    spread = ["-p", "xdist.plugin", "-n", str(workers), "--dist", share, "--no-loadscope-reorder"] if workers else []
-    command = [sys.executable, *_PYTEST, "--quiet", "--no-header", "--durations=5", *spread, f"tests/{name}"]
-    return Stage(about, [command], budgets, after, needs, nice)
+    command = [sys.executable, *_PYTEST, "--quiet", "--no-header", "--durations=5", f"tests/{name}"]
+    return Stage(about, [command], budgets, after, needs, nice, workers)
 
 
 #: Without servers first; then the heaviest beside what gives way; then the demo, whose clients are to fail in time,
@@ -117,8 +117,6 @@ STAGES: Mapping[str, Stage] = {
         "laws",
         "what holds of all parts: rooms, errors, modes, documentation, the golden matrix",
         _budgets(60, 60, 60),
-        workers=2,
-        share="loadgroup",
     ),
     "unit": _layer(
         "unit",
@@ -145,30 +143,27 @@ STAGES: Mapping[str, Stage] = {
         _budgets(0, 120, 300),
         ("cluster",),
         workers=2,
-        share="loadfile",
     ),
     "spark": _layer("spark", "the query, its state, the history and the review", _budgets(0, 100, 250), ("cluster",)),
-    "kafka": _layer(
-        "kafka", "programs against a real broker", _budgets(0, 100, 400), ("spark",), workers=3, share="loadfile"
-    ),
+    "kafka": _layer("kafka", "programs against a real broker", _budgets(0, 100, 400), ("spark",), workers=3),
 }
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a stage. `seconds`: how long it took; `lines`: what it wrote."""
+    """What became of a stage. `seconds`: how long it took; `logs`: the lines that each worker wrote."""
 
     name: str
     passed: bool
     seconds: float
     cpu_seconds: float
-    lines: Sequence[str]
+    logs: Sequence[Sequence[str]]
 
     @property
-    def summary(self) -> str | None:
-        """The last line of pytest, though a JVM ends later and has the last word; None for other commands."""
-        told = [line for line in self.lines if re.search(r"^=*\s*\d+ .* in \d+\.\d+s", line)]
-        return [*self.lines, *told][-1] if STAGES[self.name].by_pytest and self.lines else None
+    def summaries(self) -> Sequence[str]:
+        """The last lines of pytest, though a JVM ends later and has the last word; none for other commands."""
+        logs = self.logs if STAGES[self.name].by_pytest else ()
+        return [[*lines, *(line for line in lines if SUMMARY.search(line))][-1] for lines in logs if lines]
 
 
 async def run(suite: str, names: Sequence[str]) -> int:
@@ -198,8 +193,9 @@ def _tell_end(suite: str, results: Sequence[Result], failed: Sequence[str], seco
         budget = STAGES[result.name].budgets.get(suite, 0)
         if budget and result.cpu_seconds > OVER * budget:
             print(f"{result.name} took {result.cpu_seconds:.0f} s of CPU, and is to take {budget} s in `make {suite}`")
-    broken = [line for result in results for line in result.lines if line.startswith(("FAILED ", "ERROR "))]
-    summaries = [f"{result.name:<10} {result.summary}" for result in results if result.summary]
+    logs = [log for result in results for log in result.logs]
+    broken = [line for log in logs for line in log if line.startswith(("FAILED ", "ERROR "))]
+    summaries = [f"{result.name:<10} {summary}" for result in results for summary in result.summaries]
     if summaries:
         print(*broken, *summaries, f"==== {_sum(summaries)} in {seconds:.2f}s ====", sep="\n")
 
@@ -208,42 +204,50 @@ async def _result(suite: str, name: str, before: Sequence[asyncio.Task[Result | 
     """Run a stage once those before it have ended, and tell its end; None where it was skipped."""
     for task in before:
         await task
-    stage, log = STAGES[name], LOGS / f"{name}.log"
+    stage = STAGES[name]
     if stage.needs and shutil.which(stage.needs[0]) is None:
         print(f"{name:<10} skipped: {stage.needs[0]} is missing (apt-get install {stage.needs[1]})", flush=True)
         return None
     start = time.monotonic()
-    outcomes = await _outcomes(stage, suite, log)
+    paths = [LOGS / f"{name}{f'-{number}' if number else ''}.log" for number in range(stage.workers)]
+    claims = LOGS / "claims" / name
+    shutil.rmtree(claims, ignore_errors=True)
+    commands = stage.chosen(suite, claims if stage.workers > 1 else None)
+    async with asyncio.TaskGroup() as tasks:
+        workers = [tasks.create_task(_outcomes(commands, stage.nice, path)) for path in paths]
+    outcomes = [outcome for worker in workers for outcome in worker.result()]
     seconds, cpu = time.monotonic() - start, sum(outcome.cpu_seconds for outcome in outcomes)
     passed = not any(outcome.code for outcome in outcomes)
     print(f"{name:<10} {'passed' if passed else 'FAILED'}  {seconds:6.1f} s {cpu:7.1f} s CPU", flush=True)
     for command in (command for outcome in outcomes for command in outcome.left):
         print(f"  it left this running, which was killed: {command[:200]}", flush=True)
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    if not passed:
-        print("\n".join(f"  {line}" for line in lines[-TAIL_LINES:]), f"  (all of it: {log})", sep="\n", flush=True)
-    return Result(name, passed, seconds, cpu, lines)
+    logs = [path.read_text(encoding="utf-8", errors="replace").splitlines() for path in paths]
+    for path, worker, lines in zip(paths, workers, logs, strict=True):
+        if any(outcome.code for outcome in worker.result()):
+            print(*(f"  {line}" for line in lines[-TAIL_LINES:]), f"  (all of it: {path})", sep="\n", flush=True)
+    return Result(name, passed, seconds, cpu, logs)
 
 
 def _sum(summaries: Sequence[str]) -> str:
     counts: Counter[str] = Counter()
     for summary in summaries:
-        for number, word in re.findall(
-            r"(\d+) (failed|passed|skipped|deselected|errors?|xfailed|xpassed|warnings?)", summary
-        ):
+        for number, word in re.findall(r"(\d+) (failed|passed|skipped|errors?|xfailed|xpassed|warnings?)", summary):
             counts[word.rstrip("s")] += int(number)
     return ", ".join(f"{number} {word}" for word, number in counts.items())
 
 
-async def _outcomes(stage: Stage, suite: str, log: Path) -> Sequence[Outcome]:
-    """Run its commands until one fails. What runs for too long is killed with all that it started."""
+async def _outcomes(commands: Sequence[Sequence[str]], nice: int, log: Path) -> Sequence[Outcome]:
+    """Run commands until one fails. What runs for too long is killed with all that it started."""
     outcomes: list[Outcome] = []
+    # Hundreds of programs are started, and each would compile all of its modules anew.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     deadline = time.monotonic() + LIMIT_SECONDS
     with log.open("w", encoding="utf-8") as output:
-        for command in stage.chosen(suite):
+        for command in commands:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "tests.support.contained", str(stage.nice), *command),
+                *(sys.executable, "-m", "tests.support.contained", str(nice), *command),
                 cwd=ROOT,
+                env=environment,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=output,

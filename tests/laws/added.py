@@ -11,6 +11,9 @@ from pathlib import Path
 
 from clienthealth.reference.sources import ROOT
 
+#: Bytecode is copied, so that nothing is compiled anew; another process may just write some.
+UNFINISHED = shutil.ignore_patterns("*.pyc.*")
+
 
 class Copy:
     """The installed packages in `folder`, found before the real ones by every program that `run` starts."""
@@ -18,7 +21,7 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         for name in ("jobs", "exporters", "alerts", "dashboards"):
-            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=UNFINISHED)
         for name in ("README.md", "pyproject.toml"):
             shutil.copy(ROOT / name, folder)
         shutil.copytree(ROOT / "deploy/helm", folder / "deploy/helm", symlinks=True)
@@ -39,7 +42,7 @@ class Copy:
         shutil.copytree(
             ROOT / "tests",
             self.folder / "tests",
-            ignore=shutil.ignore_patterns("__pycache__", "recordings", "dump_shapes", "releases", "captures"),
+            ignore=shutil.ignore_patterns("*.pyc.*", "recordings", "dump_shapes", "releases", "captures"),
         )
         (self.folder / "tests/recordings").symlink_to(ROOT / "tests/recordings")
 

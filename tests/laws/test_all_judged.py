@@ -21,9 +21,6 @@ from clienthealth.step.state import BucketState
 from clienthealth_exporters.prometheus.services import standing
 from tests.support.recorded import SETTINGS, chunks, folders, verdicts
 
-#: All read all recordings.
-pytestmark = pytest.mark.xdist_group("recordings")
-
 CLIENT = Client("orders", "web-7", "web-7:1", "order-producer", "producer")
 statuses = st.lists(st.sampled_from(STATUS_ORDER), max_size=5)
 

@@ -25,9 +25,6 @@ from tests.support.arbitrary import arbitrary_window
 from tests.support.recorded import clients, folders
 from tests.support.stacked import stacked
 
-#: It reads all recordings, as others here do.
-pytestmark = pytest.mark.xdist_group("recordings")
-
 LIVE = [mode for mode in modes().values() if isinstance(mode, LiveMode)]
 every_live_mode = pytest.mark.parametrize("mode", LIVE, ids=lambda mode: mode.id)
 KINDS: tuple[Kind, ...] = ("producer", "consumer", "legacy-consumer")

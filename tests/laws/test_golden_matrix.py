@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support import matrix
-
-#: All read all recordings.
-pytestmark = pytest.mark.xdist_group("recordings")
 
 
 def test_every_verdict_is_as_reviewed() -> None:

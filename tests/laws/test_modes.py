@@ -22,9 +22,6 @@ from tests.laws.test_modes_recordings import truth, verdicts, was_stopped
 from tests.scenarios import scenarios
 from tests.support.recorded import clients, folders
 
-#: All read all recordings.
-pytestmark = pytest.mark.xdist_group("recordings")
-
 ALL = list(modes().values())
 every_mode = pytest.mark.parametrize("mode", ALL, ids=lambda mode: mode.id)
 

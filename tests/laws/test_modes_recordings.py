@@ -28,9 +28,6 @@ from clienthealth.windows.client_window import ClientWindow
 from tests.support.recorded import RECORDINGS, SETTINGS, Recorded, clients, folders
 from tests.support.recorded import verdicts as judged_windows
 
-#: All read all recordings.
-pytestmark = pytest.mark.xdist_group("recordings")
-
 EVIDENCE = RECORDINGS / "evidence"
 
 #: Recordings whose fault the readings cannot show, by name, with the reason.

@@ -24,9 +24,6 @@ from clienthealth.windows.packed import Chunk, decode, encode
 from clienthealth.windows.packer import Packer
 from tests.support.recorded import DECODERS, RECORDINGS, SETTINGS, verdicts
 
-#: All read all recordings.
-pytestmark = pytest.mark.xdist_group("recordings")
-
 #: Recording, mode, number; what is said at least, and the truth.
 NUMBERS = (
     # 32 lines "not present in metadata", each of another call: 8 workers four times; record-error-total ends at 32.

@@ -90,6 +90,20 @@ def test_what_stands_in_the_checkout_after_a_run_fails_it(
     assert asyncio.run(stages.run(TEST, ["unit"])) == 0
 
 
+def test_workers_of_a_layer_run_each_file_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "two", "three"):
+        test = f"def test_it(): open({str(tmp_path / 'ran')!r}, 'a').write('{name}\\n')\n"
+        (tmp_path / f"test_{name}.py").write_text(test + "def test_more(): pass\n", "utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "--quiet", str(tmp_path)]
+    monkeypatch.setattr(stages, "LOGS", tmp_path)
+    monkeypatch.setattr(stages, "STAGES", {"unit": Stage("", [command], {TEST: 1}, workers=2)})
+    assert asyncio.run(stages.run(TEST, ["unit"])) == 0, capsys.readouterr().out
+    assert sorted((tmp_path / "ran").read_text("utf-8").split()) == ["one", "three", "two"]
+    assert capsys.readouterr().out.splitlines()[-1].startswith("==== 6 passed in ")
+
+
 def test_what_is_long_is_run_by_the_whole_alone() -> None:
     short, whole = (stages.STAGES["kafka"].chosen(suite)[0] for suite in (TEST, ALL))
     assert [*whole, "-m", "not long"] == short
