@@ -47,7 +47,9 @@ def test_uids_and_ids_stay_as_they_are() -> None:
         for panel in panels(board)
         if panel["type"] != "row"
     ]
-    assert sorted(lines) == GOLDEN.read_text("utf-8").splitlines()
+    held = GOLDEN.read_text("utf-8").splitlines()
+    moved = [f"- {line}" for line in held if line not in lines] + [f"+ {line}" for line in lines if line not in held]
+    assert sorted(lines) == held, "\n".join([f"lines of {GOLDEN.relative_to(ROOT)}, which is sorted, moved:", *moved])
 
 
 def test_names_of_dashboards_are_unique_where_grafana_wants_them_to_be() -> None:
