@@ -51,6 +51,7 @@ from tests.support.metrics_cases import CASES, record
 from tests.support.raw_records import ARRIVED_MS, SAMPLES, Raw, sample
 
 ROOT = Path(__file__).resolve().parents[1]
+SETTINGS = Settings()
 #: What `decode.py` may say of a record that it cannot use.
 REASONS = {
     "binary",
@@ -99,7 +100,7 @@ def check_snapshot(snapshot: Snapshot) -> None:
     assert client.client_id and client.kind in KINDS and client.service is not None and client.instance is not None
     check_identity(client)
     assert snapshot.error is None
-    assert snapshot.ts_ms is not None and EARLIEST_MS <= snapshot.ts_ms <= latest_ms(Settings(), ARRIVED_MS)
+    assert snapshot.ts_ms is not None and EARLIEST_MS <= snapshot.ts_ms <= latest_ms(SETTINGS, ARRIVED_MS)
     assert snapshot.interval_ms is not None and 1_000 <= snapshot.interval_ms <= 3_600_000
     assert snapshot.metrics.keys() <= {name for names in CLIENT_METRICS.values() for name in names}
     assert all(type(topic.topic) is str and topic.metrics.keys() <= TOPIC_METRICS.keys() for topic in snapshot.topics)
@@ -113,7 +114,7 @@ def check_snapshot(snapshot: Snapshot) -> None:
 def check_line(line: LogLine) -> None:
     """Has it a time, something to say, and texts that can be written again?"""
     assert line.error is None
-    assert line.ts_ms is not None and EARLIEST_MS <= line.ts_ms <= latest_ms(Settings(), ARRIVED_MS)
+    assert line.ts_ms is not None and EARLIEST_MS <= line.ts_ms <= latest_ms(SETTINGS, ARRIVED_MS)
     assert line.message is not None or line.stack is not None or line.dumps
     check_identity(line.client)
     check_texts([line.level, line.logger, line.thread, line.message, line.stack, line.file])
@@ -215,9 +216,9 @@ def texts(data: bytes) -> None:
     """A text, as a log record of its own, line by line, as a dump, and as a name."""
     text = data[2:].decode("utf-8", "replace")
     raw = Raw("x", text.encode(), 0, b"s|i|").record
-    decoded = decode_logs(raw, Settings(), ARRIVED_MS)
+    decoded = decode_logs(raw, SETTINGS, ARRIVED_MS)
     check(decoded)
-    assert decoded == decode_logs(raw, Settings(), ARRIVED_MS)
+    assert decoded == decode_logs(raw, SETTINGS, ARRIVED_MS)
     source = Source("x", 0, 0)
     for line in decoded.lines:
         events, dumps = events_and_dumps(line, source, catalogue())
@@ -296,7 +297,7 @@ def _names(text: str) -> None:
     }
     for snapshot in mbeans.snapshots(of_jvm, ClientProcess("s", "h", "h:1"), ARRIVED_MS):
         value = msgspec.json.encode(canonical.written(snapshot))
-        read = decode_metrics(RawRecord(value, Source("x", 0, 0), ARRIVED_MS), Settings(), ARRIVED_MS)
+        read = decode_metrics(RawRecord(value, Source("x", 0, 0), ARRIVED_MS), SETTINGS, ARRIVED_MS)
         check(read)
         blank = not (snapshot.client.client_id or "").strip()
         assert blank or (len(read.snapshots) == 1 and not read.errors), "what the exporter writes is rejected"
@@ -376,8 +377,8 @@ def attachments(data: bytes) -> None:
         file.write_bytes(content)
         os.utime(file, (ARRIVED_MS / 1000, ARRIVED_MS / 1000))
         with patch.object(examining, "time", _Clock):
-            found = examining.examine([file], Settings())
-            again = examining.examine([file], Settings())
+            found = examining.examine([file], SETTINGS)
+            again = examining.examine([file], SETTINGS)
     assert found == again, "the same file is judged differently the second time"
     assert "step-failed" not in found.rejected, found.rejected
     assert found.rejected.keys() <= REASONS

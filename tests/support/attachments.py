@@ -12,6 +12,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from clienthealth.attachments.input import Input
@@ -42,10 +43,11 @@ def of(verdicts: Iterable[Verdict]) -> dict[str, str]:
     return {v.mode: v.status for v in verdicts}
 
 
-def log(recording: str, name: str = "app.log") -> str:
-    """A recording's log."""
-    packed = RECORDINGS / recording / f"{name}.gz"
-    return gzip.decompress(packed.read_bytes()).decode()
+@cache
+def log(recording: str, lines: int | None = None) -> str:
+    """A recording's log, or its first lines."""
+    packed = RECORDINGS / recording / "app.log.gz"
+    return "".join(gzip.decompress(packed.read_bytes()).decode().splitlines(keepends=True)[:lines])
 
 
 def unpacked(recording: str, into: Path) -> Path:

@@ -27,6 +27,7 @@ __all__ = ["START", "Stepped", "logged", "pack", "snapshot"]
 
 START = 1_795_208_640_000  # a full minute
 SETTINGS = Settings()
+LONGER = 6
 #: A client that falls silent without a word of its end shows what it suffers from for four minutes, not for an hour.
 SHOWN_SHORTLY = replace(SETTINGS, absence=replace(SETTINGS.absence, shown_seconds=240))
 
@@ -93,6 +94,28 @@ class Kept:
         self.value = value
 
 
+def by_batch(
+    inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
+) -> dict[float, list[Snapshot | LogEntry]]:
+    """All in order of time, by the second in which their batch ends.
+
+    `beside`: a client that reports so that time goes on. What it alone says is read in batches six times as long.
+    """
+    numbered: dict[int, list[Snapshot | LogEntry]] = {}
+    for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
+        numbered.setdefault(int(((one.ts_ms or 0) - START) / 1000 // seconds), []).append(one)
+    busy = {
+        number // LONGER
+        for number, of_batch in numbered.items()
+        if any(isinstance(one, LogEntry) or one.client.client_id != beside for one in of_batch)
+    }
+    ends: dict[float, list[Snapshot | LogEntry]] = {}
+    for number in range(min(numbered), max(numbered) + 1):
+        last = number if beside is None or number // LONGER in busy else number // LONGER * LONGER + LONGER - 1
+        ends.setdefault((last + 1) * seconds, []).extend(numbered.get(number, []))
+    return ends
+
+
 class Stepped:
     """One bucket, stepped by the function that the stream calls: between two batches there is what that keeps.
 
@@ -109,7 +132,7 @@ class Stepped:
     ) -> None:
         self.settings, self.saved, self.apart = settings, saved, apart
         self.faults: list[Fault] = []
-        self.state = BucketState()
+        self._state: BucketState | None = BucketState()
         self.published: list[Published] = []
         self._kept: Any = Kept()
         self._opened = by_bucket(opened, 1)
@@ -145,19 +168,24 @@ class Stepped:
             assert self.apart or not self.faults, self.faults
             published = advanced[0] if advanced else Published()
             if self._kept.exists:
-                self.state = load(decompressed(self._kept.get[0]), self.settings.monitor.buckets)
+                self._state = None
         else:
             published = step(self.state, chunks, self.settings, now_ms)
         self.published.append(published)
         return published
 
-    def batches(self, inputs: Iterable[Snapshot | LogEntry], seconds: float) -> list[Published]:
-        """All in order of time in batches of so many seconds."""
-        by_batch: dict[int, list[Snapshot | LogEntry]] = {}
-        for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
-            by_batch.setdefault(int(((one.ts_ms or 0) - START) / 1000 // seconds), []).append(one)
-        last = max(by_batch)
-        return [self.batch(by_batch.get(n, []), (n + 1) * seconds) for n in range(min(by_batch), last + 1)]
+    def batches(
+        self, inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
+    ) -> list[Published]:
+        """All in order of time in batches of so many seconds; see `by_batch`."""
+        return [self.batch(of_batch, end) for end, of_batch in by_batch(inputs, seconds, beside).items()]
+
+    @property
+    def state(self) -> BucketState:
+        """What the next batch goes on with."""
+        if self._state is None:
+            self._state = load(decompressed(self._kept.get[0]), self.settings.monitor.buckets)
+        return self._state
 
     @property
     def clients(self) -> dict[str, Recorded]:

@@ -76,11 +76,11 @@ def test_two_hours_of_a_failure_are_one_incident(failure: Failure) -> None:
 
 
 def in_batches(monitor: Stepped, inputs: Iterable[Snapshot | LogEntry]) -> None:
-    """Batches of ten seconds in the first minutes and in the last ones, of five minutes in between."""
+    """Batches of ten seconds around its begin and its end, of five minutes in between, of one at last."""
     by_batch: dict[float, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
         second = ((one.ts_ms or 0) - START) / 1000
-        length = 10.0 if second < 600 or second > LONG - 300 else 300.0
+        length = 60.0 if second > LONG + 300 else 10.0 if second < 300 or second > LONG - 180 else 300.0
         by_batch.setdefault((second // length + 1) * length, []).append(one)
     for second, batch in by_batch.items():
         monitor.batch(batch, second)
@@ -98,7 +98,7 @@ def test_metrics_alone_keep_an_incident_open(failure: Failure) -> None:
 @pytest.mark.parametrize("lines_a_second", [20, pytest.param(None, marks=pytest.mark.long)], ids=["thinned", "all"])
 @pytest.mark.parametrize("failure", [f for f in FAILURES if f.mode in BY_LOG], ids=ids)
 def test_logs_alone_keep_an_incident_open_and_it_is_their_clients(failure: Failure, lines_a_second: int | None) -> None:
-    seconds = 600 if lines_a_second else 150
+    seconds = 300 if lines_a_second else 150
     monitor, end = Stepped(), BEGIN + seconds
     monitor.batches([*failure.log_entries(BEGIN, seconds, lines_a_second), *others(end + 300)], 10)
     transitions = changes(monitor, failure.mode)

@@ -23,13 +23,15 @@ from tests.support.attachments import ARCHIVES, AROUND_LINES, LAYOUTS, log, stat
 
 DEADLOCK, BLOCKED, LOOP = "deadlock-4.1", "send-blocked-topic-4.1", "shutdown-loop-a"
 METADATA, CALLBACK = "send-blocked-on-metadata", "producer-callback-deadlock"
+#: Its start, and some sends that fail.
+LOG = log(BLOCKED, 250)
 
 
 @pytest.fixture(scope="module")
 def of_log(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
     """What the log alone is judged to be."""
     file = tmp_path_factory.mktemp("plain") / "app.log"
-    file.write_text(log(BLOCKED))
+    file.write_text(LOG)
     return statuses(file)[0]
 
 
@@ -38,7 +40,7 @@ def test_what_stands_around_lines_changes_no_verdict(
     name: str, tmp_path: Path, of_log: dict[str, dict[str, str]]
 ) -> None:
     file = tmp_path / "app.log"
-    file.write_text(AROUND_LINES[name](log(BLOCKED)), newline="")
+    file.write_text(AROUND_LINES[name](LOG), newline="")
     by_mode, inputs = statuses(file)
     assert by_mode == of_log
     assert worst(by_mode, METADATA) == "confirmed"
@@ -48,7 +50,7 @@ def test_what_stands_around_lines_changes_no_verdict(
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_any_layout_of_entries_is_read(name: str, tmp_path: Path) -> None:
     file = tmp_path / "app"
-    file.write_text(LAYOUTS[name](log(BLOCKED)))
+    file.write_text(LAYOUTS[name](LOG))
     by_mode, inputs = statuses(file)
     assert worst(by_mode, METADATA) == "confirmed"
     assert inputs["app"].timed is (name != "no time")
@@ -58,22 +60,28 @@ def test_any_layout_of_entries_is_read(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 def test_encodings(encoding: str, tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
     file = tmp_path / "app.log"
-    file.write_bytes(log(BLOCKED).replace("\n", "\r\n").encode(encoding))
+    file.write_bytes(LOG.replace("\n", "\r\n").encode(encoding))
     assert statuses(file)[0] == of_log
 
 
 def test_latin_1(tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
     file = tmp_path / "app.log"
-    file.write_bytes(("2026-11-21 07:43:53,000 INFO  [main] app - für öl\n" + log(BLOCKED)).encode("latin-1"))
+    file.write_bytes(("2026-11-21 07:43:53,000 INFO  [main] app - für öl\n" + LOG).encode("latin-1"))
     assert statuses(file)[0] == of_log
 
 
-@pytest.mark.parametrize("ending", ARCHIVES)
-def test_archives(ending: str, tmp_path: Path) -> None:
-    folder = unpacked(DEADLOCK, tmp_path / "in")
+@pytest.fixture(scope="module")
+def attached(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[str, str]]]:
+    """A folder that people attach, and what it is judged to be."""
+    folder = unpacked(DEADLOCK, tmp_path_factory.mktemp("in"))
     (folder / "architecture.pdf").write_bytes(b"%PDF-1.7")
     (folder / "Main.class").write_bytes(b"\xca\xfe\xba\xbe\0\0")
-    plain, _ = statuses(folder)
+    return folder, statuses(folder)[0]
+
+
+@pytest.mark.parametrize("ending", ARCHIVES)
+def test_archives(ending: str, attached: tuple[Path, dict[str, dict[str, str]]], tmp_path: Path) -> None:
+    folder, plain = attached
     packed = tmp_path / f"support.{ending}"
     packed.write_bytes(ARCHIVES[ending](folder))
     by_mode, inputs = statuses(packed)
@@ -101,7 +109,7 @@ def test_files_that_are_given_together_are_of_one_process(tmp_path: Path) -> Non
 
 
 def test_standard_input(tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
-    text = log(BLOCKED).encode()
+    text = LOG.encode()
     assert statuses(Path("-"), stdin=text)[0] == of_log
     assert statuses(Path("-"), stdin=gzip.compress(text))[0] == of_log
     folder = unpacked(DEADLOCK, tmp_path)
@@ -113,7 +121,7 @@ def test_zst(tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
     if tool is None:
         pytest.skip("no zstd here")
     file = tmp_path / "app.log"
-    file.write_text(log(BLOCKED))
+    file.write_text(LOG)
     subprocess.run([tool, "-q", "--rm", file], check=True)
     by_mode, inputs = statuses(tmp_path / "app.log.zst")
     if importlib.util.find_spec("zstandard") or importlib.util.find_spec("compression"):
@@ -124,7 +132,7 @@ def test_zst(tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
 
 def test_several_writers_are_told_apart(tmp_path: Path) -> None:
     """Lines of two containers come interleaved; the broker's belong to no client of the application."""
-    lines = log(BLOCKED).splitlines()
+    lines = LOG.splitlines()
     broker = "broker-1 | [2026-11-21 07:43:53,123] INFO [Log] Rolled new log segment (kafka.log.Log)"
     mixed = [line for own in lines for line in (f"web-1    | {own}", broker)]
     file = tmp_path / "compose.log"
@@ -133,8 +141,8 @@ def test_several_writers_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_json_lines_among_text_are_read_one_by_one(tmp_path: Path) -> None:
-    text = log(BLOCKED).splitlines()
-    as_json = LAYOUTS["JSON lines"](log(BLOCKED)).splitlines()
+    text = LOG.splitlines()
+    as_json = LAYOUTS["JSON lines"](LOG).splitlines()
     file = tmp_path / "app.log"
     file.write_text("\n".join([*text[:3], "{main} is no JSON", *as_json]) + "\n")
     by_mode, inputs = statuses(file)
@@ -206,7 +214,7 @@ def test_text_that_was_damaged_is_read_as_far_as_it_goes(text: bytes, tmp_path: 
 
 
 def test_what_has_no_time_claims_none(tmp_path: Path) -> None:
-    text = LAYOUTS["no time"](log(BLOCKED)).encode()
+    text = LAYOUTS["no time"](LOG).encode()
     diagnosis = examine([Path("-")], Settings(), io.BytesIO(text))
     verdicts = [v for _, of_client in diagnosis.clients for v in of_client if v.unhealthy]
     assert verdicts
@@ -270,7 +278,7 @@ def test_what_mail_and_markdown_put_around_lines_is_taken_off(
     wrap: Callable[[str], str], tmp_path: Path, of_log: dict[str, dict[str, str]]
 ) -> None:
     file = tmp_path / "app.log"
-    file.write_text("".join(wrap(line) + "\n" for line in log(BLOCKED).splitlines()))
+    file.write_text("".join(wrap(line) + "\n" for line in LOG.splitlines()))
     by_mode, inputs = statuses(file)
     assert by_mode == of_log
     assert inputs["app.log"].dated and inputs["app.log"].timed

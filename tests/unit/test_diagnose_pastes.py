@@ -20,7 +20,8 @@ DUMP = (RECORDINGS / "deadlock-3.9" / "jstack-during3-073659.txt").read_text()
 THREAD = next(block for block in DUMP.split("\n\n") if '"kafka-producer-network-thread' in block)
 HEALTHY = (RECORDINGS / "healthy-3.9" / "jstack-before1-083042.txt").read_text()
 IDLE = next(block for block in HEALTHY.split("\n\n") if '"kafka-producer-network-thread' in block)
-LOG = log("send-blocked-topic-4.1")
+#: Its start, and some sends that fail.
+LOG = log("send-blocked-topic-4.1", 250)
 
 
 def judged(text: str, tmp_path: Path) -> dict[str, dict[str, str]]:

@@ -25,6 +25,7 @@ from clienthealth.settings import Settings
 from tests.support.golden_logs import GOLDEN, SAMPLES
 
 #: When the records arrived: hours after the samples, so that none is of the future.
+SETTINGS = Settings()
 ARRIVED_MS = 1795212000000  # 2026-11-20 22:00 UTC
 
 
@@ -44,7 +45,7 @@ def sample(name: str) -> list[RawRecord]:
 
 
 def decode(record: RawRecord) -> Decoded:
-    return decode_logs(record, Settings(), ARRIVED_MS)
+    return decode_logs(record, SETTINGS, ARRIVED_MS)
 
 
 def as_row(event: Any) -> dict[str, Any]:

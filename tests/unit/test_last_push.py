@@ -35,7 +35,7 @@ def ended(
         pushed.client.version = version
     others = [snapshot(s, {"select-total": 1000.0 + s}, "o", instance="o:1", host="o") for s in range(0, 600, 10)]
     monitor = Stepped()
-    monitor.batches([*inputs, *others], 10)
+    monitor.batches([*inputs, *others], 10, "o")
     return verdict(monitor)
 
 
@@ -65,7 +65,7 @@ def test_a_close_that_is_proved_proves_no_delivery() -> None:
     monitor = Stepped()
     pushes = [snapshot(s, {"terminating": float(s == 60)}, "p", instance="h:1") for s in range(0, 70, 10)]
     others = [snapshot(s, {"select-total": 1000.0 + s}, "o", instance="o:1", host="o") for s in range(0, 600, 10)]
-    monitor.batches([*pushes, *others], 10)
+    monitor.batches([*pushes, *others], 10, "o")
     said = verdict(monitor)
     assert (said["status"], "did not tell what it still had to deliver" in said["reason"]) == ("unknown", True)
 

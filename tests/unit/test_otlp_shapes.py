@@ -23,6 +23,7 @@ from clienthealth.formats._otlp_shapes import Shapes
 from clienthealth.settings import IdentitySettings, Settings
 from tests.support.raw_records import ARRIVED_MS, Raw
 
+SETTINGS = Settings()
 AT_NS = 1795200030000 * 1_000_000
 TOTALS = ("producer.record.send.total", "producer.select.total", "consumer.fetch.manager.records.consumed.total")
 GAUGES = ("producer.buffer.available.bytes", "producer.record.queue.time.avg", "consumer.fetch.manager.records.lag")
@@ -38,7 +39,7 @@ def shapes(monkeypatch: pytest.MonkeyPatch) -> Shapes:
 
 
 def decoded(value: bytes) -> Decoded:
-    return decode_metrics(Raw("t", value).record, Settings(), ARRIVED_MS)
+    return decode_metrics(Raw("t", value).record, SETTINGS, ARRIVED_MS)
 
 
 def push(layout: int, numbers: int) -> MetricsData:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,8 @@ from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Identity, RawRecord, Snapshot
 from clienthealth.model.verdicts import UNHEALTHY
 from clienthealth.modes.producer_callback_deadlock.rules import MODE
-from clienthealth.settings import Settings
 from tests.scenarios import _making as making
-from tests.support.stepped import Stepped
+from tests.support.stepped import SETTINGS, Stepped
 
 PUSHES = Path(__file__).parents[1] / "pushes"
 TRUTH: Mapping[str, Mapping[str, Any]] = json.loads((PUSHES / "truth.json").read_text(encoding="utf-8"))
@@ -58,7 +58,7 @@ def pushed(name: str) -> Iterator[Snapshot]:
             push = json.loads(line)
             headers = {key: value.encode() for key, value in push["headers"].items()}
             record = RawRecord(base64.b64decode(push["value"]), Source("m", 0, offset), push["ts"], None, headers)
-            decoded = decode_metrics(record, Settings(), push["ts"])
+            decoded = decode_metrics(record, SETTINGS, push["ts"])
             assert (decoded.errors, len(decoded.snapshots)) == ([], 1)
             yield decoded.snapshots[0]
 
@@ -68,20 +68,24 @@ def said_of(name: str) -> Sequence[Said]:
     """After each push, and for five minutes after the last one, while another client goes on."""
     monitor, said = Stepped(), list[Said]()
 
-    def take(snapshot: Snapshot) -> None:
-        monitor.batch([snapshot])
-        for key, record in monitor.records.items():
+    records: dict[str, Mapping[str, Any]] = {}
+
+    def take(*snapshots: Snapshot) -> None:
+        published = monitor.batch(snapshots)
+        records.update((key, json.loads(value)) for key, value in published.records if value)
+        for key, record in records.items():
             if "other" not in key:
                 verdicts = {verdict["mode"]: verdict["status"] for verdict in record["verdicts"]}
-                said.append(Said(snapshot.ts_ms or 0, verdicts, record.get("indicators", {})))
+                said.append(Said(snapshots[-1].ts_ms or 0, verdicts, record.get("indicators", {})))
 
     last = 0
     for snapshot in pushed(name):
         take(snapshot)
         last = snapshot.ts_ms or 0
-    for second in range(10, 310, 10):
-        who = Identity("other", "o", "o:1", "other", "producer", "java", "4.1.2")
-        take(Snapshot(last + 1000 * second, who, {"select-total": 1000.0 + second}, interval_ms=10_000))
+    who = Identity("other", "o", "o:1", "other", "producer", "java", "4.1.2")
+    for begin, end in pairwise([*range(10, 180, 10), *range(180, 301, 60), 310]):
+        moments = ((last + 1000 * second, 1000.0 + second) for second in range(begin, end, 10))
+        take(*(Snapshot(ts_ms, who, {"select-total": total}, interval_ms=10_000) for ts_ms, total in moments))
     return said
 
 

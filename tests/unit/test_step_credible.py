@@ -45,7 +45,7 @@ def consumer(second: float, instance: str = "a", away_since: float = 1e9) -> Any
 def run(monitor: Stepped, inputs: list[Any], second: int = 600) -> list[Transition]:
     """All in order in batches of 10 s, with somebody else who reports; how incidents changed."""
     others = [snapshot(s, {"select-total": s}, "other", instance="o:1", host="o") for s in range(0, second, 10)]
-    monitor.batches([*inputs, *others], 10)
+    monitor.batches([*inputs, *others], 10, "other")
     return [change for published in monitor.published for change in published.changes]
 
 

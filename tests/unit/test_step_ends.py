@@ -33,7 +33,7 @@ def run(monitor: Stepped, inputs: Sequence[Any], until: int) -> None:
         snapshot(second, {"select-total": 1000 + second}, OTHER, instance="o:1", host="o")
         for second in range(0, until, 10)
     ]
-    monitor.batches([*inputs, *others], 10)
+    monitor.batches([*inputs, *others], 10, OTHER)
 
 
 def changes(monitor: Stepped, mode: str = NOT_CLOSED) -> list[Transition]:

@@ -18,7 +18,7 @@ from clienthealth.step.state import BucketState, load
 from clienthealth.streaming import stepping
 from clienthealth.streaming.decoding import compressed, decompressed
 from clienthealth.windows.packed import LogEntry, encode
-from tests.support.stepped import START, Kept, Stepped, logged, snapshot
+from tests.support.stepped import START, Kept, Stepped, by_batch, logged, snapshot
 from tests.unit.test_pushed_recordings import TRUTH, pushed
 
 STALLED, DEADLOCK, LOOP = "consumer-stalled", "producer-callback-deadlock", "consumer-shutdown-loop"
@@ -46,11 +46,7 @@ class Monitor:
             snapshot(since + n * step, {"select-total": n}, "other", instance="o:1", host="o")
             for n in range(int((until - since) / step))
         )
-        by_batch: dict[int, list[Snapshot | LogEntry]] = {}
-        for one in chain(inputs, others):
-            by_batch.setdefault(int(((one.ts_ms or 0) - START) / 1000 // step), []).append(one)
-        for number, batch in sorted(by_batch.items()):
-            self.now = (number + 1) * step
+        for self.now, batch in by_batch(chain(inputs, others), step, "other").items():
             task = compressed(encode(self._made.chunk(batch)))
             rows = stepping._judged(0, [task], self.state, self.settings, {})
             for kind, key, value, _ in rows:

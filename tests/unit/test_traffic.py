@@ -21,7 +21,7 @@ from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from tests.support.health_records import record, wire
 from tests.support.recorded import RECORDINGS
-from tests.support.stepped import START, Stepped
+from tests.support.stepped import SETTINGS, START, Stepped
 
 _LINE = re.compile(r'kafka_client_(\w+)\{.*client_id="([^"]+)"(?:,(\w+="[^"]*"))?\} (.+)')
 
@@ -31,7 +31,7 @@ def scraped(recording: str) -> dict[tuple[str, str, str | None], float]:
     records = [one for one in read([RECORDINGS / recording]) if one.stream != "logs"]
     now_ms = int(time.time() * 1000)
     stepped, states = Stepped(), States(Settings())
-    stepped.batch(s for one in records for s in decode_metrics(raw_record(one), Settings(), now_ms).snapshots)
+    stepped.batch(s for one in records for s in decode_metrics(raw_record(one), SETTINGS, now_ms).snapshots)
     for key, value in stepped.published[0].records:
         states.put(key.encode(), value, now_ms)
     return exposed(states)

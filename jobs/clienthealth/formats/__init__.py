@@ -18,6 +18,9 @@ from typing import Any
 from clienthealth.model.telemetry import LogLine, Snapshot, Stream
 from clienthealth.settings import IdentitySettings
 
+#: Where nobody says otherwise; to check settings takes longer than to make a record.
+_IDENTITY = IdentitySettings()
+
 
 @dataclass(slots=True)
 class Record:
@@ -38,7 +41,7 @@ class Record:
     key: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     ts_ms: int = 0
-    identity: IdentitySettings = field(default_factory=IdentitySettings)
+    identity: IdentitySettings = _IDENTITY
     data: bytes | memoryview | None = None
     signal: Stream | None = None
 
