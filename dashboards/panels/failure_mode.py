@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clienthealth.errors import CatalogueError
 from clienthealth.modes import Mode
 from clienthealth.settings import LinkSettings
 from clienthealth.settings.links import runbooks
@@ -39,6 +40,9 @@ def page(mode: Mode, links: LinkSettings) -> Page:
     if consumers:
         sections.append(Section("Evidence: queues and polling", _of_consumers()))
         sections.append(Section("Harm: lag of the groups (choose by group and topic)", _of_groups()))
+    for name in mode.panels:
+        if not hasattr(measured, name):
+            raise CatalogueError(f"mode.toml of {mode.id}: dashboards/panels/measurements.py has no panel {name}")
     if mode.panels:
         sections.append(Section("Evidence of its own", [getattr(measured, name)() for name in mode.panels]))
     sections.append(Section("Is it there", (measured.reporting(mode.kinds), measured.last_seen(mode.kinds, width=24))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,12 +13,14 @@ from urllib.parse import urlsplit
 import promql_parser as promql
 import pytest
 
+from clienthealth.errors import CatalogueError
 from clienthealth.modes import modes
 from clienthealth.settings import LinkSettings, PrometheusSettings, ReviewSettings, Settings
 from clienthealth.settings.links import UID_LENGTH
 from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
 from clienthealth_exporters.prometheus.series import ALL_FAMILIES
 from dashboards.build import boards
+from dashboards.panels import failure_mode
 from dashboards.panels.monitor import BEHIND_SECONDS, REJECTED_RATIO, STALE_SECONDS
 from tests.support.alert_rules import ROOT, alerts, recordings
 from tests.support.dashboard_reading import BUILT_IN, panels
@@ -188,3 +190,9 @@ def test_a_mode_links_its_runbook_where_the_settings_say_that_it_is() -> None:
     wiki = Settings(links=LinkSettings(runbooks="https://wiki.example/kafka/"))
     assert "](${status_page}/runbooks/producer-not-closed)" in json.dumps(boards()[name])
     assert "](https://wiki.example/kafka/producer-not-closed)" in json.dumps(boards(wiki)[name])
+
+
+def test_a_mode_names_panels_that_there_are() -> None:
+    mode = replace(modes()["consumer-stalled"], panels=("rebalancs",))
+    with pytest.raises(CatalogueError, match=r"mode\.toml of consumer-stalled: .* has no panel rebalancs"):
+        failure_mode.page(mode, LinkSettings())

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clienthealth.indicators.lag import Observation, silent_seconds, stands_still
-from clienthealth.indicators.lag_state import Commit, state
+from clienthealth.indicators.lag_state import Commit, Known, state
 from clienthealth.indicators.lag_time import Point, compressed, produced_at, seconds_behind
 from clienthealth.settings import LagSettings
 
@@ -39,14 +39,9 @@ def judged(case: list[Any], limits: LagSettings) -> str:
     first_seen: Observation = (last.ts_ms, last.offset, last.offset + max(1, last.lag or 1), None, last.ts_ms)
     ends = [Point(c.offset + c.lag, c.ts_ms) for c in commits if c.lag is not None]
     ends += [Point(end, ts) for ts, _, end, _, _ in since if end is not None]
-    return state(
-        commits,
-        lag,
-        silent_seconds=silent_seconds([first_seen, *since]),
-        idle=stands_still(compressed(sorted(ends)), limits.stop_min_seconds),
-        limits=limits,
-        allowed=allowed,
-    )
+    silent = silent_seconds([first_seen, *since])
+    idle = stands_still(compressed(sorted(ends)), limits.stop_min_seconds)
+    return state(Known(commits, lag, silent, idle, allowed), limits)
 
 
 @pytest.mark.parametrize("case", VECTORS["burrow"]["cases"], ids=lambda case: f"case-{case[0]}")

@@ -1,6 +1,8 @@
 """All measurements of clients put together: as they are published, and as the figures of a minute of history.
 
-What is not known is left out of a mapping, never null and never 0.
+What is not known is left out of a mapping, never null and never 0. Counts become rates of the window. So they mean the
+same for clients that count from their start and for those that count from one reading to the next, and a client that
+restarts makes no step.
 """
 
 from __future__ import annotations
@@ -15,15 +17,6 @@ from clienthealth.indicators.buffer import buffer, buffer_used_ratio
 from clienthealth.indicators.callback import callback_seconds, callback_source, io_thread_busy_ratio
 from clienthealth.indicators.queue import queue_entries, queues
 from clienthealth.indicators.records_lag import lag_entries, lags, points
-from clienthealth.indicators.traffic import (
-    batch_size_bytes,
-    commit_latency_seconds,
-    compression_ratio,
-    per_second,
-    rebalance_seconds,
-    slowest_broker,
-    throttle_seconds,
-)
 from clienthealth.settings import LagSettings
 from clienthealth.windows.columns import Bools, Floats, Ints
 from clienthealth.windows.view import Windows
@@ -54,21 +47,23 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
         columns["record_send_rate"] = _numbers(per_second(w, "record-send-total"))
         columns["record_error_rate"] = _numbers(per_second(w, "record-error-total"))
         columns["record_retry_rate"] = _numbers(per_second(w, "record-retry-total"))
-        columns["batch_size_bytes"] = _numbers(batch_size_bytes(w))
-        columns["compression_ratio"] = _numbers(compression_ratio(w))
-        columns["slowest_broker"] = _partly(len(w), slowest_broker(w))
+        columns["batch_size_bytes"] = _numbers(_positive(w.last("batch-size-avg")))
+        columns["compression_ratio"] = _numbers(_positive(w.last("compression-rate-avg")))
+        slowest = {"id": w.last("slowest-node"), "latency_seconds": w.last("slowest-node-latency-avg") / 1000}
+        columns["slowest_broker"] = _partly(len(w), slowest)
     if w.kind in ("producer", "consumer"):
         columns["connections"] = _numbers(w.last("connection-count"))
         columns["failed_authentication_rate"] = _numbers(per_second(w, "failed-authentication-total"))
     columns["reply_queue"] = _numbers(w.last("reply-queue"))
-    columns["throttle_seconds"] = _numbers(throttle_seconds(w))
+    throttled = "produce-throttle-time-avg" if w.kind == "producer" else "fetch-throttle-time-avg"
+    columns["throttle_seconds"] = _numbers(w.last(throttled) / 1000)
     if w.kind == "consumer":
         columns["last_poll_age_seconds"] = _numbers(w.last("last-poll-seconds-ago"))
         columns["poll_idle_ratio"] = _numbers(w.last("poll-idle-ratio-avg"))
         columns["records_consumed_rate"] = _numbers(per_second(w, "records-consumed-total"))
         columns["rebalance_rate"] = _numbers(per_second(w, "rebalance-total"))
-        columns["rebalance_seconds"] = _numbers(rebalance_seconds(w))
-        columns["commit_latency_seconds"] = _partly(len(w), commit_latency_seconds(w))
+        columns["rebalance_seconds"] = _numbers(w.max("rebalance-latency-max") / 1000)
+        columns["commit_latency_seconds"] = _partly(len(w), _milliseconds(w, "commit-latency"))
     columns["queues"] = queue_entries(w), None
     columns["lag"] = lag_entries(w, lag), None
     return _rows(len(w), columns)
@@ -93,6 +88,20 @@ def minute_figures(w: Windows) -> dict[str, NDArray[Any]]:
         "lag_seconds": np.where(lag_records == 0, 0.0, np.nan),
         "lag_topic": lag_topic,
     }
+
+
+def per_second(w: Windows, total: str) -> Floats:
+    """How fast a total rose from its first to its last reading; NaN where it has fewer than two, or was reset."""
+    column, grown = w.column(total), w.grown(total)
+    first, last = column.first_row(w.lo, w.hi), column.last_row(w.lo, w.hi)
+    seconds = (w.ts[last] - w.ts[first]) / 1000 if len(w.ts) else np.zeros(len(w))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where((grown >= 0) & (seconds > 0), grown / seconds, np.nan)
+
+
+def _positive(values: Floats) -> Floats:
+    """Clients before 1.0 say 0, of the batches that they sent, where they sent none."""
+    return np.where(values > 0, values, np.nan)
 
 
 def _milliseconds(w: Windows, name: str) -> Mapping[str, Floats]:

@@ -19,6 +19,7 @@ from clienthealth.indicators.lag_state import (
     COMMITS,
     STATE_ORDER,
     Commit,
+    Known,
     State,
     gaps,
     median_gap,
@@ -89,61 +90,33 @@ def partitions_lag(
     commits = {where: commits_of(history) for where, history in fresh.items()}
     pooled = [gap for some in commits.values() for gap in gaps(some)]
     gap = median_gap(pooled) if pooled else None
-    return {
-        where: _lag(
-            history,
-            commits[where],
-            limits,
-            allowed=allowed_lag(patterns, group, where[0]),
-            owned=where in owned,
-            gap_seconds=gap,
-        )
-        for where, history in fresh.items()
-    }
+    of_partitions = {}
+    for where, history in fresh.items():
+        allowed = allowed_lag(patterns, group, where[0])
+        known = Known(commits[where], 0, silent_seconds(history), False, allowed, where in owned, gap)
+        of_partitions[where] = _lag(history, known, limits)
+    return of_partitions
 
 
-def _lag(
-    history: Sequence[Observation],
-    commits: Sequence[Commit],
-    limits: LagSettings,
-    *,
-    allowed: int,
-    owned: bool,
-    gap_seconds: float | None,
-) -> PartitionLag:
+def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
+    """`known`: without the lag, and without whether the end offset moves."""
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
-    clamped = sum([c is not None and e is not None and c > e for _, c, e, _, _ in history])
     age = None if commit_ts is None else max(0.0, (now_ms - commit_ts) / 1000)
-    if committed is None or end is None or committed > end:
-        past_end = committed is not None and end is not None
-        return PartitionLag(
-            0 if past_end else None, None, "unknown", "UNKNOWN", committed, end, start, age, None, clamped
-        )
-    ends = compressed([(e, t) for t, _, e, _, _ in history if e is not None])
-    unread = committed if start is None else max(committed, start)
-    seconds, quality = seconds_behind(ends, unread, now_ms, limits.max_extrapolation_seconds)
-    return PartitionLag(
-        records=end - committed,
-        seconds=seconds,
-        quality=quality,
-        state=state(
-            commits,
-            end - committed,
-            silent_seconds=silent_seconds(history),
-            idle=stands_still(ends, limits.stop_min_seconds),
-            limits=limits,
-            allowed=allowed,
-            owned=owned,
-            gap_seconds=gap_seconds,
-        ),
-        committed_offset=committed,
-        end_offset=end,
-        start_offset=start,
-        commit_age_seconds=age,
-        retention_used_ratio=retention_used(committed, start, end),
-        clamped=clamped,
-    )
+    records, seconds, used = None, None, None
+    quality: Quality = "unknown"
+    judged: State = "UNKNOWN"
+    if committed is not None and end is not None:
+        records = max(0, end - committed)
+    if committed is not None and end is not None and committed <= end:
+        ends = compressed([(e, t) for t, _, e, _, _ in history if e is not None])
+        unread = committed if start is None else max(committed, start)
+        seconds, quality = seconds_behind(ends, unread, now_ms, limits.max_extrapolation_seconds)
+        idle = stands_still(ends, limits.stop_min_seconds)
+        judged = state(known._replace(lag=end - committed, idle=idle), limits)
+        used = retention_used(committed, start, end)
+    clamped = sum([c is not None and e is not None and c > e for _, c, e, _, _ in history])
+    return PartitionLag(records, seconds, quality, judged, committed, end, start, age, used, clamped)
 
 
 def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:

@@ -43,40 +43,43 @@ class Commit(NamedTuple):
     lag: int | None
 
 
-def state(
-    commits: Sequence[Commit],
-    lag: int,
-    *,
-    silent_seconds: float,
-    idle: bool,
-    limits: LagSettings,
-    allowed: int = 0,
-    owned: bool = False,
-    gap_seconds: float | None = None,
-) -> State:
-    """The state of a partition with `lag` now. `commits`: in order of time, oldest first.
+class Known(NamedTuple):
+    """What is known of a partition with `lag` now. `commits`: in order of time, oldest first.
 
-    `silent_seconds`: for how long nothing was committed though there was something to read.
-    `idle`: the end offset has not moved. `owned`: a member of the group has the partition.
-    `gap_seconds`: the usual time between two commits of the group, where known.
+    silent_seconds  for how long nothing was committed though there was something to read
+    idle            the end offset has not moved
+    allowed         the lag that is fine
+    owned           a member of the group has the partition
+    gap_seconds     the usual time between two commits of the group, where known
     """
-    newest = commits[-COMMITS:]
-    if idle:
+
+    commits: Sequence[Commit]
+    lag: int
+    silent_seconds: float
+    idle: bool
+    allowed: int = 0
+    owned: bool = False
+    gap_seconds: float | None = None
+
+
+def state(known: Known, limits: LagSettings) -> State:
+    """The state of a partition."""
+    newest = known.commits[-COMMITS:]
+    if known.idle:
         return "IDLE"
-    if lag <= allowed:
+    if known.lag <= known.allowed:
         return "OK"
-    if silent_seconds >= stop_seconds(newest, gap_seconds, limits):
-        return "STALL" if owned else "STOP"
+    if known.silent_seconds >= stop_seconds(newest, known.gap_seconds, limits):
+        return "STALL" if known.owned else "STOP"
     if len(newest) < limits.min_commits:
         return "UNKNOWN"
     if rewound(newest):
         return "REWIND"
-    with_lag = [commit for commit in newest if commit.lag is not None]
-    if any(commit.lag is not None and commit.lag <= allowed for commit in with_lag):
+    points = [(commit.ts_ms / 1000, float(commit.lag)) for commit in newest if commit.lag is not None]
+    if any(lag <= known.allowed for _, lag in points):
         return "OK"
     if newest[0].offset == newest[-1].offset:
         return "STALL"
-    points = [(commit.ts_ms / 1000, float(commit.lag)) for commit in with_lag if commit.lag is not None]
     return "WARN" if climbs(points, limits.dead_band_per_second) else "OK"
 
 

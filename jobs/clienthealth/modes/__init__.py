@@ -20,12 +20,12 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from clienthealth.errors import CatalogueError
 from clienthealth.logs.also_seen import TROUBLES
 from clienthealth.logs.self_descriptions import SELF_DESCRIPTIONS
 from clienthealth.logs.wordings import Catalogue, Meaning
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes._once import Look, unmeasured
-from clienthealth.modes._two_readings import TwoReadings
+from clienthealth.modes._looks import Look, TwoReadings, unmeasured
 from clienthealth.modes.facts import Alerting, Cause, Facts, Limits, mode_file, of_library
 from clienthealth.settings.fields import Checked
 from clienthealth.windows.client_window import ClientWindow
@@ -206,7 +206,11 @@ def modes() -> Mapping[str, Mode]:
     """All failure modes by id, in alphabetical order."""
     files = sorted(Path(__file__).parent.glob("*/mode.toml"))
     rules = (importlib.import_module(f"{__name__}.{file.parent.name}.rules") for file in files)
-    return {module.MODE.id: module.MODE for module in rules}
+    by_id: dict[str, Mode] = {module.MODE.id: module.MODE for module in rules}
+    for mode in by_id.values():
+        if unknown := mode.explains - by_id.keys():
+            raise CatalogueError(f"mode.toml of {mode.id}: it explains {min(unknown)}, and there is no such mode")
+    return by_id
 
 
 @cache

@@ -17,7 +17,7 @@ from typing import Any
 
 from clienthealth.logs.thread_names import JVM_FRAMES
 from clienthealth.logs.wordings import Meaning
-from clienthealth.model.readings import LogEvent, Reading, Source, Thread
+from clienthealth.model.readings import LogEvent, Reading, Sign, Source, Thread, ThreadDump
 from clienthealth.model.values import EARLIEST_MS
 from clienthealth.model.values import option as option_of
 from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Verdict
@@ -39,6 +39,10 @@ class Circumstance:
     text: str = ""
 
 
+#: What an input record holds: it has a time, and its source.
+Dated = LogEvent | Reading | ThreadDump | Sign
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """One thing found in a window. `since_ms`: when what it shows began; `given`: what it needs to prove anything."""
@@ -50,6 +54,21 @@ class Fact:
     direct: bool = False
     source: Source | None = None
     given: Circumstance | None = None
+
+    @classmethod
+    def of(
+        cls,
+        kind: EvidenceKind,
+        shown: Dated,
+        text: str,
+        direct: bool = False,
+        *,
+        since: Dated | int | None = None,
+        given: Circumstance | None = None,
+    ) -> Fact:
+        """What a line, a dump or a reading shows. `since`: when that began, or what showed it first; else then."""
+        begun = since if isinstance(since, int) else (since or shown).ts_ms
+        return cls(kind, begun, shown.ts_ms, text, direct, shown.source, given)
 
     @property
     def refuted(self) -> bool:
@@ -69,7 +88,6 @@ def conclude(
     otherwise: str | None = None,
     independent: bool = True,
     doubts: Sequence[Fact] = (),
-    counts: Sequence[Count] = (),
 ) -> Verdict:
     """The verdict that facts allow; without any, ok, or unknown where `otherwise` says why nothing can be seen.
 
@@ -97,8 +115,13 @@ def conclude(
             Evidence(fact.kind, fact.ts_ms, fact.text, fact.source)
             for fact in sorted((*facts, *doubts), key=lambda f: f.ts_ms)
         ),
-        counts=tuple(count for count in counts if count.slots),
     )
+
+
+def with_counts(verdict: Verdict, *counts: Count) -> Verdict:
+    """A verdict that found its mode with what it counted."""
+    some = tuple(count for count in counts if count.slots)
+    return replace(verdict, counts=some) if verdict.unhealthy else verdict
 
 
 def _with_reason(doubt: Fact) -> Fact:

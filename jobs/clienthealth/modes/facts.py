@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from clienthealth.errors import CatalogueError
+from clienthealth.errors import CatalogueError, SettingsError
 from clienthealth.logs.also_seen import BY_ID
 from clienthealth.logs.self_descriptions import BY_NAME
 from clienthealth.logs.wordings import Meaning, converted, meanings, table
@@ -34,7 +34,7 @@ class Alerting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     severity: Literal["critical", "warning", "info"]
-    hold: str = ""
+    hold: Annotated[str, msgspec.Meta(pattern=r"^(?:[1-9]\d*[smhd])?$")] = ""
 
 
 #: The alerts of a mode that says nothing of them.
@@ -220,5 +220,12 @@ class Limits(Checked):
         if wrong := names.keys() ^ of.thresholds.keys():
             raise CatalogueError(f"{of.where}: thresholds.{min(wrong)} stands only in this file or only in rules.py")
         for name, limit in of.thresholds.items():
+            for bound in (limit.at_least, limit.at_most):
+                if isinstance(bound, str) and bound not in names:
+                    raise CatalogueError(f"{of.where}: thresholds.{name} is bound by {bound}, which is no threshold")
             setattr(cls, name, setting(limit.default, limit.reason, at_least=limit.at_least, at_most=limit.at_most))
         dataclass(frozen=True)(cls)
+        try:
+            cls()
+        except SettingsError as error:
+            raise CatalogueError(f"{of.where}: thresholds.{error}") from None

@@ -18,9 +18,8 @@ from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, firs
 from clienthealth.modes._circumstances import coordinator_answers
 from clienthealth.modes._evidence import Fact, conclude, events, has_frame, innermost
 from clienthealth.modes._io_thread import in_foreign_code
-from clienthealth.modes._once import NOTHING, Look
+from clienthealth.modes._looks import NOTHING, Look, TwoReadings
 from clienthealth.modes._polls import has_polled, polled_ms
-from clienthealth.modes._two_readings import TwoReadings
 from clienthealth.modes.held import Held, held
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Floats
@@ -101,7 +100,7 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
 def _silence(window: ClientWindow, w: Windows) -> Fact:
     last = window.readings[-1]
     text = f"it has not called poll() for {elapsed(float(polls_ago(w)[0]))}, and no dump tells whether it is closed"
-    return Fact("metric", last.ts_ms, last.ts_ms, text, source=last.source)
+    return Fact.of("metric", last, text)
 
 
 def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fact]:
@@ -166,14 +165,14 @@ def _storm_facts(storm: list[LogEvent], name: str, direct: bool) -> list[Fact]:
         f"{sum(event.repeats for event in storm):,} times at least "
         f"{f'in {elapsed(seconds)}' if seconds else 'within a tenth of a second'}"
     )
-    return [Fact("log", storm[0].ts_ms, storm[0].ts_ms, text, direct, storm[0].source)]
+    return [Fact.of("log", storm[0], text, direct)]
 
 
 def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
     text = f"thread '{stay.thread.name}' is RUNNABLE under {LOOKUP_FRAME.replace('$', '')}{stay.repeated}"
     if stay.seen[1:] and stay.cpu_ms is not None:
         text += f" and used {elapsed(stay.cpu_ms / 1000)} of CPU in between"
-    return [Fact("thread-dump", since_ms, stay.dump.ts_ms, text, direct, stay.dump.source)]
+    return [Fact.of("thread-dump", stay.dump, text, direct, since=since_ms)]
 
 
 def _shutdown_before(window: ClientWindow, event: LogEvent) -> bool:
@@ -252,7 +251,7 @@ def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     facts = []
     if errors:
         text = f"the connector's shutdown failed: {quoted(errors[0].text)}"
-        facts.append(Fact("log", errors[0].ts_ms, errors[0].ts_ms, text, source=errors[0].source))
+        facts.append(Fact.of("log", errors[0], text))
     exiting = {d.ts_ms for d in window.dumps if any(t.name == "DestroyJavaVM" for t in d.threads)}
     after = [d for d in window.dumps if not errors or d.ts_ms > errors[0].ts_ms]
     fetchers = held(after, lambda _, thread: thread.name.startswith(FETCHER_THREAD) or None)
@@ -263,7 +262,7 @@ def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
         if left.seen and (errors or (left.seen[1:] and left.cpu_ms == 0 and not window.readings)):
             text = f"{name} keeps the JVM alive, which wants to exit (DestroyJavaVM)" if wants else f"{name} is left"
             text += f",{left.repeated}" if left.repeated else ""
-            facts.append(Fact("thread-dump", left.since_ms, left.dump.ts_ms, text, source=left.dump.source))
+            facts.append(Fact.of("thread-dump", left.dump, text, since=left.since_ms))
     return facts
 
 
@@ -275,7 +274,7 @@ def _overdue(window: ClientWindow, limits: Thresholds, began: Meaning, ends: Seq
         if not any(e.ts_ms >= event.ts_ms for e in ended) and seconds >= limits.overdue_shutdown_seconds:
             text = f"{who} began to shut down and has not completed it for {elapsed(seconds)}"
             given = coordinator_answers(window, max(signs)) if window.client.kind == "consumer" else None
-            return [Fact("log", event.ts_ms, event.ts_ms, text, source=event.source, given=given)]
+            return [Fact.of("log", event, text, given=given)]
     return []
 
 

@@ -20,6 +20,7 @@ from clienthealth.modes._evidence import (
     innermost,
     moments,
     number_or_none,
+    with_counts,
 )
 from clienthealth.modes._io_thread import in_foreign_code, places, where_they_were
 from clienthealth.modes._io_thread import waits as _waits
@@ -98,8 +99,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     }
     reason = None if facts else GATE.reason(w, thresholds)
     expired = [(event.ts_ms, 1) for event in moments(window, POLL_EXPIRED)]
-    counts = [counted(window, "times_expired", "log", expired)]
-    return conclude(ID, facts, detail, reason, doubts=refused + _silence(window, w, thresholds), counts=counts)
+    verdict = conclude(ID, facts, detail, reason, doubts=refused + _silence(window, w, thresholds))
+    return with_counts(verdict, counted(window, "times_expired", "log", expired))
 
 
 # -- what the metrics show, over any number of windows ---------------------------------------------------------------
@@ -232,40 +233,42 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     else:
         text += f"; max.poll.interval.ms is {elapsed(most)}{'' if configured is not None else ' by default'}"
     beyond = seconds >= most and configured is not None
-    return [Fact("metric", since, last.ts_ms, text, beyond or gone, last.source, answered_at(window, at_ms))]
+    return [Fact.of("metric", last, text, beyond or gone, since=since, given=answered_at(window, at_ms))]
+
+
+def _unless_away(window: ClientWindow, seconds: float, text: str) -> list[Fact]:
+    """What metrics show for so long, unless brokers are away."""
+    last = window.readings[-1]
+    given = coordinator_answers(window, last.ts_ms)
+    return [Fact.of("metric", last, text, since=round(last.ts_ms - 1000 * seconds), given=given)]
+
+
+def _lasts(window: ClientWindow) -> float:
+    return (window.readings[-1].ts_ms - window.readings[0].ts_ms) / 1000
 
 
 def _circles(window: ClientWindow, w: Windows) -> list[Fact]:
-    first, last = window.readings[0], window.readings[-1]
-    seconds = (last.ts_ms - first.ts_ms) / 1000
     text = (
-        f"it joined its group {w.grown('rebalance-total')[0]:.0f} times in {elapsed(seconds)}, "
+        f"it joined its group {w.grown('rebalance-total')[0]:.0f} times in {elapsed(_lasts(window))}, "
         f"stayed away from poll() for up to {elapsed(float(seconds_away(w)[0]))} in between, and its lag grew by "
         f"{count_of(float(w.grown(_lags(w))[0]), 'record')}"
     )
-    given = coordinator_answers(window, last.ts_ms)
-    return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source, given=given)]
+    return _unless_away(window, _lasts(window), text)
 
 
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    if not silent(w, limits)[0]:
-        return _unseen(window) if unseen(w)[0] else []
-    seconds, last = float(seconds_since(w)[0]), window.readings[-1]
-    most = number_or_none(interval(w)[0])
-    allowed = f"max.poll.interval.ms is {elapsed(most or limits.assumed_poll_interval_seconds)}"
-    text = f"the application has not called poll() for {elapsed(seconds)}; {allowed}{'' if most else ' by default'}"
-    since, given = round(last.ts_ms - 1000 * seconds), coordinator_answers(window, last.ts_ms)
-    return [Fact("metric", since, last.ts_ms, text, source=last.source, given=given)]
-
-
-def _unseen(window: ClientWindow) -> list[Fact]:
-    """Nothing is fetched. Where brokers answer, and it waits for them, its partitions are paused."""
-    first, last = window.readings[0], window.readings[-1]
-    answers = coordinator_answers(window, last.ts_ms)
-    if answers.holds and seconds_since(window.table)[0] < WAITED_SECONDS:
+    """Nobody polls; or nothing is fetched: where brokers answer, and it waits for them, its partitions are paused."""
+    seconds = float(seconds_since(w)[0])
+    if silent(w, limits)[0]:
+        most = number_or_none(interval(w)[0])
+        text = f"the application has not called poll() for {elapsed(seconds)}; max.poll.interval.ms is "
+        text += elapsed(most) if most else f"{elapsed(limits.assumed_poll_interval_seconds)} by default"
+        return _unless_away(window, seconds, text)
+    if not unseen(w)[0]:
         return []
-    text = f"it fetched nothing for {elapsed((last.ts_ms - first.ts_ms) / 1000)}, and does not tell when it polls"
-    return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source, given=answers)]
+    text = f"it fetched nothing for {elapsed(_lasts(window))}, and does not tell when it polls"
+    facts = _unless_away(window, _lasts(window), text)
+    return [] if facts[0].settled and seconds < WAITED_SECONDS else facts
 
 
 def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -279,9 +282,7 @@ def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
         f"the application is outside poll() for {elapsed(spell.seconds)}, while its client sends heartbeats and no "
         f"fetch; it was never away for more than {elapsed(spell.longest)} before"
     )
-    last = window.readings[-1]
-    since, given = round(last.ts_ms - 1000 * spell.seconds), coordinator_answers(window, last.ts_ms)
-    return [Fact("metric", since, last.ts_ms, text, source=last.source, given=given)]
+    return _unless_away(window, spell.seconds, text)
 
 
 def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -295,7 +296,7 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     if expired[1:]:
         text = f"{len(expired)} times {text}"
     since, direct = round(first.ts_ms - 1000 * most), not idle(w)[0]
-    return [Fact("log", since, last.ts_ms, text, direct, last.source, unless_away(window, expired))]
+    return [Fact.of("log", last, text, direct, since=since, given=unless_away(window, expired))]
 
 
 def _refused_commits(window: ClientWindow) -> list[Fact]:
@@ -303,8 +304,7 @@ def _refused_commits(window: ClientWindow) -> list[Fact]:
     if not refused:
         return []
     text = f"{count_of(len(refused), 'commit')} refused: {quoted(refused[-1].text)}"
-    since, last, given = refused[0].ts_ms, refused[-1], unless_away(window, refused)
-    return [Fact("log", since, last.ts_ms, text, source=last.source, given=given)]
+    return [Fact.of("log", refused[-1], text, since=refused[0], given=unless_away(window, refused))]
 
 
 def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
@@ -351,7 +351,7 @@ def _standing(
             text = f"'{thread.name}' is in {frame}, {where}at the same place as {apart} before"
             since = stay.since_ms if last_poll_ms is None else min(stay.since_ms, last_poll_ms)
             given = inside_the_client(window, thread, dump.ts_ms)
-            facts.append(Fact("thread-dump", since, dump.ts_ms, text, source=dump.source, given=given))
+            facts.append(Fact.of("thread-dump", dump, text, since=since, given=given))
     return detail, facts
 
 
@@ -368,17 +368,17 @@ def _ended(
         for event in events(window, THREAD_DIED)
         if event.captures.get("died") in pollers or abs(event.ts_ms - polled_ms) <= SAME_END_MS
     ]
-    facts = [Fact("log", event.ts_ms, event.ts_ms, quoted(event.text), source=event.source) for event in died[:1]]
+    facts = [Fact.of("log", event, quoted(event.text)) for event in died[:1]]
     if window.dumps and not any(thread.polls for thread in window.dumps[-1].threads):
         newest = window.dumps[-1]
         gone = sorted(pollers - {thread.name for thread in newest.threads})
         if gone and newest.threads and newest.ts_ms > polled_ms:
             text = f"the thread '{gone[0]}', which called poll(), is there no more"
-            facts.append(Fact("thread-dump", polled_ms, newest.ts_ms, text, source=newest.source))
+            facts.append(Fact.of("thread-dump", newest, text, since=polled_ms))
     if not facts:
         return {}, []
     text = f"the application has not called poll() for {elapsed(seconds)}"
-    facts.append(Fact("metric", polled_ms, last.ts_ms, text, source=last.source))
+    facts.append(Fact.of("metric", last, text, since=polled_ms))
     named = {"thread": thread} if died and (thread := died[0].captures.get("died")) else {}
     return {"cause": "poll-loop-ended", **named}, facts
 
@@ -399,7 +399,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     away = (sign.ts_ms - window.departed_ms) / 1000
     text = f"its statistics, which come in poll(), ended {elapsed(away)} before {sign.text}"
     given = coordinator_answers(window, sign.ts_ms)
-    ended = Fact("absence", window.departed_ms, sign.ts_ms, text, source=sign.source, given=given)
+    ended = Fact.of("absence", sign, text, since=window.departed_ms, given=given)
     before = places(window.earlier_dumps)
 
     def anew(_: ThreadDump, thread: Thread) -> Hashable:
@@ -413,7 +413,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     goes_on = where_they_were(window)
     if not (expired or threads) and (goes_on or not (lag or queued)):
         why = f"{text}: {UNREPORTED if goes_on else CLOSED}"
-        return conclude(ID, [], doubts=[Fact("absence", window.departed_ms, sign.ts_ms, why, source=sign.source)])
+        return conclude(ID, [], doubts=[Fact.of("absence", sign, why, since=window.departed_ms)])
     detail = {
         "cause": "handler-hangs",
         **stuck,

@@ -18,8 +18,8 @@ from clienthealth.model.wording import count_of, elapsed, listing
 from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
 from clienthealth.modes._circumstances import coordinator_answers
 from clienthealth.modes._evidence import Fact, conclude, events, has_frame, option, run, values
+from clienthealth.modes._looks import TwoReadings
 from clienthealth.modes._polls import seconds_away
-from clienthealth.modes._two_readings import TwoReadings
 from clienthealth.modes.cross_topic_blocking.culprit import handled_alone, moved, positions, slow_topic
 from clienthealth.modes.held import held
 from clienthealth.windows.client_window import ClientWindow
@@ -177,7 +177,7 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
                 )
                 full_for_sure = chunks_of[-1][culprit] >= limit and len(stood.readings) >= MIN_READINGS
                 direct = full_for_sure and stood.seconds >= limits.confirm_blocked_seconds
-                fact = Fact("metric", stood.first.ts_ms, stood.last.ts_ms, text, direct, stood.last.source)
+                fact = Fact.of("metric", stood.last, text, direct, since=stood.first)
                 shares = {topic: round(min(1.0, chunks / limit), 3) for topic, chunks in chunks_of[-1].items()}
                 return [fact], {"culprit": culprit, "victims": victims, "queues": shares}
     return None
@@ -210,7 +210,7 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
         text = f"the fetcher '{stay.thread.name}' is parked in {PUT} and {wait}"
         if still:
             text += f"; it used no CPU for {elapsed(stay.seconds)}"
-        facts.append(Fact("thread-dump", stay.since_ms, dump.ts_ms, text, still and not others, dump.source))
+        facts.append(Fact.of("thread-dump", dump, text, still and not others, since=stay.since_ms))
     return facts
 
 
@@ -237,7 +237,7 @@ def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     if facts:
         for event in events(window, POLL_EXPIRED)[:1]:
             text = "the client logged that its application had not called poll() in time"
-            facts = [*facts, Fact("log", event.ts_ms, event.ts_ms, text, source=event.source)]
+            facts = [*facts, Fact.of("log", event, text)]
     if not facts and (doubts := _in_turn(window, w, limits)):
         return conclude(ID, [], doubts=doubts)
     return conclude(ID, facts, detail, None if facts else GATE.reason(w, limits))
@@ -270,7 +270,7 @@ def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[l
         names[t]: round(min(1.0, share), 3) for t, share in zip(now.topic.tolist(), now.share.tolist(), strict=True)
     }
     detail = {"culprit": names[at_limit[0]], "victims": [names[t] for t in victims], "queues": shares}
-    return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source)], detail
+    return [Fact.of("metric", last, text, since=first)], detail
 
 
 def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
@@ -287,7 +287,7 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
             f"nothing was fetched for {elapsed(alone.seconds)}, while the application handled "
             f"{rate:.1f} records of {alone.topic} a second and none of {listing(alone.starved)}"
         )
-        fact = Fact("metric", alone.first.ts_ms, alone.last.ts_ms, text, source=alone.last.source)
+        fact = Fact.of("metric", alone.last, text, since=alone.first)
         return [fact], {"culprit": alone.topic, "victims": list(alone.starved)}
     return None
 
@@ -308,7 +308,7 @@ def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
         f"{elapsed(seconds)}, and {waiting:.0f} wait in the queue that these share: statistics do not tell whether one "
         "topic holds up the others or all are handled slowly"
     )
-    return [Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source)]
+    return [Fact.of("metric", last, text, since=first)]
 
 
 def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:

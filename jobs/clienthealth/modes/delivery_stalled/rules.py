@@ -11,7 +11,17 @@ from clienthealth.model.readings import LogEvent
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
-from clienthealth.modes._evidence import Fact, Happened, conclude, counted, events, increases, number_of, option
+from clienthealth.modes._evidence import (
+    Fact,
+    Happened,
+    conclude,
+    counted,
+    events,
+    increases,
+    number_of,
+    option,
+    with_counts,
+)
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Windows
@@ -59,11 +69,11 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         return conclude(ID, facts, otherwise=reason)
     by_log, by_metric = _batches(events(window, EXPIRED)), _given_up(window, w, thresholds)
     detail = _detail(window, w, number_of(by_log, by_metric))
-    counts = [
+    return with_counts(
+        conclude(ID, facts, detail, independent=False),
         counted(window, "records_expired", "log", by_log),
         counted(window, "records_expired", "metric", by_metric),
-    ]
-    return conclude(ID, facts, detail, independent=False, counts=counts)
+    )
 
 
 def _delivers(w: Windows, limits: Thresholds) -> bool:
@@ -251,7 +261,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     text = f"nothing was delivered for {elapsed(seconds[0])} while records waited{_load(w)}: {', '.join(signs)}"
     lost = grown_since(w, "record-error-total", since)[0] > 0
     direct = bool(lost and seconds[0] >= limits.confirm_stalled_seconds)
-    return [Fact("metric", first.ts_ms, last.ts_ms, text, direct, last.source)]
+    return [Fact.of("metric", last, text, direct, since=first)]
 
 
 def _refusals(window: ClientWindow, w: Windows) -> Fact:
@@ -261,7 +271,7 @@ def _refusals(window: ClientWindow, w: Windows) -> Fact:
         f"{count_of(retried, 'record')} were sent again and {count_of(failed, 'record')} given up "
         f"in {elapsed((last.ts_ms - first.ts_ms) / 1000)}, and nothing shows that any was delivered"
     )
-    return Fact("metric", first.ts_ms, last.ts_ms, text, source=last.source)
+    return Fact.of("metric", last, text, since=first)
 
 
 def _load(w: Windows) -> str:
@@ -284,7 +294,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     lasting = len(failed) >= limits.min_failed_lines and span >= limits.suspect_stalled_seconds
     if failed and (facts or stalls_by_metrics or (lasting and not delivers)):
         text = f"{count_of(len(failed), 'line')} in {elapsed(span)} as {quoted(failed[-1].text)}"
-        facts.append(Fact("log", failed[0].ts_ms, failed[-1].ts_ms, text, source=failed[-1].source))
+        facts.append(Fact.of("log", failed[-1], text, since=failed[0]))
     return facts
 
 
@@ -316,13 +326,8 @@ def _expiries(expired: Sequence[LogEvent], lasting: bool) -> Fact:
     text = f"{'at least ' if expired[1:] else ''}{count_of(records, 'record')} expired"
     if waited:
         text += f" after waiting for {elapsed(waited / 1000)}"
-    return Fact(
-        "log",
-        expired[0].ts_ms - round(waited),
-        expired[-1].ts_ms,
-        f"{text}: {quoted(expired[-1].text)}",
-        direct=lasting,
-        source=expired[-1].source,
+    return Fact.of(
+        "log", expired[-1], f"{text}: {quoted(expired[-1].text)}", lasting, since=expired[0].ts_ms - round(waited)
     )
 
 

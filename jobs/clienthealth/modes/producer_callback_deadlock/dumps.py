@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
 from clienthealth.model.readings import Thread, ThreadDump
 from clienthealth.model.wording import elapsed, listing, quoted
@@ -21,6 +22,9 @@ from clienthealth.modes._io_thread import (
 from clienthealth.modes.held import Held, held
 from clienthealth.windows.client_window import ClientWindow
 
+if TYPE_CHECKING:
+    from clienthealth.modes.producer_callback_deadlock.rules import Thresholds
+
 THREAD_DIED = mode_file(__file__).reads("thread-died")
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
 #: Dumps nearer to each other are one look: of a hand that was quick, or of two exporters while one takes over.
@@ -29,19 +33,16 @@ APART_SECONDS = 5.0
 HELD = ("callback-blocked", "io-thread-blocked")
 
 
-def in_dumps(
-    window: ClientWindow, still_cpu_share: float, busy_cpu_share: float, overdue_seconds: float
-) -> tuple[list[tuple[Fact, str]], list[tuple[Fact, str]]]:
-    """What dumps show of the I/O thread in foreign code, each with the cause that its frames tell.
+#: Facts, each with the cause that its frames tell.
+Caused = list[tuple[Fact, str]]
 
-    A thread that an earlier dump found at the same place counts, however long before. `still_cpu_share`: of a CPU,
-    that a thread at one place uses at most; `busy_cpu_share`: that one uses at least which goes round in circles;
-    `overdue_seconds`: so long there is no wait that ends.
 
-    Second: what is no proof, but no health either.
+def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -> tuple[Caused, Caused]:
+    """What dumps show of the I/O thread in foreign code; second: what is no proof, but no health either.
+
+    A thread that an earlier dump found at the same place counts, however long before. `overdue_seconds`: so long there
+    is no wait that ends.
     """
-    facts: list[tuple[Fact, str]] = []
-    doubts: list[tuple[Fact, str]] = []
 
     def place(dump: ThreadDump, thread: Thread) -> Hashable:
         cause = _cause_of(thread) if is_own(window, thread) else None
@@ -49,39 +50,51 @@ def in_dumps(
         return None if cause is None or back else (cause, thread.frames)
 
     def stays(stay: Held) -> bool:
-        return stay.seconds < APART_SECONDS or _meanwhile(window, stay, still_cpu_share, busy_cpu_share) is not None
+        return stay.seconds < APART_SECONDS or _meanwhile(window, stay, limits) is not None
 
+    facts, doubts = Caused(), Caused()
     for stay in held((*window.earlier_dumps, *window.dumps), place, stays=stays):
-        if stay.dump not in window.dumps:
-            continue
-        dump, thread, cause = stay.dump, stay.thread, _cause_of(stay.thread) or ""
-        meanwhile = _meanwhile(window, stay, still_cpu_share, busy_cpu_share)
-        where = f"the I/O thread '{thread.name}' is {thread.state or 'found'}"
-        fact: Fact | None = None
-        if cause == "send-in-callback":
-            why = "the callback's own send() waits for what only this thread can fetch"
-            fact = _seen(dump, f"{where} in {_wait_frame(thread)}: {why}", direct=not _came_back(window, dump))
-        elif cause not in HELD:
-            why = "inside a callback: it waits for a result that only it could deliver"
-            # The result may be another producer's: then it comes.
-            alone = sum(map(is_network_thread, dump.threads)) == 1
-            proves = thread.state == "WAITING" and (alone or meanwhile is not None)
-            if proves or _unmoved(window, dump):
-                fact = _seen(dump, f"{where} in {_wait_frame(thread)}, {why}", proves)
-        elif meanwhile is not None and not sleeps(thread):
-            fact = _held_fact(stay, meanwhile, bool(meanwhile) or _stood(window, stay), overdue_seconds)
-        elif waits(thread) and _unmoved(window, dump):
-            fact = _seen(dump, f"{where} {_inside(thread)}, in {innermost(thread)}")
-        if fact is None:
-            text = f"{where} {_inside(thread)}, in {innermost(thread)}: nothing tells whether it comes back"
-            doubts.append((_seen(dump, text), cause))
-        else:
-            facts.append((fact, cause))
+        if stay.dump in window.dumps:
+            cause, thread = _cause_of(stay.thread) or "", stay.thread
+            fact = _shown(window, stay, cause, _meanwhile(window, stay, limits), overdue_seconds)
+            text = f"{_inside(thread)}, in {innermost(thread)}: nothing tells whether it comes back"
+            (facts if fact else doubts).append((fact or _seen(stay, text), cause))
     return facts, doubts
 
 
-def _seen(dump: ThreadDump, text: str, direct: bool = False) -> Fact:
-    return Fact("thread-dump", dump.ts_ms, dump.ts_ms, text, direct, dump.source)
+def _shown(window: ClientWindow, stay: Held, cause: str, meanwhile: str | None, overdue_seconds: float) -> Fact | None:
+    """What a dump proves of a thread in foreign code; None where nothing tells whether it comes back.
+
+    Held by a lock, a queue, a loop; beyond `overdue_seconds`, without a time limit, it does not end by itself. Where
+    only frames say so, it may have been there in another call each time.
+    """
+    thread, dump = stay.thread, stay.dump
+    wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
+    in_wait = f"in {'.'.join(wait.split('.')[-2:])}"
+    if cause == "send-in-callback":
+        why = "the callback's own send() waits for what only this thread can fetch"
+        return _seen(stay, f"{in_wait}: {why}", direct=not _came_back(window, dump))
+    if cause not in HELD:
+        # The result may be another producer's: then it comes.
+        alone = sum(map(is_network_thread, dump.threads)) == 1
+        proves = thread.state == "WAITING" and (alone or meanwhile is not None)
+        why = "inside a callback: it waits for a result that only it could deliver"
+        return _seen(stay, f"{in_wait}, {why}", proves) if proves or _unmoved(window, dump) else None
+    if meanwhile is not None and not sleeps(thread):
+        sure = bool(meanwhile) or _stood(window, stay)
+        direct = stay.seconds > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure
+        text = (
+            f"{_inside(thread)} at the same place as {elapsed(stay.seconds)} before{meanwhile}, in {innermost(thread)}"
+        )
+        return _seen(stay, text, direct, since=stay.since_ms)
+    if waits(thread) and _unmoved(window, dump):
+        return _seen(stay, f"{_inside(thread)}, in {innermost(thread)}")
+    return None
+
+
+def _seen(stay: Held, text: str, direct: bool = False, since: int | None = None) -> Fact:
+    text = f"the I/O thread '{stay.thread.name}' is {stay.thread.state or 'found'} {text}"
+    return Fact.of("thread-dump", stay.dump, text, direct, since=since)
 
 
 def _inside(thread: Thread) -> str:
@@ -120,7 +133,7 @@ def _stood(window: ClientWindow, stay: Held) -> bool:
     return bool(before and after) and before[-1] == after[0]
 
 
-def _meanwhile(window: ClientWindow, stay: Held, still_cpu_share: float, busy_cpu_share: float) -> str | None:
+def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | None:
     """What the thread did where it was all the time, as far as is known, in words that follow "at the same place".
 
     None where it was elsewhere, and of dumps that are too near to each other.
@@ -131,35 +144,18 @@ def _meanwhile(window: ClientWindow, stay: Held, still_cpu_share: float, busy_cp
         return None
     if stay.cpu_ms is None:
         return ""
-    if 0 <= stay.cpu_ms <= still_cpu_share * 1000 * stay.seconds:
+    if 0 <= stay.cpu_ms <= limits.still_cpu_share * 1000 * stay.seconds:
         return " and used no CPU in between"
-    busy = stay.cpu_ms >= busy_cpu_share * 1000 * stay.seconds
+    busy = stay.cpu_ms >= limits.busy_cpu_share * 1000 * stay.seconds
     return f" and used {elapsed(stay.cpu_ms / 1000)} of CPU in between" if busy else None
 
 
-def _held_fact(stay: Held, meanwhile: str, sure: bool, overdue_seconds: float) -> Fact:
-    """Held by a lock, a queue, a loop; beyond `overdue_seconds`, without a time limit, it does not end by itself.
-
-    `sure`: false where only frames say so: a place can be returned to, in another call.
-    """
-    thread = stay.thread
-    text = f"the I/O thread '{thread.name}' is {thread.state or 'found'} {_inside(thread)} at the same place as "
-    text += f"{elapsed(stay.seconds)} before{meanwhile}, in {innermost(thread)}"
-    direct = stay.seconds > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure
-    return Fact("thread-dump", stay.since_ms, stay.dump.ts_ms, text, direct, stay.dump.source)
-
-
-def _wait_frame(thread: Thread) -> str:
-    frame = next((f for f in thread.frames if any(wait in f for wait in WAITS)), "")
-    return ".".join(frame.split(".")[-2:])
-
-
-def died(window: ClientWindow) -> tuple[list[tuple[Fact, str]], str | None]:
+def died(window: ClientWindow) -> tuple[Caused, str | None]:
     """The I/O thread has ended, by its log or by dumps without it in which others go on sending; and what it threw.
 
     Only of a dump that is known to be complete is a thread missing; in two of them it is not just being started.
     """
-    facts = [Fact("log", e.ts_ms, e.ts_ms, quoted(e.text), True, e.source) for e in events(window, THREAD_DIED)[-1:]]
+    facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)
     without: list[tuple[ThreadDump, Thread]] = []
     for dump in (*window.earlier_dumps, *window.dumps):
@@ -172,11 +168,11 @@ def died(window: ClientWindow) -> tuple[list[tuple[Fact, str]], str | None]:
         (first, _), (last, sender) = without[0], without[-1]
         text = f"'{sender.name}' is in {innermost(sender)}, and no producer of the process has an I/O thread any more"
         twice = last.ts_ms - first.ts_ms >= 1000 * APART_SECONDS
-        facts.append(Fact("thread-dump", first.ts_ms, last.ts_ms, text, twice, last.source))
+        facts.append(Fact.of("thread-dump", last, text, twice, since=first))
     return [(fact, "io-thread-died") for fact in facts], thrown
 
 
-def deadlocked(window: ClientWindow) -> list[tuple[Fact, str]]:
+def deadlocked(window: ClientWindow) -> Caused:
     """The JVM itself says that the I/O thread and others wait for each other: they do so for ever."""
     facts = []
     for dump, thread in network_threads(window):
@@ -184,5 +180,5 @@ def deadlocked(window: ClientWindow) -> list[tuple[Fact, str]]:
             others = listing(f"'{name}'" for name in dump.deadlocked if name != thread.name)
             text = f"the JVM reports a deadlock of the I/O thread '{thread.name}' and {others}, in {innermost(thread)}"
             cause = "callback-blocked" if in_callback(thread) else "io-thread-blocked"
-            facts.append((Fact("thread-dump", dump.ts_ms, dump.ts_ms, text, True, dump.source), cause))
+            facts.append((Fact.of("thread-dump", dump, text, True), cause))
     return facts

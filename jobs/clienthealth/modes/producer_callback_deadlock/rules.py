@@ -29,9 +29,8 @@ from clienthealth.modes._io_thread import (
     network_threads,
     on_io_thread,
 )
-from clienthealth.modes._once import Look, io_thread
+from clienthealth.modes._looks import Look, TwoReadings, io_thread
 from clienthealth.modes._polls import CLOSED, CLOSES, ENDED, lived, pushes, pushes_on, reports_in_poll, told_in_poll
-from clienthealth.modes._two_readings import TwoReadings
 from clienthealth.modes.producer_callback_deadlock.dumps import deadlocked, died, in_dumps
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
@@ -70,9 +69,7 @@ class Thresholds(Limits, of=FILE):
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See `background` in mode.toml for the rules."""
     w = window.table
-    dumped, doubts = in_dumps(
-        window, thresholds.still_cpu_share, thresholds.busy_cpu_share, _overdue_after(window, thresholds)
-    )
+    dumped, doubts = in_dumps(window, thresholds, _overdue_after(window, thresholds))
     refused = _refused(window, thresholds)
     measured = _measured(window, w, thresholds)
     dead, thrown = died(window)
@@ -92,7 +89,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         cause = "poll-not-called"
     if cause is None and refused and not measured:
         cause = "flush-refused"
-    held_seconds = _held_for(window, w, thresholds)
+    held_seconds = _held_for(w, window, thresholds)
     detail = {
         "cause": cause,
         "thrown": thrown,
@@ -223,104 +220,66 @@ GATE = Gate(blind, suspects)
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    blockades = frozen(w, limits)
-    facts = [
-        _filling(window, w, blockades, at, limits)
-        if blockades.filling[at]
-        else _overdue(window, w, blockades, at, limits)
-        for at in range(len(blockades.runs))
-    ]
-    runs, stuck = without_rate(w, limits)
-    facts += [_without_rate(window, w, runs, stuck, at, limits) for at in range(len(runs))]
-    return facts + ([_unserved(window)] if unserved(w, limits)[0] else [])
+    facts = _standing(window, w, limits) + _without_rate(window, w, limits)
+    if unserved(w, limits)[0]:
+        reports = run(window, "reply-queue")
+        before, *_, after = reports.values("reply-queue")
+        text = f"delivery reports that the application has not served rose from {before:,.0f} to {after:,.0f} in "
+        facts.append(Fact.of("metric", reports.last, text + elapsed(reports.seconds), since=reports.first))
+    return facts
 
 
-def _ended_at(window: ClientWindow, blockades: Frozen, at: int) -> bool:
-    """Did the selector go on after a run?"""
-    return any(r.get("select-total") is not None for r in window.readings[blockades.runs.last[at] + 1 :])
+def _standing(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
+    facts = []
+    blockades, ratios = frozen(w, limits), used_ratios(w).values
+    for at, (first, last) in enumerate(zip(blockades.runs.first, blockades.runs.last, strict=True)):
+        stood, used = run(window, "select-total", first, last), number_or_none(ratios[last])
+        text = f"select-total stood at {stood.first.metrics['select-total']:.0f} for "
+        bounded = "; then it went on, so the blockade was bounded" if _goes_on(window, last) else ""
+        if blockades.filling[at]:
+            before = number_or_none(ratios[first])
+            filled = f"from {percent(before)} to {percent(used)}" if before is not None and used is not None else "up"
+            text += f"{elapsed(stood.seconds)} while the buffer filled {filled}{bounded}"
+            sure = stood.seconds >= limits.confirm_frozen_seconds
+            facts.append(Fact.of("metric", stood.last, text, sure, since=stood.first))
+            continue
+        since, configured = window.readings[blockades.busy_from[at]], number_or_none(blockades.timeout[at])
+        timeout = elapsed(limits.assumed_request_timeout_seconds if configured is None else configured)
+        waiting = max(stood.values("waiting-threads"), default=0)
+        load = [f"{percent(used)} of the buffer in use"] if used is not None else []
+        load += [f"{count_of(waiting, 'thread')} waiting for memory"] if waiting else []
+        text += f"{elapsed((stood.last.ts_ms - since.ts_ms) / 1000)} with {' and '.join(load)}; request.timeout.ms is "
+        text += f"{timeout}{'' if configured else ' by default'}{bounded}"
+        facts.append(Fact.of("metric", stood.last, text, configured is not None, since=since))
+    return facts
 
 
-def _held_for(window: ClientWindow, w: Windows, limits: Thresholds) -> float | None:
+def _goes_on(window: ClientWindow, last: int) -> bool:
+    """Did the selector go on after a run that ends with this row?"""
+    return any(reading.get("select-total") is not None for reading in window.readings[last + 1 :])
+
+
+def _held_for(w: Windows, window: ClientWindow, limits: Thresholds) -> float | None:
     """For how many seconds the I/O thread was held at most, where it has come back each time; None where it has not."""
-    blockades = frozen(w, limits)
-    if not len(blockades.runs) or not _ended_at(window, blockades, len(blockades.runs) - 1):
-        return None
-    return round(float(blockades.runs.seconds.max()), 1)
+    runs = frozen(w, limits).runs
+    return round(float(runs.seconds.max()), 1) if len(runs) and _goes_on(window, runs.last[-1]) else None
 
 
-def _went_on(window: ClientWindow, blockades: Frozen, at: int) -> str:
-    return "; then it went on, so the blockade was bounded" if _ended_at(window, blockades, at) else ""
-
-
-def _filling(window: ClientWindow, w: Windows, blockades: Frozen, at: int, limits: Thresholds) -> Fact:
-    stood = run(window, "select-total", blockades.runs.first[at], blockades.runs.last[at])
-    before, after = (
-        number_or_none(used_ratios(w).values[row]) for row in (blockades.runs.first[at], blockades.runs.last[at])
-    )
-    filled = f"from {percent(before)} to {percent(after)}" if before is not None and after is not None else "up"
-    return Fact(
-        "metric",
-        stood.first.ts_ms,
-        stood.last.ts_ms,
-        f"select-total stood at {stood.first.metrics['select-total']:.0f} for {elapsed(stood.seconds)} "
-        f"while the buffer filled {filled}{_went_on(window, blockades, at)}",
-        direct=stood.seconds >= limits.confirm_frozen_seconds,
-        source=stood.last.source,
-    )
-
-
-def _overdue(window: ClientWindow, w: Windows, blockades: Frozen, at: int, limits: Thresholds) -> Fact:
-    stood = run(window, "select-total", blockades.runs.first[at], blockades.runs.last[at])
-    since = window.readings[blockades.busy_from[at]]
-    configured = number_or_none(blockades.timeout[at])
-    timeout = limits.assumed_request_timeout_seconds if configured is None else configured
-    waiting = max(stood.values("waiting-threads"), default=0)
-    used = number_or_none(used_ratios(w).values[blockades.runs.last[at]])
-    load = [f"{percent(used)} of the buffer in use"] if used is not None else []
-    load += [f"{count_of(waiting, 'thread')} waiting for memory"] if waiting else []
-    return Fact(
-        "metric",
-        since.ts_ms,
-        stood.last.ts_ms,
-        f"select-total stood at {stood.first.metrics['select-total']:.0f} for "
-        f"{elapsed((stood.last.ts_ms - since.ts_ms) / 1000)} with "
-        f"{' and '.join(load)}; request.timeout.ms is {elapsed(timeout)}{'' if configured else ' by default'}"
-        f"{_went_on(window, blockades, at)}",
-        direct=configured is not None,
-        source=stood.last.source,
-    )
-
-
-def _without_rate(window: ClientWindow, w: Windows, runs: Runs, stuck: Column, at: int, limits: Thresholds) -> Fact:
-    lo, hi = runs.first[at : at + 1], runs.last[at : at + 1] + 1
-    first, last = (window.readings[row[0]] for row in (stuck.first_row(lo, hi), stuck.last_row(lo, hi)))
+def _without_rate(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
+    facts = []
+    runs, stuck = without_rate(w, limits)
     configured = number_or_none(w.option("request.timeout.ms")[0])
     short = configured is not None and configured / 1000 <= limits.assumed_request_timeout_seconds
-    used = number_or_none(used_ratios(w).values[stuck.last_row(lo, hi)[0]])
-    waiting = max(run(window, "select-rate", runs.first[at], runs.last[at]).values("waiting-threads"), default=0)
-    full = f"{percent(used)} of the buffer in use" if used is not None else "work in the buffer"
-    return Fact(
-        "metric",
-        first.ts_ms - 30_000,
-        last.ts_ms,
-        f"select-rate and io-wait-ratio are 0 for {elapsed((last.ts_ms - first.ts_ms) / 1000)} "
-        f"with {full} and {count_of(waiting, 'thread')} waiting for memory",
-        direct=short,
-        source=last.source,
-    )
-
-
-def _unserved(window: ClientWindow) -> Fact:
-    reports = run(window, "reply-queue")
-    before, *_, after = reports.values("reply-queue")
-    return Fact(
-        "metric",
-        reports.first.ts_ms,
-        reports.last.ts_ms,
-        f"delivery reports that the application has not served rose from {before:,.0f} to {after:,.0f} "
-        f"in {elapsed(reports.seconds)}",
-        source=reports.last.source,
-    )
+    for row, end in zip(runs.first, runs.last, strict=True):
+        lo, hi = np.array([row]), np.array([end + 1])
+        first, last = (window.readings[at[0]] for at in (stuck.first_row(lo, hi), stuck.last_row(lo, hi)))
+        used = number_or_none(used_ratios(w).values[stuck.last_row(lo, hi)[0]])
+        waiting = max(run(window, "select-rate", row, end).values("waiting-threads"), default=0)
+        text = f"select-rate and io-wait-ratio are 0 for {elapsed((last.ts_ms - first.ts_ms) / 1000)} with "
+        text += f"{percent(used)} of the buffer in use" if used is not None else "work in the buffer"
+        text += f" and {count_of(waiting, 'thread')} waiting for memory"
+        facts.append(Fact.of("metric", last, text, short, since=first.ts_ms - 30_000))
+    return facts
 
 
 def _logged(window: ClientWindow) -> list[Fact]:
@@ -330,7 +289,7 @@ def _logged(window: ClientWindow) -> list[Fact]:
         return []
     sends = f"{'at least ' if refused[1:] else ''}{count_of(len(refused), 'send')}"
     text = f"{sends} failed for want of buffer memory: {quoted(sentence(refused[0].text))}"
-    return [Fact("log", refused[0].ts_ms, refused[0].ts_ms, text, source=refused[0].source)]
+    return [Fact.of("log", refused[0], text)]
 
 
 def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
@@ -343,7 +302,7 @@ def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
         f"the client refused {count_of(times, 'call')} of flush() inside its callbacks: {quoted(lines[-1].text)}; "
         "no record waits for it, but what the callback wanted is not done"
     )
-    return [Fact("log", lines[0].ts_ms, lines[-1].ts_ms, text, source=lines[-1].source)]
+    return [Fact.of("log", lines[-1], text, since=lines[0])]
 
 
 def _sent_inside(window: ClientWindow) -> list[Fact]:
@@ -355,7 +314,7 @@ def _sent_inside(window: ClientWindow) -> list[Fact]:
         f"{'at least ' if lines[1:] else ''}{count_of(len(lines), 'call')} of send() in a callback waited for metadata "
         f"on the I/O thread: {quoted(lines[-1].text)}"
     )
-    return [Fact("log", lines[0].ts_ms, lines[-1].ts_ms, text, direct=True, source=lines[-1].source)]
+    return [Fact.of("log", lines[-1], text, True, since=lines[0])]
 
 
 def sentence(text: str) -> str:
@@ -394,14 +353,14 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     queued, limit = (number_or_none(w.last(name)[0]) for name in ("queue-records", "queue-records-limit"))
     away = elapsed((sign.ts_ms - window.departed_ms) / 1000)
     text = f"its statistics, which come in poll(), ended {away} before {sign.text}"
-    ended = Fact("absence", window.departed_ms, sign.ts_ms, text, source=sign.source)
+    ended = Fact.of("absence", sign, text, since=window.departed_ms)
     full = [
-        Fact("log", e.ts_ms, e.ts_ms, f"its queue is full: {quoted(sentence(e.text))}", True, e.source)
+        Fact.of("log", e, f"its queue is full: {quoted(sentence(e.text))}", True)
         for e in events(window, EXHAUSTED)
         if e.ts_ms > window.departed_ms
     ]
     if not full and not (queued and limit and queued >= thresholds.silent_queue_ratio * limit):
-        closed = Fact("absence", window.departed_ms, sign.ts_ms, f"{text}: {CLOSED}", source=sign.source)
+        closed = Fact.of("absence", sign, f"{text}: {CLOSED}", since=window.departed_ms)
         return conclude(ID, [], doubts=[closed])
     return conclude(ID, [ended, *full[:1], *full[-1:]], {"cause": "poll-not-called", "queued_records": queued})
 
@@ -425,8 +384,8 @@ def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
     away = (sign.ts_ms - departed_ms) / 1000
     silent = f"it pushes on its I/O thread, and pushed no more; {elapsed(away)} later came {sign.text}"
     facts = [
-        Fact("metric", before.ts_ms, last.ts_ms, text, source=last.source),
-        Fact("absence", departed_ms, sign.ts_ms, silent, source=sign.source),
+        Fact.of("metric", last, text, since=before),
+        Fact.of("absence", sign, silent, since=departed_ms),
     ]
     return conclude(ID, facts, {"cause": None}, independent=False)
 

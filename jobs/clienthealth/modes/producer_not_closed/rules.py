@@ -14,7 +14,7 @@ from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted, size
 from clienthealth.modes import AbsenceMode, Limits, mode_file
 from clienthealth.modes._evidence import Fact, conclude, events, used_bytes, version
-from clienthealth.modes._once import Look
+from clienthealth.modes._looks import Look
 from clienthealth.modes._polls import CLOSES, pushes, pushes_on, told_in_poll
 from clienthealth.windows.client_window import ClientWindow
 
@@ -83,14 +83,14 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         return conclude(ID, [_terminating(terminating[-1])], _terminated(terminating[-1]))
     forced = _forced(window)
     if forced and (forced in ABORTED or _waited(window)):
-        fact = Fact("log", forced.ts_ms, forced.ts_ms, f"the client logged {quoted(forced.text)}", True, forced.source)
+        fact = Fact.of("log", forced, f"the client logged {quoted(forced.text)}", True)
         return conclude(ID, [fact, *_left(window, pending)], {"cause": "forced-close", **_loss(pending)})
     if events(window, CLOSING, CLOSED) and not forced:
         unfinished = _unfinished(window, pending, thresholds)
         if _delivering(window) or (not unfinished and _amid_close(window, pending)):
             return Verdict(ID, "unknown", reason=DELIVERING, detail=_loss(pending))
         return conclude(ID, unfinished, {"cause": "killed", **_loss(pending)})
-    unclosed = [Fact("log", e.ts_ms, e.ts_ms, quoted(e.text), source=e.source) for e in events(window, UNCLOSED)[-1:]]
+    unclosed = [Fact.of("log", e, quoted(e.text)) for e in events(window, UNCLOSED)[-1:]]
     if readings and readings[-1].get(CLOSES) and not (forced or unclosed or events(window, DIED)):
         return _closing_at_the_end(pending)
     if pending is None:
@@ -148,7 +148,7 @@ def _unfinished(window: ClientWindow, pending: _Pending | None, limits: Threshol
     if pending.nothing or waited < limits.closing_seconds:
         return []
     text = f"{elapsed(waited)} after it began to close it still had to deliver {pending}, and no line tells of the end"
-    return [Fact("metric", begun[-1].ts_ms, last.ts_ms, text, source=last.source)]
+    return [Fact.of("metric", last, text, since=begun[-1])]
 
 
 def _missed(
@@ -168,9 +168,9 @@ def _missed(
         return Verdict(ID, "unknown", reason=NAMELESS if nameless else UNREAD, detail=_loss(pending))
     facts = [*_left(window, pending), *unclosed]
     if forced:
-        facts.append(Fact("log", forced.ts_ms, forced.ts_ms, "its close() waited 0 s", source=forced.source))
+        facts.append(Fact.of("log", forced, "its close() waited 0 s"))
     elif died:
-        facts.append(Fact("log", died[-1].ts_ms, died[-1].ts_ms, quoted(died[-1].text), source=died[-1].source))
+        facts.append(Fact.of("log", died[-1], quoted(died[-1].text)))
     elif is_logged and window.client.library not in CLOSES_UNTOLD and not may_live and pending.large(limits):
         gone = window.departed_ms or window.end_ms
         text = "it has been silent since, and its log, which told of its start, has no word of a close"
@@ -206,7 +206,7 @@ def _left(window: ClientWindow, pending: _Pending | None) -> list[Fact]:
         return []
     last = _before_the_end(window)[-1]
     text = f"when last heard of it still had to deliver {pending}"
-    return [Fact("metric", last.ts_ms, last.ts_ms, text, source=last.source)]
+    return [Fact.of("metric", last, text)]
 
 
 def _loss(pending: _Pending | None) -> dict[str, Any]:
@@ -224,7 +224,7 @@ def _loss(pending: _Pending | None) -> dict[str, Any]:
 def _terminating(event: LogEvent) -> Fact:
     left = count_of(float(event.captures.get("records", 0)), "record")
     text = f"librdkafka logged that it ended with {left} still in its queue or under way"
-    return Fact("log", event.ts_ms, event.ts_ms, text, direct=True, source=event.source)
+    return Fact.of("log", event, text, True)
 
 
 def _terminated(event: LogEvent) -> dict[str, Any]:

@@ -26,10 +26,10 @@ from clienthealth.modes._evidence import (
     rose_around,
     run,
     values,
+    with_counts,
 )
 from clienthealth.modes._io_thread import is_network_thread, network_threads, on_io_thread
-from clienthealth.modes._once import Look, io_thread
-from clienthealth.modes._two_readings import TwoReadings
+from clienthealth.modes._looks import Look, TwoReadings, io_thread
 from clienthealth.modes.held import Held, held
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Column, Floats
@@ -87,14 +87,14 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "longest_block_seconds": longest,
         "failed_sends": number_of(sends_logged, sends_counted),
     }
-    counts = [
-        counted(window, "failed_sends", "log", sends_logged),
-        counted(window, "failed_sends", "metric", sends_counted),
-    ]
     # Where the client may not use the topic, send() fails at once: it blocks nobody as long as no wait was measured.
     independent = cause != "topic-denied" or longest is not None
     otherwise = None if facts else _blindness(window, w, thresholds)
-    return conclude(ID, facts, detail, otherwise, independent, _doubts(window, sends, topics), counts)
+    return with_counts(
+        conclude(ID, facts, detail, otherwise, independent, _doubts(window, sends, topics)),
+        counted(window, "failed_sends", "log", sends_logged),
+        counted(window, "failed_sends", "metric", sends_counted),
+    )
 
 
 def _failures(window: ClientWindow) -> list[LogEvent]:
@@ -172,7 +172,7 @@ def _doubts(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]
     last = lines[-1]
     answer = f"the brokers answer {_error(last)} for topic {last.captures.get('topic')}"
     text = f"{answer}, and {'other records are sent' if sends else 'nothing tells whether a caller waits for it'}"
-    return [Fact("log", lines[0].ts_ms, last.ts_ms, text, source=last.source)]
+    return [Fact.of("log", last, text, since=lines[0])]
 
 
 def _error(event: LogEvent) -> str:
@@ -193,16 +193,7 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
     number = len(_sends(failures))
     sends = f"{'at least ' if number > 1 else ''}{count_of(number, 'send')}"
     text = f"{sends} gave up after {elapsed(waited / 1000)}: {quoted(_sentence(longest.text))}"
-    return [
-        Fact(
-            "log",
-            round(first.ts_ms - _waited_ms(first)),
-            first.ts_ms,
-            text,
-            direct=waited >= limits.min_wait_ms,
-            source=first.source,
-        )
-    ]
+    return [Fact.of("log", first, text, waited >= limits.min_wait_ms, since=round(first.ts_ms - _waited_ms(first)))]
 
 
 def _sentence(text: str) -> str:
@@ -244,7 +235,7 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
         text += f"; {longest.thread.name} was there{longest.repeated}"
         text += ", in several calls: sends failed in between" if same_call is False else ""
     direct = bool(same_call) and longest.seconds >= limits.confirm_blocked_seconds
-    return [Fact("thread-dump", waits[0].since_ms, fullest.ts_ms, text, direct, fullest.source)]
+    return [Fact.of("thread-dump", fullest, text, direct, since=waits[0].since_ms)]
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
@@ -262,17 +253,11 @@ def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[
 
 
 def _answered(window: ClientWindow, topics: dict[str, list[LogEvent]]) -> list[Fact]:
-    return [
-        Fact(
-            "log",
-            lines[0].ts_ms,
-            lines[0].ts_ms,
-            f"the brokers answered {_error(lines[-1])} for topic {topic} {len(lines)} times "
-            f"in {elapsed((lines[-1].ts_ms - lines[0].ts_ms) / 1000)}",
-            source=lines[0].source,
-        )
-        for topic, lines in topics.items()
-    ]
+    facts = []
+    for topic, lines in topics.items():
+        text = f"the brokers answered {_error(lines[-1])} for topic {topic} {len(lines)} times in "
+        facts.append(Fact.of("log", lines[0], text + elapsed((lines[-1].ts_ms - lines[0].ts_ms) / 1000)))
+    return facts
 
 
 def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -294,7 +279,7 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
         if times >= limits.min_topic_errors and seconds >= least:
             text = f"{what}, {times} times in {elapsed(seconds)}, and nothing is known to be sent"
             text = f"{text}: {quoted(lines[-1].text)}"
-            facts.append(Fact("log", lines[0].ts_ms, lines[-1].ts_ms, text, source=lines[-1].source))
+            facts.append(Fact.of("log", lines[-1], text, since=lines[0]))
     return facts[:1]
 
 
@@ -409,7 +394,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
         f"{count_of(after - before, 'send')} failed and none went out in {elapsed(failing_run.seconds)}, "
         f"with the buffer unchanged; {_metadata_words(why, failing_run.values('metadata-age'))}"
     )
-    return [Fact("metric", failing_run.first.ts_ms, failing_run.last.ts_ms, text, source=failing_run.last.source)]
+    return [Fact.of("metric", failing_run.last, text, since=failing_run.first)]
 
 
 def _metadata_words(why: int, ages: list[float]) -> str:

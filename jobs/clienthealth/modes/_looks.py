@@ -1,15 +1,17 @@
-"""What speaks for health where a client is looked at once, after the fact: the question that a post-mortem asks.
+"""What is at hand outside of the stream's windows: a client that is looked at once, and two readings of one.
 
-A stream judges a client again half a minute later. Here a thread dump that shows nothing wrong is no health: two of
-them, ten seconds apart, are.
+Looked at once, after the fact: what speaks for health? That is the question that a post-mortem asks. A stream judges a
+client again half a minute later. Here a thread dump that shows nothing wrong is no health: two of them, ten seconds
+apart, are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from clienthealth.model.readings import ThreadDump
+from clienthealth.model.readings import Reading, ThreadDump
+from clienthealth.modes._evidence import used_bytes
 from clienthealth.modes._io_thread import at_work, in_callback, network_threads
 from clienthealth.windows.client_window import ClientWindow
 
@@ -59,3 +61,24 @@ def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
     if sightings:
         return [], "the dump shows the I/O thread, but not all of its stack"
     return [], "no dump shows the producer's I/O thread" if window.dumps else NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class TwoReadings:
+    """All that is at hand where it is decided whether to take a dump: the newest reading of a client, the one before it
+    (None at first), and the client's options.
+    """
+
+    before: Reading | None
+    now: Reading
+    config: Mapping[str, str]
+
+    def risen(self, name: str) -> float | None:
+        """By how much a counter rose; None where that is not known."""
+        first, last = None if self.before is None else self.before.get(name), self.now.get(name)
+        return None if first is None or last is None else last - first
+
+    @property
+    def used_bytes(self) -> float:
+        """Bytes of the buffer that are in use, 0 where that is not known."""
+        return used_bytes(self.now) or 0.0

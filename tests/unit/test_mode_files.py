@@ -1,0 +1,110 @@
+"""A mistake in a mode's file is a sentence with the file and the key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import clienthealth.modes
+from clienthealth.errors import CatalogueError
+from clienthealth.modes import Limits, mode_file
+
+GOOD = """
+title = "Slow"
+summary = "It is slow."
+impact = "It costs."
+action = "Look."
+kinds = ["consumer"]
+evidence = ["metric"]
+confused_with = ["A holiday."]
+background = "It is slow."
+
+[thresholds.slow_seconds]
+default = 3.0
+at_least = 1
+reason = "others take one"
+
+[[causes]]
+id = "laziness"
+sentence = "It rests."
+
+[lines.rests]
+says = "it rests"
+
+[[lines.rests.wordings]]
+id = "it-rests"
+said_by.java = "Rest"
+literal = "resting"
+pattern = 'resting'
+"""
+
+
+def limits(folder: Path, text: str) -> type[Limits]:
+    """The thresholds of a mode `too-slow` whose file is this text."""
+    place = folder / "too_slow"
+    place.mkdir()
+    (place / "mode.toml").write_text(text, "utf-8")
+    file = mode_file(str(place / "rules.py"))
+    file.reads("rests")
+
+    class Thresholds(Limits, of=file):
+        slow_seconds: float
+
+    assert file.facts()["id"] == "too-slow"
+    return Thresholds
+
+
+def test_what_is_in_order_is_read(tmp_path: Path) -> None:
+    assert vars(limits(tmp_path, GOOD)()) == {"slow_seconds": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "fault"),
+    [
+        ("title", "titel", "modes/too_slow/mode.toml: there is no key titel; known are title, "),
+        ('title = "Slow"', "", "modes/too_slow/mode.toml: Object missing required field `title`"),
+        ('["consumer"]', '["producers"]', "modes/too_slow/mode.toml, kinds[0]: Invalid enum value 'producers'"),
+        (
+            "[[causes]]",
+            "[[causes]]\nwhy = 3",
+            "modes/too_slow/mode.toml, causes[0]: Object contains unknown field `why`",
+        ),
+        ('id = "laziness"', "id = 3", "modes/too_slow/mode.toml, causes[0].id: Expected `str`, got `int`"),
+        ('says = "', 'tells = "', "modes/too_slow/mode.toml: lines.rests: Object contains unknown field `tells`"),
+        ("literal", "literl", "modes/too_slow/mode.toml: lines.rests, wording it-rests: Object contains unknown field"),
+        ("lines.rests", "lines.naps", "modes/too_slow/mode.toml: there is no line rests; known are naps"),
+        (
+            "at_least = 1",
+            "at_least = 5",
+            "modes/too_slow/mode.toml: thresholds.slow_seconds must be a number, at least 5",
+        ),
+        ("at_least = 1", 'at_least = "fast"', "thresholds.slow_seconds is bound by fast, which is no threshold"),
+        ("slow_seconds", "slow_minutes", "thresholds.slow_minutes stands only in this file or only in rules.py"),
+        ("reason", "why", "modes/too_slow/mode.toml: thresholds.slow_seconds: Object contains unknown field `why`"),
+        (
+            "kinds",
+            'suspected = { severity = "warning", hold = "5 minutes" }\nkinds',
+            "modes/too_slow/mode.toml, suspected.hold: Expected `str` matching regex",
+        ),
+        (
+            "kinds",
+            'confirmed = { severity = "page" }\nkinds',
+            "mode.toml, confirmed.severity: Invalid enum value 'page'",
+        ),
+        ("title =", "title", "too_slow/mode.toml: Expected '=' after a key in a key/value pair (at line 2, column 7)"),
+    ],
+)
+def test_a_mistake_is_named_with_file_and_key(tmp_path: Path, right: str, wrong: str, fault: str) -> None:
+    with pytest.raises(CatalogueError) as raised:
+        limits(tmp_path, GOOD.replace(right, wrong))
+    assert fault in str(raised.value)
+
+
+def test_a_mode_explains_modes_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlock = clienthealth.modes.modes()["producer-callback-deadlock"]
+    monkeypatch.setitem(vars(deadlock), "explains", frozenset({"delivery-staled"}))
+    with pytest.raises(
+        CatalogueError, match="producer-callback-deadlock: it explains delivery-staled, and there is no"
+    ):
+        clienthealth.modes.modes.__wrapped__()
