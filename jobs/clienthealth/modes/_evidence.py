@@ -149,10 +149,15 @@ def number_of(*happened: Happened) -> int | None:
     return round(max(sum(so_many for _, so_many in of_kind) for of_kind in happened)) or None
 
 
+def reported(readings: Sequence[Reading], name: str) -> list[tuple[int, float]]:
+    """The known values of a metric, each with its time."""
+    return [(reading.ts_ms, value) for reading in readings if (value := reading.get(name)) is not None]
+
+
 def increases(window: ClientWindow, name: str, first_row: int = 0) -> Happened:
     """When a counter had risen, and by how much, from a row of the window on."""
-    known = [(r.ts_ms, value) for r in window.readings[first_row:] if (value := r.get(name)) is not None]
-    return [(ts, after - before) for (_, before), (ts, after) in itertools.pairwise(known) if after > before]
+    pairs = itertools.pairwise(reported(window.readings[first_row:], name))
+    return [(ts, after - before) for (_, before), (ts, after) in pairs if after > before]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +181,7 @@ class Run:
 
     def values(self, name: str) -> list[float]:
         """The known values of a metric over the run."""
-        return [value for reading in self.readings if (value := reading.get(name)) is not None]
+        return [value for _, value in reported(self.readings, name)]
 
 
 def run(window: ClientWindow, name: str, first: int = 0, last: int | None = None) -> Run:
@@ -221,6 +226,12 @@ def option(window: ClientWindow, name: str) -> float | None:
 def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
     """The window's log events that say one of these, in order of time."""
     return [event for event in window.logs if any(event in meaning for meaning in meanings)]
+
+
+def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:
+    """Lines that say that a send() failed; those of an unnamed client unless this one's error count stood still."""
+    lines = events(window, meaning)
+    return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
 
 
 def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:

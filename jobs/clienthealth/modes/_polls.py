@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clienthealth.model.readings import Reading, Sign
-from clienthealth.modes._evidence import increases, version
+from clienthealth.modes._evidence import increases, reported, version
 from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Column, Floats
 from clienthealth.windows.view import Windows
@@ -88,8 +88,8 @@ def has_polled(window: ClientWindow, since_ms: int) -> bool:
     names = (
         ("records-consumed-total",) if any(polled_ms(r) for r in after) else ("records-consumed-total", "fetch-total")
     )
-    of_names = ([total for reading in after if (total := reading.get(name)) is not None] for name in names)
-    return any(bool(totals) and totals[-1] > totals[0] for totals in of_names)
+    of_names = (reported(after, name) for name in names)
+    return any(bool(totals) and totals[-1][1] > totals[0][1] for totals in of_names)
 
 
 class Spell(NamedTuple):
@@ -118,8 +118,8 @@ def outside(window: ClientWindow) -> Spell | None:
     now = readings[-1].ts_ms
     if not w.reported("fetch-total")[0] or now - fetched[-1] < (now - polled) / 2:
         return None
-    gaps = [gap for reading in readings if (gap := reading.get("time-between-poll-max")) is not None]
-    totals = [(r.ts_ms, total) for r in readings if (total := r.get("records-consumed-total")) is not None]
+    gaps = [gap for _, gap in reported(readings, "time-between-poll-max")]
+    totals = reported(readings, "records-consumed-total")
     before = [(ts_ms, total) for ts_ms, total in totals if ts_ms <= polled]
     if not gaps or not before or before[-1][1] <= before[0][1]:
         return None

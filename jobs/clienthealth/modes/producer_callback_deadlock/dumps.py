@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clienthealth.model.readings import Thread, ThreadDump
 from clienthealth.model.wording import elapsed, listing, quoted
 from clienthealth.modes import MIN_READINGS, mode_file
-from clienthealth.modes._evidence import Fact, events, has_frame, innermost, values
+from clienthealth.modes._evidence import Fact, events, has_frame, innermost, reported
 from clienthealth.modes._io_thread import (
     in_callback,
     in_foreign_code,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from clienthealth.modes.producer_callback_deadlock.rules import Thresholds
 
 THREAD_DIED = mode_file(__file__).reads("thread-died")
+SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
 #: Dumps nearer to each other are one look: of a hand that was quick, or of two exporters while one takes over.
 APART_SECONDS = 5.0
@@ -110,26 +111,23 @@ def _cause_of(thread: Thread) -> str | None:
     return "send-in-callback" if any(has_frame(thread, wait) for wait in WAITS) else "callback-blocked"
 
 
-def _selects_after(window: ClientWindow, dump: ThreadDump) -> list[float]:
-    return [v for r in window.readings if r.ts_ms > dump.ts_ms and (v := r.get("select-total")) is not None]
-
-
 def _came_back(window: ClientWindow, dump: ThreadDump) -> bool:
     """Did the selector go on after the dump? Then the thread waited for something that another one delivered."""
-    later = _selects_after(window, dump)
+    later = [count for ts_ms, count in reported(window.readings, SELECTS) if ts_ms > dump.ts_ms]
     return bool(later) and later[-1] > later[0]
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
     """Did the selector not move after the dump, as far as that is counted?"""
-    return len(_selects_after(window, dump)) >= MIN_READINGS or not values(window, "select-total")
+    times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
+    return not times or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS
 
 
 def _stood(window: ClientWindow, stay: Held) -> bool:
     """Is it counted that the selector stood still from one dump to the other?"""
-    known = [(r.ts_ms, value) for r in window.readings if (value := r.get("select-total")) is not None]
-    before = [value for ts, value in known if ts <= stay.since_ms]
-    after = [value for ts, value in known if ts >= stay.dump.ts_ms]
+    known = reported(window.readings, SELECTS)
+    before = [count for ts_ms, count in known if ts_ms <= stay.since_ms]
+    after = [count for ts_ms, count in known if ts_ms >= stay.dump.ts_ms]
     return bool(before and after) and before[-1] == after[0]
 
 
@@ -138,8 +136,7 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
 
     None where it was elsewhere, and of dumps that are too near to each other.
     """
-    selects = [r.get("select-total") for r in window.readings if r.ts_ms >= stay.since_ms]
-    counts = [value for value in selects if value is not None]
+    counts = [count for ts_ms, count in reported(window.readings, SELECTS) if ts_ms >= stay.since_ms]
     if stay.seconds < APART_SECONDS or (counts and counts[-1] > counts[0]):
         return None
     if stay.cpu_ms is None:

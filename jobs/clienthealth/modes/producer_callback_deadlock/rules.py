@@ -16,9 +16,9 @@ from clienthealth.modes._evidence import (
     Fact,
     conclude,
     events,
+    failures,
     number_or_none,
     option,
-    rose_around,
     run,
     used_bytes,
     values,
@@ -283,8 +283,7 @@ def _without_rate(window: ClientWindow, w: Windows, limits: Thresholds) -> list[
 
 
 def _logged(window: ClientWindow) -> list[Fact]:
-    lines = events(window, EXHAUSTED)
-    refused = [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
+    refused = failures(window, EXHAUSTED)
     if not refused:
         return []
     sends = f"{'at least ' if refused[1:] else ''}{count_of(len(refused), 'send')}"

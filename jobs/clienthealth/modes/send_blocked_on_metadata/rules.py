@@ -20,10 +20,11 @@ from clienthealth.modes._evidence import (
     conclude,
     counted,
     events,
+    failures,
     has_frame,
     increases,
     number_of,
-    rose_around,
+    reported,
     run,
     values,
     with_counts,
@@ -67,19 +68,20 @@ class Thresholds(Limits, of=FILE):
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """See `background` in mode.toml for the rules."""
     w = window.table
-    failures = _failures(window)
+    # Those of callbacks are producer-callback-deadlock's.
+    failed = [event for event in failures(window, METADATA_WAITED) if not on_io_thread(event)]
     waits = _waits(window, w, thresholds)
     topics = _missing_topics(window, thresholds)
-    same_call = _same_call(window, failures, waits)
-    sends_logged, sends_counted = _sends(failures), _sends_counted(window, w)
-    facts = _logged(failures, thresholds) + _dumped(waits, same_call, thresholds)
+    same_call = _same_call(window, failed, waits)
+    sends_logged, sends_counted = _sends(failed), _sends_counted(window, w)
+    facts = _logged(failed, thresholds) + _dumped(waits, same_call, thresholds)
     sends = bool(w.rose("record-send-total")[0])
-    if waits or failures or not sends:
+    if waits or failed or not sends:
         facts += _answered(window, topics)
     facts += _measured(window, w, thresholds) + _attempts(window, w, thresholds)
-    cause, named = _cause(window, failures, topics)
+    cause, named = _cause(window, failed, topics)
     blocked = Counter(stay.dump.ts_ms for stay in waits)
-    longest = _longest_block(failures, waits if same_call else [])
+    longest = _longest_block(failed, waits if same_call else [])
     detail = {
         "cause": cause,
         **named,
@@ -95,15 +97,6 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         counted(window, "failed_sends", "log", sends_logged),
         counted(window, "failed_sends", "metric", sends_counted),
     )
-
-
-def _failures(window: ClientWindow) -> list[LogEvent]:
-    """Sends that gave up waiting, outside callbacks.
-
-    Those of an unnamed client count unless this one's error count stood still.
-    """
-    lines = [e for e in events(window, METADATA_WAITED) if not on_io_thread(e)]
-    return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
@@ -155,7 +148,7 @@ def _is_waiting(thread: Thread) -> bool:
 
 def _stands(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> bool:
     """Was nothing sent for so long around a moment, nor after it, as far as is counted; or did sends fail?"""
-    sent_totals = [(r.ts_ms, v) for r in window.readings if (v := r.get("record-send-total")) is not None]
+    sent_totals = reported(window.readings, "record-send-total")
     if not sent_totals or w.rose("record-error-total")[0]:
         return True
     before = [v for ts, v in sent_totals if ts <= ts_ms]
@@ -213,7 +206,7 @@ def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]
         return None
     first, last = waits[0].dump.ts_ms, waits[-1].dump.ts_ms
     logged = sum(first <= ts_ms <= last for ts_ms, _ in _sends(failures))
-    errors = [(r.ts_ms, v) for r in window.readings if (v := r.get("record-error-total")) is not None]
+    errors = reported(window.readings, "record-error-total")
     counted = [v for ts, v in errors if ts <= first][-1:] + [v for ts, v in errors if first < ts <= last]
     failed = max(logged, counted[-1] - counted[0] if counted else 0)
     if failed >= min(Counter(stay.dump.ts_ms for stay in waits).values()):
