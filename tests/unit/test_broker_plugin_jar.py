@@ -106,6 +106,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     return by_case
 
 
+@pytest.mark.long
 def test_settings_that_are_wrong_are_named_and_nothing_is_taken(printed: dict[str, list[str]]) -> None:
     assert printed["right"] == [
         "INFO Client telemetry is written to topic client-metrics at 127.0.0.1:1",
@@ -129,6 +130,7 @@ def test_settings_that_are_wrong_are_named_and_nothing_is_taken(printed: dict[st
     assert takes == "takes pushes: false"
 
 
+@pytest.mark.long
 def test_settings_that_are_unknown_are_named_with_the_nearest(printed: dict[str, list[str]]) -> None:
     unknown, written, takes = printed["unknown"]
     assert unknown == (
@@ -141,6 +143,7 @@ def test_settings_that_are_unknown_are_named_with_the_nearest(printed: dict[str,
     assert takes == "takes pushes: true"
 
 
+@pytest.mark.long
 def test_a_target_that_is_away_is_one_line(printed: dict[str, list[str]]) -> None:
     _, takes, lost, counted = printed["unreachable"]
     assert (takes, counted) == ("takes pushes: true", "failed 5, dropped 0")
@@ -155,6 +158,7 @@ def test_a_target_that_is_away_is_one_line(printed: dict[str, list[str]]) -> Non
     assert "failed 0, dropped 10" in printed["unresolved"]
 
 
+@pytest.mark.long
 def test_losses_are_logged_once_a_minute_with_their_number(printed: dict[str, list[str]]) -> None:
     """A push fails and one is dropped each second for 100 s, then they are only dropped."""
     lines = [

@@ -131,7 +131,7 @@ def rendered(values: Mapping[str, Any] = DEFAULT, chart: Path = CHART) -> list[R
 def _rendered(values: str, chart: Path) -> list[Resource]:
     done = run("template", "kafka-client-health", str(chart), "--namespace", "health", values=json.loads(values))
     assert done.returncode == 0, done.stderr
-    return [resource for resource in yaml.safe_load_all(done.stdout) if resource]
+    return [resource for resource in yaml.load_all(done.stdout, yaml.CSafeLoader) if resource]
 
 
 def one(resources: list[Resource], kind: str, name: str) -> Resource:
@@ -369,7 +369,9 @@ def test_rules_are_those_of_alerts_with_the_settings_of_the_release(
     resources = rendered({**values, "prometheusRule": {"enabled": True, "dryRun": dry_run}})
     rule = one(resources, "PrometheusRule", "kafka-client-health")
     build.write(tmp_path, settings(resources, tmp_path), dry_run)
-    files = [yaml.safe_load(path.read_text("utf-8"))["groups"] for path in (tmp_path / "rules").glob("*.yml")]
+    files = [
+        yaml.load(path.read_text("utf-8"), yaml.CSafeLoader)["groups"] for path in (tmp_path / "rules").glob("*.yml")
+    ]
     groups = {group["name"]: group for file in files for group in file}
     assert {group["name"]: group for group in rule["spec"]["groups"]} == groups and len(groups) > 4
 
@@ -389,7 +391,9 @@ def test_what_opens_tickets_is_told_by_the_values(tmp_path: Path, prometheus: di
     values = {"prometheusRule": {"enabled": True}, "config": {"prometheus": prometheus}}
     resources = rendered(values)
     build.write(tmp_path, settings(resources, tmp_path), False)
-    files = [yaml.safe_load(path.read_text("utf-8"))["groups"] for path in (tmp_path / "rules").glob("*.yml")]
+    files = [
+        yaml.load(path.read_text("utf-8"), yaml.CSafeLoader)["groups"] for path in (tmp_path / "rules").glob("*.yml")
+    ]
     groups = {group["name"]: group for file in files for group in file}
     rule = one(resources, "PrometheusRule", "kafka-client-health")
     assert {group["name"]: group for group in rule["spec"]["groups"]} == groups

@@ -15,7 +15,6 @@ from tests.support.recorded import RECORDINGS
 FOLDERS = (
     "deadlock-0.11",
     "evidence/1_ctl_clean",
-    "evidence/1_shutdown_loop",
     "evidence/2_deadlock_client39",
     "evidence/3_topic_missing",
     "evidence/4_ctl_idle",
@@ -24,6 +23,7 @@ FOLDERS = (
     "evidence/5_unclosed_exit_burst",
     "evidence/c2_outage31",
     "evidence/c4_backpressure",
+    "shutdown-loop-c",
 )
 
 

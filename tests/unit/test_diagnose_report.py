@@ -265,26 +265,28 @@ def run(*args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
 
 
+def code_of(*args: str) -> int:
+    with pytest.raises(SystemExit) as left:
+        cli.main(["diagnose", *args])
+    return int(left.value.code or 0)
+
+
 def test_the_command_says_by_its_exit_code_what_came_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ended = run(str(RECORDINGS / "deadlock-3.9" / "jstack-during3-073659.txt"), "--html", str(tmp_path / "ticket.html"))
-    assert (ended.returncode, ended.stderr) == (1, "")
-    assert ended.stdout.count("CONFIRMED  order-publisher") == 1
+    dump = RECORDINGS / "deadlock-3.9" / "jstack-during3-073659.txt"
+    assert code_of(str(dump), "--html", str(tmp_path / "ticket.html")) == 1
+    said = capsys.readouterr()
+    assert (said.out.count("CONFIRMED  order-publisher"), said.err) == (1, "")
     assert (tmp_path / "ticket.html").read_text(encoding="utf-8").count("ProduceRequestResult.java:76") == 1
-    one = run(str(SHAPES / "jstack-25.txt"), "--json")
-    assert one.returncode == 1
-    assert [json.loads(line)["client"]["client_id"] for line in one.stdout.splitlines()] == ["order-producer"]
+    assert code_of(str(SHAPES / "jstack-25.txt"), "--json") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["client"]["client_id"] for line in lines] == ["order-producer"]
     for path, code in (("healthy-3.9/jstack-before1-083042.txt", 3), ("healthy-3.9", 0)):
-        with pytest.raises(SystemExit) as left:
-            cli.main(["diagnose", str(RECORDINGS / path)])
-        assert left.value.code == code
+        assert code_of(str(RECORDINGS / path)) == code
     missing = run(str(tmp_path / "nothing"))
     assert missing.returncode == 2 and missing.stdout == "" and "no such file" in missing.stderr
-    with pytest.raises(SystemExit) as left:
-        cli.main(["diagnose", "--html"])
-    assert left.value.code == 2
+    assert code_of("--html") == 2
     capsys.readouterr()
-    with pytest.raises(SystemExit):
-        cli.main(["diagnose", "--help"])
+    assert code_of("--help") == 0
     assert EXIT_CODES in " ".join(capsys.readouterr().out.split())
 
 

@@ -96,7 +96,8 @@ def test_workers_of_a_layer_run_each_file_once(
     for name in ("one", "two", "three"):
         test = f"def test_it(): open({str(tmp_path / 'ran')!r}, 'a').write('{name}\\n')\n"
         (tmp_path / f"test_{name}.py").write_text(test + "def test_more(): pass\n", "utf-8")
-    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "--quiet", str(tmp_path)]
+    options = ["--quiet", "--disable-plugin-autoload", "-p", "no:cacheprovider", "-p", "tests.conftest"]
+    command = [sys.executable, "-m", "pytest", *options, str(tmp_path)]
     monkeypatch.setattr(stages, "LOGS", tmp_path)
     monkeypatch.setattr(stages, "STAGES", {"unit": Stage("", [command], {TEST: 1}, workers=2)})
     assert asyncio.run(stages.run(TEST, ["unit"])) == 0, capsys.readouterr().out

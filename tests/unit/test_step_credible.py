@@ -42,7 +42,7 @@ def consumer(second: float, instance: str = "a", away_since: float = 1e9) -> Any
     return reading
 
 
-def run(monitor: Stepped, inputs: list[Any], second: int = 600) -> list[Transition]:
+def run(monitor: Stepped, inputs: list[Any], second: int = 420) -> list[Transition]:
     """All in order in batches of 10 s, with somebody else who reports; how incidents changed."""
     others = [snapshot(s, {"select-total": s}, "other", instance="o:1", host="o") for s in range(0, second, 10)]
     monitor.batches([*inputs, *others], 10, "other")
@@ -79,7 +79,7 @@ def test_old_lines_with_new_times_accuse_nobody_whose_metrics_say_otherwise(
 ) -> None:
     """The shipper reads a file from its beginning; its lines bear no time, so they get that of the reading."""
     monitor = Stepped()
-    assert run(monitor, [*(client(s) for s in range(0, 600, 10)), *lines]) == []
+    assert run(monitor, [*(client(s) for s in range(0, 420, 10)), *lines]) == []
     record = monitor.records[f"shop|a|{'p' if client is producer else 'c'}"]
     assert {v["mode"]: v["status"] for v in record["verdicts"]}[mode] == "ok", "once the lines are past"
 
@@ -87,21 +87,21 @@ def test_old_lines_with_new_times_accuse_nobody_whose_metrics_say_otherwise(
 def test_a_wait_that_the_client_does_not_count_is_no_health() -> None:
     """`partitionsFor` waits for metadata as `send` does; it fails without an error that is counted."""
     monitor = Stepped()
-    waits = [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(203, 600, 20)]
-    assert run(monitor, [*(producer(s) for s in range(0, 600, 10)), *waits]) == []
+    waits = [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(203, 420, 20)]
+    assert run(monitor, [*(producer(s) for s in range(0, 420, 10)), *waits]) == []
     [verdict] = [v for v in monitor.records["shop|a|p"]["verdicts"] if v["mode"] == "send-blocked-on-metadata"]
     assert verdict["status"] == "unknown" and "refute" in verdict["reason"]
 
 
 def test_a_thread_that_has_died_is_that_of_the_client_whose_selects_ended() -> None:
     """A canary beside the old version, one client id, one host, and lines that name neither."""
-    inputs = [producer(s, "a") for s in range(0, 600, 10)] + [producer(s, "b", 200) for s in range(3, 600, 10)]
+    inputs = [producer(s, "a") for s in range(0, 420, 10)] + [producer(s, "b", 200) for s in range(3, 420, 10)]
     changes = run(Stepped(), [*inputs, logged(200, "io-thread-died", "p")])
     assert [(c.client.instance, c.change, c.verdict.status) for c in changes] == [("b", "opened", "confirmed")]
 
 
 def test_who_was_thrown_out_of_its_group_is_the_one_that_did_not_poll() -> None:
-    inputs = [consumer(s, "a") for s in range(0, 600, 10)] + [consumer(s, "b", 140) for s in range(3, 600, 10)]
+    inputs = [consumer(s, "a") for s in range(0, 420, 10)] + [consumer(s, "b", 140) for s in range(3, 420, 10)]
     changes = run(Stepped(), [*inputs, logged(200, "poll-timeout-expired", "c")])
     assert {c.client.instance for c in changes} == {"b"}
     assert [c.change for c in changes if c.verdict.mode == "consumer-stalled"] == ["opened", "escalated"]
@@ -122,13 +122,13 @@ def test_a_client_whose_metrics_end_with_the_line_is_accused_by_the_lines_that_f
     """Its agent fails with its I/O thread: nothing refutes what its process goes on to say."""
     inputs: list[Any] = [producer(s) for s in range(0, 200, 10)]
     inputs += [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(200, 500, 20)]
-    changes = run(Stepped(), inputs)
+    changes = run(Stepped(), inputs, 600)
     assert ("send-blocked-on-metadata", "opened") in [(c.verdict.mode, c.change) for c in changes]
 
 
 def test_other_libraries_count_otherwise() -> None:
     """kafka-python's producers count no send that got no metadata."""
-    readings = [producer(s) for s in range(0, 600, 10)]
+    readings = [producer(s) for s in range(0, 420, 10)]
     for reading in readings:
         reading.client.library = "kafka-python"
     lines = [logged(203 + n, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for n in range(5)]
@@ -137,7 +137,7 @@ def test_other_libraries_count_otherwise() -> None:
 
 
 def test_an_option_that_is_no_number_costs_nobody_his_log() -> None:
-    monitor, told = Stepped(), [consumer(s) for s in range(0, 600, 10)]
+    monitor, told = Stepped(), [consumer(s) for s in range(0, 420, 10)]
     for reading in told:
         reading.config = {"max.poll.interval.ms": "soon"}
     assert run(monitor, [*told, logged(203, "poll-timeout-expired", "c")]) == []
@@ -146,7 +146,7 @@ def test_an_option_that_is_no_number_costs_nobody_his_log() -> None:
 def test_a_line_is_held_against_what_its_own_kind_of_client_counts() -> None:
     """A producer, a consumer and a legacy consumer of one process; none of the lines names its client."""
     monitor = Stepped()
-    old = [snapshot(s, {"fetch-total": s}, "l", "legacy-consumer", instance="a") for s in range(0, 600, 10)]
+    old = [snapshot(s, {"fetch-total": s}, "l", "legacy-consumer", instance="a") for s in range(0, 420, 10)]
     names = ("topic-not-in-metadata", "records-expired", "poll-timeout-expired", "commit-refused", "consumer-closing")
     lines = [logged(203 + n, name, topic="t", waitMs="60000", partition="t-0") for n, name in enumerate(names)]
-    run(monitor, [*(producer(s) for s in range(0, 600, 10)), *(consumer(s) for s in range(0, 600, 10)), *old, *lines])
+    run(monitor, [*(producer(s) for s in range(0, 420, 10)), *(consumer(s) for s in range(0, 420, 10)), *old, *lines])

@@ -47,12 +47,11 @@ def producer(second: int, stuck_since: int, until: int) -> dict[str, float]:
 def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts() -> None:
     # Twice as long as anything is remembered.
     monitor, end = Stepped(), 1800
-    config = {"request.timeout.ms": "30000"}
+    inputs: list[Snapshot] = []
     for second in range(0, end + 240, 10):
-        mine = producer(second, 120, end)
-        reading = snapshot(second, mine, "p")
-        reading.config = config
-        monitor.batch([reading, snapshot(second, {"select-total": second}, OTHER)], second)
+        inputs += [snapshot(second, producer(second, 120, end), "p"), snapshot(second, {"select-total": second}, OTHER)]
+        inputs[-2].config = {"request.timeout.ms": "30000"}
+    monitor.batches(inputs, 30)
     first, *others, last = changes(monitor, DEADLOCK)
     assert [c.change for c in (first, *others, last)] in (
         ["opened", "closed"],
@@ -65,7 +64,7 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
 
 def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
     """Its I/O thread stands for 40 s, goes on for 40 s, and so on for twenty minutes; then it goes on for good."""
-    monitor, end = Stepped(), 1200
+    monitor, end, inputs = Stepped(), 1200, list[Snapshot]()
     for second in range(0, end + 400, 10):
         phase, moved = second % 80, second // 80 * 40 + min(second % 80, 40)
         standing = second < end and phase >= 40
@@ -77,7 +76,8 @@ def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
             "buffer-available-bytes": BUFFER * (1 - (phase - 40) / 40) if standing else BUFFER,
             "waiting-threads": 0.0,
         }
-        monitor.batch([snapshot(second, metrics, "p"), snapshot(second, {"select-total": second}, OTHER)], second)
+        inputs += [snapshot(second, metrics, "p"), snapshot(second, {"select-total": second}, OTHER)]
+    monitor.batches(inputs, 10)
     first, *others, last = changes(monitor, DEADLOCK)
     assert (first.change, [c.change for c in others], last.change) == ("opened", ["escalated"], "closed")
     assert at(first) == 40
@@ -149,13 +149,9 @@ def test_what_a_nameless_process_said_is_its_clients_once_that_is_known() -> Non
 def test_a_process_that_named_its_client_at_its_start_is_never_nameless() -> None:
     """A starved JVM answers nobody: its metrics are not read, its name stood in the log minutes before the loop."""
     monitor = Stepped()
-    for second in range(0, 900, 5):
-        batch: list[Any] = [snapshot(second, {"select-total": second}, OTHER)]
-        if second == 5:
-            batch.append(logged(5, "legacy-client-named", client="group"))
-        if second >= 600:
-            batch += [line for s in range(second, second + 5) for line in storm(s)]
-        monitor.batch(batch, second)
+    others = [snapshot(second, {"select-total": second}, OTHER) for second in range(0, 720, 5)]
+    named = logged(5, "legacy-client-named", client="group")
+    monitor.batches([*others, named, *(line for second in range(600, 720) for line in storm(second))], 5, OTHER)
     transitions = incident_changes(monitor, LOOP)
     assert transitions[0] == ("group", "opened")
     assert {client for client, _ in transitions} == {"group"}

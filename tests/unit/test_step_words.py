@@ -37,8 +37,7 @@ def test_what_a_client_logged_of_its_options_is_known_as_long_as_it_reports_and_
     monitor.batch(
         [logged(0, "producer-config", "p", requestTimeoutMs="4000", deliveryTimeoutMs="9000", address="[k:9092]")], 5
     )
-    for second in range(10, 2400, 10):
-        monitor.batch([snapshot(second, FULL)], second)
+    monitor.batches((snapshot(second, FULL) for second in range(10, 2400, 10)), 60)
     options = {"request.timeout.ms": "4000", "delivery.timeout.ms": "9000"}
     assert configured(monitor, "p") == options
     assert monitor.records["shop|h:1|p"]["config"] == options, "for whoever looks at the client"

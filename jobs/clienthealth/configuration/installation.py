@@ -92,6 +92,8 @@ def keeping(text: str, settings: Settings) -> str:
     kept = kept_labels(settings)
     if not kept:
         raise SettingsError("[prometheus] keep_labels must name a label at least")
+    if kept == KEPT:
+        return text
     for form in (listed, matchers, equals, values, chosen, of_series, of_row, named):
         text = text.replace(form(KEPT), form(kept))
     return text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -32,11 +32,16 @@ def tree(module: str) -> ast.Module:
     return ast.parse(modules()[module].read_text(encoding="utf-8"))
 
 
-def imports(module: str, at_start: bool = False) -> Iterator[str]:
+@cache
+def imports(module: str, at_start: bool = False) -> Sequence[str]:
     """Dotted names that it imports; `from a import b` gives `a.b` too, and that alone where it is a module.
 
     `at_start`: only when it is imported itself.
     """
+    return [*_imports(module, at_start)]
+
+
+def _imports(module: str, at_start: bool) -> Iterator[str]:
     package = module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]
     for node in _statements(tree(module)) if at_start else ast.walk(tree(module)):
         if isinstance(node, ast.Import):
