@@ -44,13 +44,12 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
         columns["io_thread_busy_ratio"] = _numbers(io_thread_busy_ratio(w))
         columns["queue_time_seconds"] = _mappings(len(w), _milliseconds(w, "record-queue-time")), None
         columns["request_latency_seconds"] = _mappings(len(w), _milliseconds(w, "request-latency")), None
-        columns["record_send_rate"] = _numbers(per_second(w, "record-send-total"))
-        columns["record_error_rate"] = _numbers(per_second(w, "record-error-total"))
-        columns["record_retry_rate"] = _numbers(per_second(w, "record-retry-total"))
+        for total in ("record-send-total", "record-error-total", "record-retry-total"):
+            columns[f"{total[:-6].replace('-', '_')}_rate"] = _numbers(per_second(w, total))
         columns["batch_size_bytes"] = _numbers(_positive(w.last("batch-size-avg")))
         columns["compression_ratio"] = _numbers(_positive(w.last("compression-rate-avg")))
-        slowest = {"id": w.last("slowest-node"), "latency_seconds": w.last("slowest-node-latency-avg") / 1000}
-        columns["slowest_broker"] = _partly(len(w), slowest)
+        slowest_seconds = w.last("slowest-node-latency-avg") / 1000
+        columns["slowest_broker"] = _partly(len(w), {"id": w.last("slowest-node"), "latency_seconds": slowest_seconds})
     if w.kind in ("producer", "consumer"):
         columns["connections"] = _numbers(w.last("connection-count"))
         columns["failed_authentication_rate"] = _numbers(per_second(w, "failed-authentication-total"))
@@ -64,9 +63,7 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
         columns["rebalance_rate"] = _numbers(per_second(w, "rebalance-total"))
         columns["rebalance_seconds"] = _numbers(w.max("rebalance-latency-max") / 1000)
         columns["commit_latency_seconds"] = _partly(len(w), _milliseconds(w, "commit-latency"))
-    columns["queues"] = queue_entries(w), None
-    columns["lag"] = lag_entries(w, lag), None
-    return _rows(len(w), columns)
+    return _rows(len(w), columns | {"queues": (queue_entries(w), None), "lag": (lag_entries(w, lag), None)})
 
 
 def minute_figures(w: Windows) -> dict[str, NDArray[Any]]:

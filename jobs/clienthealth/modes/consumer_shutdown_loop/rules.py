@@ -68,10 +68,11 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     left = _left_behind(window, thresholds)
     facts = looping or left or _overdue(window, thresholds, BEGUN, (COMPLETED, FAILED), "the connector")
     lines = events(window, LOOKUPS)
+    in_dumps = (t.name for d in reversed(window.dumps) for t in d.threads if _in_lookup(t))
     detail = {
         "cause": "endless-lookup" if looping else "threads-left-behind" if left else None,
         "broker": next((e.captures["address"] for e in reversed(lines) if "address" in e.captures), None),
-        "thread": next((e.thread for e in reversed(lines) if e.thread), None) or _looking(window),
+        "thread": next((e.thread for e in reversed(lines) if e.thread), None) or next(in_dumps, None),
     }
     reason = None if facts else _blindness(window, thresholds)
     return conclude(ID, facts, detail if facts else None, reason, independent=not looping)
@@ -93,14 +94,12 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
         return conclude(ID, [], doubts=[Fact("log", begun[-1].ts_ms, begun[-1].ts_ms, UNDER_WAY)])
     w = window.table
     has_evidence = window.dumps or events(window, CLOSED)
-    doubts = [] if has_evidence or not silent(w, limits)[0] else [_silence(window, w)]
+    doubts = []
+    if not has_evidence and silent(w, limits)[0]:
+        ago = elapsed(float(polls_ago(w)[0]))
+        text = f"it has not called poll() for {ago}, and no dump tells whether it is closed"
+        doubts.append(Fact.of("metric", window.readings[-1], text))
     return conclude(ID, [], otherwise=None if has_evidence else GATE.reason(w, limits), doubts=doubts)
-
-
-def _silence(window: ClientWindow, w: Windows) -> Fact:
-    last = window.readings[-1]
-    text = f"it has not called poll() for {elapsed(float(polls_ago(w)[0]))}, and no dump tells whether it is closed"
-    return Fact.of("metric", last, text)
 
 
 def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fact]:
@@ -134,7 +133,8 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
         times = [e.ts_ms for e in storm] + ([stay.since_ms, stay.dump.ts_ms] if stay else [])
         seconds = (max(times) - min(times)) / 1000 if times else 0.0
         measured = bool(storm) or (stay is not None and (stay.cpu_ms is not None or _moves(stay, limits)))
-        stopping = bool(storm) and _shutdown_before(window, storm[0])
+        marks = [e for e in events(window, BEGUN, COMPLETED, FAILED) if storm and e.ts_ms <= storm[0].ts_ms]
+        stopping = bool(marks) and marks[-1] in BEGUN  # a shutdown had begun, and not completed
         outage = not stopping and bool(events(window, OUTAGE))
         enough = limits.outage_seconds if outage else limits.suspect_seconds
         if seconds < enough and not stopping and not _is_excerpt(window, storm, stay, limits):
@@ -173,12 +173,6 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
     if stay.seen[1:] and stay.cpu_ms is not None:
         text += f" and used {elapsed(stay.cpu_ms / 1000)} of CPU in between"
     return [Fact.of("thread-dump", stay.dump, text, direct, since=since_ms)]
-
-
-def _shutdown_before(window: ClientWindow, event: LogEvent) -> bool:
-    """Had a shutdown begun, and not completed?"""
-    marks = [e for e in events(window, BEGUN, COMPLETED, FAILED) if e.ts_ms <= event.ts_ms]
-    return bool(marks) and marks[-1] in BEGUN
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
@@ -230,10 +224,6 @@ def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
 def _moves(stay: Held, limits: Thresholds) -> bool:
     """Is the thread elsewhere in the look-up each time? Then it spins, even if others starve it."""
     return len(stay.seen) >= limits.min_repeats and len({thread.frames for _, thread in stay.seen}) > 1
-
-
-def _looking(window: ClientWindow) -> str | None:
-    return next((t.name for d in reversed(window.dumps) for t in d.threads if _in_lookup(t)), None)
 
 
 def _in_lookup(thread: Thread) -> bool:

@@ -30,13 +30,10 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
     moved = [topic for topic in newest if all(topic in moved_by for _, moved_by in long)]
     if len(moved) < 2 or len(long) < 2:
         return moved[0] if len(moved) == 1 else None
-    varies = sorted((_variation([away / moved_by[topic] for away, moved_by in long]), topic) for topic in moved)
+    shares = {topic: [away / moved_by[topic] for away, moved_by in long] for topic in moved}
+    varies = sorted((max(of_topic) / min(of_topic) - 1, topic) for topic, of_topic in shares.items())
     (least, topic), (next_least, _) = varies[:2]
     return topic if least <= most_variation and next_least > 2 * least + most_variation else None
-
-
-def _variation(shares: Sequence[float]) -> float:
-    return max(shares) / min(shares) - 1
 
 
 def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str, float]]]:

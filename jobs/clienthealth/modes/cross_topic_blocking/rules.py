@@ -11,7 +11,7 @@ import numpy as np
 from clienthealth.indicators.queue import CHUNKS, Queues, queues
 from clienthealth.logs.thread_names import FETCHER_THREAD
 from clienthealth.model.metrics import QUEUE_DEFAULTS
-from clienthealth.model.readings import Reading, Thread, TopicReading
+from clienthealth.model.readings import Reading, Thread
 from clienthealth.model.values import option as option_of
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, listing
@@ -196,10 +196,14 @@ def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, l
 def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: Thresholds) -> list[Fact]:
     """Fetchers parked in `put` while consumers of their connector wait for data."""
     facts: list[Fact] = []
-    stays = held(window.dumps, lambda _, thread: _is_parked(thread) or None, stays=lambda stay: not stay.cpu_ms)
+    in_put = held(
+        window.dumps,
+        lambda _, thread: (thread.state == "WAITING" and has_frame(thread, PUT, ENQUEUE)) or None,
+        stays=lambda stay: not stay.cpu_ms,
+    )
     for dump in window.dumps:
         fetchers = _own([t for t in dump.threads if t.name.startswith(FETCHER_THREAD)], window)
-        parked = [stay for stay in stays if stay.dump is dump and stay.thread in fetchers]
+        parked = [stay for stay in in_put if stay.dump is dump and stay.thread in fetchers]
         waiting = [t for t in dump.threads if has_frame(t, NEXT) and t.state.endswith("WAITING")]
         others = {_connector(t) for t in fetchers} - {_connector(stay.thread) for stay in parked}
         if not parked or not waiting or (others and not measured) or not (several_topics or measured):
@@ -212,10 +216,6 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
             text += f"; it used no CPU for {elapsed(stay.seconds)}"
         facts.append(Fact.of("thread-dump", dump, text, still and not others, since=stay.since_ms))
     return facts
-
-
-def _is_parked(thread: Thread) -> bool:
-    return thread.name.startswith(FETCHER_THREAD) and thread.state == "WAITING" and has_frame(thread, PUT, ENQUEUE)
 
 
 def _own(fetchers: list[Thread], window: ClientWindow) -> list[Thread]:
@@ -316,7 +316,9 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     if not stays_away(w, limits)[0]:
         return None
     away = float(seconds_away(w)[0])
-    topics = sorted({t.topic for r in window.readings for t in r.topics if _has_data(t)})
+    of_topics = [t for r in window.readings for t in r.topics]
+    data = [(t.topic, t.metrics.get("records-consumed-total") or t.metrics.get("records-lag") or 0) for t in of_topics]
+    topics = sorted({topic for topic, records in data if records > 0})
     counts = values(window, "records-consumed-total")
     consumed = max(0.0, counts[-1] - counts[0]) if counts else 0.0
     lags = [(reading, lag) for reading in window.readings if (lag := _lag(reading)) is not None]
@@ -345,10 +347,6 @@ def _seconds_away(reading: Reading) -> float:
     """How long the application had been outside poll(); of equal ones, `max` takes the first that says so."""
     between = (reading.get("time-between-poll-max") or 0.0) / 1000
     return max(reading.get("last-poll-seconds-ago") or 0.0, between)
-
-
-def _has_data(topic: TopicReading) -> bool:
-    return (topic.metrics.get("records-consumed-total") or topic.metrics.get("records-lag") or 0) > 0
 
 
 def _lag(reading: Reading) -> float | None:

@@ -98,7 +98,10 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "waiting_threads": max((int(v) for v in values(window, "waiting-threads")), default=None),
         "buffer_used_ratio": number_or_none(w.max(used_ratios(w))[0]),
     }
-    return conclude(ID, facts, detail, _blindness(window, w, thresholds), doubts=[fact for fact, _ in doubts])
+    reason = GATE.reason(w, thresholds)
+    if reason != BLIND_BUFFER and any(at_work(thread) for _, thread in network_threads(window)):
+        reason = None
+    return conclude(ID, facts, detail, reason, doubts=[fact for fact, _ in doubts])
 
 
 def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
@@ -319,11 +322,6 @@ def _sent_inside(window: ClientWindow) -> list[Fact]:
 def sentence(text: str) -> str:
     start = max(text.find("Failed to allocate"), text.find("Local: Queue full"), text.find("You have exhausted"), 0)
     return text[start:]
-
-
-def _blindness(window: ClientWindow, w: Windows, limits: Thresholds) -> str | None:
-    reason = GATE.reason(w, limits)
-    return None if reason != BLIND_BUFFER and any(at_work(thread) for _, thread in network_threads(window)) else reason
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:

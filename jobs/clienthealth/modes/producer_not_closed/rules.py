@@ -80,7 +80,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     pending = _pending(window, readings) if readings else None
     terminating = events(window, TERMINATING)
     if terminating:
-        return conclude(ID, [_terminating(terminating[-1])], _terminated(terminating[-1]))
+        return _terminated(terminating[-1])
     forced = _forced(window)
     if forced and (forced in ABORTED or _waited(window)):
         fact = Fact.of("log", forced, f"the client logged {quoted(forced.text)}", True)
@@ -221,20 +221,13 @@ def _loss(pending: _Pending | None) -> dict[str, Any]:
     return loss
 
 
-def _terminating(event: LogEvent) -> Fact:
-    left = count_of(float(event.captures.get("records", 0)), "record")
-    text = f"librdkafka logged that it ended with {left} still in its queue or under way"
-    return Fact.of("log", event, text, True)
-
-
-def _terminated(event: LogEvent) -> dict[str, Any]:
+def _terminated(event: LogEvent) -> Verdict:
     """What was under way may still have arrived: after a flush() of 10 ms all of 5,895 had."""
     records, in_bytes = (int(event.captures.get(name, 0)) for name in ("records", "bytes"))
-    return {
-        "cause": "exit-without-close",
-        "lost_records": [0, records],
-        "lost_bytes": [0, in_bytes],
-    }
+    left = count_of(float(records), "record")
+    text = f"librdkafka logged that it ended with {left} still in its queue or under way"
+    lost = {"cause": "exit-without-close", "lost_records": [0, records], "lost_bytes": [0, in_bytes]}
+    return conclude(ID, [Fact.of("log", event, text, True)], lost)
 
 
 def _forced(window: ClientWindow) -> LogEvent | None:

@@ -81,7 +81,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     facts += _measured(window, w, thresholds) + _attempts(window, w, thresholds)
     cause, named = _cause(window, failed, topics)
     blocked = Counter(stay.dump.ts_ms for stay in waits)
-    longest = _longest_block(failed, waits if same_call else [])
+    waited = [_waited_ms(event) / 1000 for event in failed]
+    longest = max(waited + [stay.seconds for stay in waits if same_call], default=0.0) or None
     detail = {
         "cause": cause,
         **named,
@@ -91,7 +92,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     }
     # Where the client may not use the topic, send() fails at once: it blocks nobody as long as no wait was measured.
     independent = cause != "topic-denied" or longest is not None
-    otherwise = None if facts else _blindness(window, w, thresholds)
+    # A dump that shows the client at work, and no caller that waits, tells.
+    otherwise = None if facts or any(network_threads(window)) else GATE.reason(w, thresholds)
     return with_counts(
         conclude(ID, facts, detail, otherwise, independent, _doubts(window, sends, topics)),
         counted(window, "failed_sends", "log", sends_logged),
@@ -429,15 +431,6 @@ def _cause(
     if window.readings and (not ages or ages[-1] >= NEVER_SECONDS):
         return "cluster-unreachable", named_topic
     return "unknown", named_topic
-
-
-def _longest_block(failures: list[LogEvent], waits: list[Held]) -> float | None:
-    return max([_waited_ms(e) / 1000 for e in failures] + [stay.seconds for stay in waits], default=0.0) or None
-
-
-def _blindness(window: ClientWindow, w: Windows, limits: Thresholds) -> str | None:
-    """A dump that shows the client at work, and nobody who waits, tells."""
-    return None if any(network_threads(window)) else GATE.reason(w, limits)
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
