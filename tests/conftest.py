@@ -26,9 +26,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests live as long as the process: without them, each collection of garbage is short."""
+    """Thousands of tests live as long as the process: no collection of garbage need look at them again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -99,38 +99,35 @@ def _layer(
     return Stage(about, [command], budgets, after, needs, nice, workers)
 
 
-#: Without servers first; then the heaviest beside what gives way; then the demo, whose clients are to fail in time,
-#: beside one that computes; at last those that wait most.
+#: What needs no servers gives way to the demo, whose clients are to fail in time; at last those that wait most.
 STAGES: Mapping[str, Stage] = {
     "lint": Stage(
         "format and lint of the code",
         [[_tool("ruff"), "format", "--check", "."], [_tool("ruff"), "check", "."]],
-        _budgets(5, 5, 5),
+        _budgets(1, 1, 1),
     ),
-    "types": Stage("mypy, strict", [[_tool("mypy")]], _budgets(30, 30, 30)),
+    "types": Stage("mypy, strict", [[_tool("mypy")]], _budgets(25, 25, 25)),
     "generated": Stage(
         "what restates the code is as `kafka-health generate` writes it",
         [[_tool("kafka-health"), "generate", "--check"]],
-        _budgets(10, 10, 10),
+        _budgets(5, 5, 5),
     ),
     "laws": _layer(
         "laws",
         "what holds of all parts: rooms, errors, modes, documentation, the golden matrix",
-        _budgets(60, 60, 60),
+        _budgets(40, 40, 40),
     ),
     "unit": _layer(
         "unit",
         "one part at a time, with values worked out by hand",
-        _budgets(90, 90, 300),
-        ("laws",),
-        workers=2,
+        _budgets(100, 100, 300),
+        workers=3,
         nice=GIVES_WAY,
     ),
     "rules": _layer(
         "rules",
         "alerts and their routing, by promtool and amtool",
         _budgets(0, 40, 160),
-        ("laws",),
         needs=("promtool", "prometheus"),
         nice=GIVES_WAY,
     ),
@@ -145,7 +142,7 @@ STAGES: Mapping[str, Stage] = {
         workers=2,
     ),
     "spark": _layer("spark", "the query, its state, the history and the review", _budgets(0, 100, 250), ("cluster",)),
-    "kafka": _layer("kafka", "programs against a real broker", _budgets(0, 100, 400), ("spark",), workers=3),
+    "kafka": _layer("kafka", "programs against a real broker", _budgets(0, 70, 400), ("spark",), workers=3),
 }
 
 

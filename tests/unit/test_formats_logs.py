@@ -414,7 +414,7 @@ HOSTILE: dict[str, bytes] = {
     "colours": b"\x1b[" * 1_000_000,
     "titles": b"Full thread dump \n" * 150_000 + b'\n"',
     "headers": b'Full thread dump \n"kafka' + b'\n"kafka" ' * 300_000,
-    "frames of one thread": b'Full thread dump \n"kafka" #1 \n' + b"\tat a/b/c.d(\n" * 200_000,
+    "frames of one thread": b'Full thread dump \n"kafka" #1 \n' + b"\tat a/b/c.d(\n" * 60_000,
     "tabs": b'Full thread dump \n"kafka" #1 \n' + b"\t" * 2_000_000,
     "config": b"ProducerConfig values:" + b"\n\t" * 30_000,
     "literals": b" Bootstrap broker ProducerConfig values: with correlation id " * 40_000,

@@ -26,6 +26,7 @@ from clienthealth.watch.group import _read as watched
 from clienthealth_exporters.groups.exporter import table
 from clienthealth_exporters.groups.reader import GroupReader, Member, Offsets
 from clienthealth_exporters.groups.snapshots import Snapshots
+from tests.support.waiting import WAIT_SECONDS
 
 ORDERS = TopicPartition("orders", 0)
 PAYMENTS = TopicPartition("payments", 0)
@@ -129,7 +130,7 @@ def test_as_many_requests_at_a_time_as_are_allowed() -> None:
 
     def counted(groups: Sequence[str]) -> dict[str, Any]:
         threads.add(threading.get_ident())
-        together.wait(10)  # raises unless three ask at the same time
+        together.wait(WAIT_SECONDS)  # raises unless three ask at the same time
         return asked(groups)
 
     cluster.list_group_offsets = counted  # type: ignore[method-assign]

@@ -20,6 +20,7 @@ from clienthealth_exporters.jvm.exporter import Exporter, Target, Targets, Watch
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 from clienthealth_exporters.jvm.suspicion import DumpBudget
 from clienthealth_exporters.publish import Publisher
+from tests.support.waiting import WAIT_SECONDS
 from tests.unit.test_mbeans import JAVA, PROCESS
 
 
@@ -163,7 +164,7 @@ def test_a_silent_agent_is_an_error_in_time() -> None:
     released = threading.Event()
 
     def answer(_: Any) -> tuple[int, bytes]:
-        released.wait(5)
+        released.wait(WAIT_SECONDS)
         return 200, b"[]"
 
     with agent(answer) as url:
@@ -279,7 +280,7 @@ def test_a_slow_jvm_does_not_delay_the_others(monkeypatch: pytest.MonkeyPatch) -
                 enough.set()
 
     def hangs(_: Any) -> tuple[int, bytes]:
-        released.wait(10)
+        released.wait(WAIT_SECONDS)
         return 503, b""
 
     settings = Settings(jvm=JvmSettings(interval_seconds=0.05, timeout_seconds=10.0, thread_dumps=False))

@@ -43,7 +43,7 @@ def imports(module: str, at_start: bool = False) -> Sequence[str]:
 
 def _imports(module: str, at_start: bool) -> Iterator[str]:
     package = module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]
-    for node in _statements(tree(module)) if at_start else ast.walk(tree(module)):
+    for node in _statements(tree(module), at_start):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -56,10 +56,12 @@ def _imports(module: str, at_start: bool) -> Iterator[str]:
             yield from named
 
 
-def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Everything that runs at import: no bodies of functions, nothing that is for the type checker alone."""
+def _statements(node: ast.AST, at_start: bool) -> Iterator[ast.AST]:
+    """All statements. `at_start`: those that run at import: no bodies of functions, nothing for the type checker."""
     for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            continue
         for_types = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
-        if not for_types and not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        if not (at_start and (for_types or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))):
             yield child
-            yield from _statements(child)
+            yield from _statements(child, at_start)
