@@ -22,7 +22,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.long
 
-SECONDS = 12
+SECONDS = 25
 #: Two workers that send to a topic which is not there.
 PYTHON = """\
 import sys, threading
@@ -91,7 +91,8 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
     of_java = {"order-publisher", "order-api", "order-billing", "bill-writer", "bill-payer"}
     assert clients.keys() == {*of_java, "shop-events"}
     hangs = {verdict["mode"]: verdict for verdict in clients["bill-payer"]["verdicts"]}
-    assert hangs["consumer-stalled"]["status"] == "confirmed", hangs
+    # It left its group before it was watched, and asks its brokers for nothing since: no sample shows that they answer.
+    assert hangs["consumer-stalled"]["status"] == "suspected", hangs
     (stands,) = (thread for thread in clients["bill-payer"]["threads"] if thread["name"] == "billing")
     assert stands["frames"][0].startswith("ProduceAndConsume.handleSlowly (") and stands["dumps"] > 1, stands
     blocked = {verdict["mode"]: verdict["status"] for verdict in clients["shop-events"]["verdicts"]}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from clienthealth.judging import verdict
-from clienthealth.model.readings import LogEvent
+from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.modes import modes
-from clienthealth.modes._circumstances import coordinator_answers
+from clienthealth.modes._circumstances import answered_at, coordinator_answers
 from clienthealth.windows.client_window import ClientWindow
 from tests.scenarios._making import at, every, line, mine, rising, still, window
 from tests.support.stepped import START, Stepped, logged, snapshot
@@ -47,6 +47,34 @@ def test_an_answer_that_nobody_looks_for_is_not_missed() -> None:
     """A client that leaves its group sends a request, and selects no more."""
     counts = {"select-total": still(70), "request-total": lambda s: 50 + (s > 20), "response-total": still(50)}
     assert coordinator_answers(window("consumer", every(5, counts)), at(55)).holds is None
+
+
+HEARTBEATS = Thread("kafka-coordinator-heartbeat-thread | g", "WAITING", ("java.lang.Object.wait",))
+SENDS = Thread(
+    "main", "TIMED_WAITING", ("java.lang.Object.wait", "org.apache.kafka.clients.producer.KafkaProducer.doSend")
+)
+COMMITS = Thread(
+    "main", "RUNNABLE", ("sun.nio.ch.EPoll.wait", "org.apache.kafka.clients.consumer.KafkaConsumer.commitSync")
+)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "thread", "complete", "holds"),
+    [
+        ((35, 50), HEARTBEATS, True, None),
+        ((35, 50), COMMITS, True, False),
+        ((35, 50), SENDS, True, False),
+        ((35, 50), HEARTBEATS, False, False),
+        ((45, 50), HEARTBEATS, True, False),
+        ((50,), HEARTBEATS, True, False),
+    ],
+)
+def test_what_was_before_the_samples_is_refuted_unless_dumps_show_no_call_of_a_client(
+    seconds: tuple[int, ...], thread: Thread, complete: bool, holds: bool | None
+) -> None:
+    dumps = [ThreadDump(at(second), (thread,), complete=complete) for second in seconds]
+    seen = window("consumer", [r for r in every(5, POLLS_ON) if r.ts_ms >= at(35)], dumps=dumps)
+    assert answered_at(seen, at(10)).holds is holds
 
 
 @pytest.mark.parametrize(("second", "status"), [(55, "unknown"), (20, "confirmed")])

@@ -25,6 +25,10 @@ SETTLES_MS = LEAD_MS
 FRESH_MS = 15_000
 #: A request is answered within so long (ms): fetches wait for 0.5 s, heartbeats for nothing.
 ANSWER_MS = 10_000
+#: Frames of an application's thread that waits for brokers inside a Java client.
+_CALLS = (".KafkaConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
+#: Calls that return between dumps so far apart (ms) do not explain why no dump shows one.
+STANDS_MS = 10_000
 
 
 class _Sign(NamedTuple):
@@ -53,10 +57,24 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
-    """`coordinator_answers` at a moment of the window; what was before that is judged in the windows before."""
+    """Return `coordinator_answers` at a moment of the window; earlier windows have judged what was before that.
+
+    Where no sample reaches back to the moment, nothing is known of it; if dumps show that a client's calls hold no
+    thread, that remains a suspicion.
+    """
     known = (*window.earlier_readings, *window.readings)
-    seen = at_ms >= window.start_ms and at_ms > known[0].ts_ms
-    return coordinator_answers(window, at_ms) if seen else Circumstance(False, BEFORE)
+    if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
+        return coordinator_answers(window, at_ms)
+    return Circumstance(None) if _stays_outside(window) else Circumstance(False, BEFORE)
+
+
+def _stays_outside(window: ClientWindow) -> bool:
+    """True if whole dumps over STANDS_MS show no thread inside a call of a Java client."""
+    dumps = window.dumps
+    if not dumps or dumps[-1].ts_ms - dumps[0].ts_ms < STANDS_MS or reports_in_poll(window.client.library):
+        return False
+    frames = (frame for dump in dumps for thread in dump.threads for frame in thread.frames)
+    return all(dump.complete for dump in dumps) and not any(call in frame for frame in frames for call in _CALLS)
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
