@@ -61,7 +61,8 @@ def rows(monitor: Stepped) -> list[Any]:
 def unsavable(state: BucketState, entries: Any) -> None:
     """What no state on disk can hold; the step itself goes well."""
     if any(entry.host == "bad" for entry in entries):
-        state.also_seen["shop", "bad"] = [Run("", "", "producer", "x", 2**70, 0, state.time_ms, "", None, 0)]
+        run = Run("", "", "producer", "x", 2**70, 0, state.time_ms, "", None, 0)
+        state.also_seen.remember(("shop", "bad", "", "", "producer", "x"), run, state.time_ms)
 
 
 def raising(of_bad: Callable[..., bool], honest: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,10 +13,11 @@ import pytest
 
 from clienthealth.errors import StateError
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.readings import LogEvent
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
-from clienthealth.step.state import UNDELIVERED, BucketState, load, save
+from clienthealth.step.state import UNDELIVERED, BucketState, Memory, load, save
 from clienthealth.windows.columns import Table
-from clienthealth.windows.packed import METRICS_MAX, LogEntry
+from clienthealth.windows.packed import METRICS_MAX, LogEntry, Who
 from tests.support.stepped import START, Stepped, logged, snapshot
 
 #: How many columns are before the values in the rows of readings, of what these say of topics, and of clients.
@@ -57,16 +58,15 @@ def monitor() -> Stepped:
 
 
 def contents(state: BucketState) -> dict[str, Any]:
-    fields = {name: getattr(state, name) for name in BucketState.__dataclass_fields__ if name != "incidents"}
+    fields = {name: getattr(state, name) for name in BucketState.__struct_fields__ if name != "incidents"}
     for name in ("clients", "readings", "parts"):
         fields[name] = {column: np.nan_to_num(rows, nan=-1.5).tolist() for column, rows in vars(fields[name]).items()}
-    fields["reported_once"] = state.reported_once.tolist()
     return fields | {"incidents": sorted(map(repr, state.incidents.all))}
 
 
 def test_what_is_loaded_is_what_was_saved() -> None:
     state = monitor().state
-    state.reported_once = np.array([7, 1 << 31], np.uint32)
+    state.reported_once.remember((1 << 31,), None, state.time_ms)
     assert state.incidents.of_client("shop|h:1|p") and state.groups and state.log_entries and len(state.parts)
     assert contents(load(save(state, 32), 32)) == contents(state)
 
@@ -127,10 +127,52 @@ def test_another_number_of_buckets_is_refused_in_one_sentence() -> None:
 
 def test_another_form_is_refused_in_one_sentence() -> None:
     data = save(BucketState(), 32)
-    with pytest.raises(StateError, match=r"written in form 9 of the state, this program reads form 1; run the release"):
+    with pytest.raises(StateError, match=r"written in form 9 of the state, this program reads form 2; run the release"):
         load(data[:3] + bytes([9]) + data[4:], 32)
     with pytest.raises(StateError, match="holds no state of this monitor"):
         load(b"something else", 32)
+
+
+def test_a_state_of_form_1_is_read() -> None:
+    data = save(BucketState(time_ms=START), 1)
+    line = {"ts_ms": START - 5, "signature": "producer-close-begins", "text": "closing", "client_id": "p"}
+    who = ["shop", "web-1", "h:1", "p", "producer", "java", "3.9.1", None]
+    forms = {
+        "told": [["shop", "web-1"]],
+        "farewells": [["shop", "web-1", "p", [line]]],
+        "instances": [["h:1"]],
+        "also_seen": [["shop", "web-1", [["h:1", "p", "producer", "tls", 3, START - 9, START - 7, "no", None, 2]]]],
+        "gone": [[who, START - 100.0, START - 50.0, START - 40]],
+        "former": [who],
+        "over": [],
+        "shared": [],
+        "ended": {1234: START - 50},
+        "reported_once": b"",
+    }
+    saved = {**msgspec.msgpack.decode(data[4:]), **forms}
+    del saved["lifecycle"]
+    state = load(data[:3] + bytes([1]) + msgspec.msgpack.encode(saved), 1)
+    assert list(state.told) == [("shop", "web-1")]
+    assert state.lifecycle.get(("shop", "web-1", "p")) == [("h:1", LogEvent(**line))]
+    run = state.also_seen.get(("shop", "web-1", "h:1", "p", "producer", "tls"))
+    assert run is not None and (run.lines, run.last_ms, run.unwritten) == (3, START - 7, 2)
+    producer = Who("shop", "web-1", "h:1", "p", "producer", "java", "3.9.1")
+    assert list(state.gone.items()) == [((*who[:5], START - 50.0), (producer, START - 100.0, START - 50.0))]
+    assert dict(state.former.items()) == {producer.key: producer}
+    assert dict(state.ended.items()) == {(1234,): START - 50}
+    assert load(save(state, 1), 1).former == state.former
+
+
+def test_a_memory_forgets_what_is_old_unless_its_process_lives_and_the_oldest_beyond_its_limits() -> None:
+    memory: Memory[tuple[str, str, str], int] = Memory()
+    for at, key in enumerate(["aax", "bbx", "aay", "aaz", "bby"]):
+        memory.remember((key[0], key[1], key[2]), at, 100 * at)
+    assert memory.evict(350, 100, living={("b", "b")}) == []
+    assert [value for _, value in memory.items()] == [1, 3, 4]
+    memory.remember(("a", "a", "w"), 5, 250)
+    assert memory.evict(500, each=1) == [("a", "a", "w"), ("b", "b", "x")]
+    assert memory.evict(500, limit=1) == [("a", "a", "z")]
+    assert list(memory.items()) == [(("b", "b", "y"), 4)]
 
 
 def matrix(data: bytes, width: int) -> Any:

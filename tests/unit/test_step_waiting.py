@@ -10,7 +10,7 @@ import pytest
 
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.step.departures import AWAKE_MS
-from clienthealth.step.waiting import AHEAD_MS, LONGEST_MS
+from clienthealth.step.intake import AHEAD_MS, LONGEST_MS
 from clienthealth.windows.packed import LogEntry
 from tests.support.stepped import SETTINGS, START, Stepped, logged, snapshot
 

@@ -122,10 +122,12 @@ def _also_seen(state: BucketState, clients: Iterable[Client]) -> dict[Client, li
     """Trouble by client; what can be of several of a process, or is of none of them, by what its lines name."""
     whos = {Who(c.service, c.host, c.instance, c.client_id, c.kind or ""): c for c in clients}
     by_client: dict[Client, list[Seen]] = {}
+    runs = also_seen.by_process(state)
     for who, client in whos.items():
         one_of = Counter(other.kind for other in whos if other.process == who.process)
-        if of_client := [seen for seen in also_seen.seen(state, who, one_of) if not seen.of_process]:
-            by_client[client] = of_client
+        of_client = also_seen.seen(state, runs.get(who.process, ()), who, one_of)
+        if named := [seen for seen in of_client if not seen.of_process]:
+            by_client[client] = named
     for who, seen in also_seen.of_nobody(state, list(whos)):
         client = client_of(who)
         by_client.setdefault(client if who.kind else dataclasses.replace(client, kind=None), []).append(seen)

@@ -6,21 +6,20 @@ Plain Python: the streaming query runs it with Spark's state, `diagnose` and `re
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from clienthealth.incidents import OpenIncident, Transition
 from clienthealth.modes import modes
-from clienthealth.settings import Settings
+from clienthealth.settings import MonitorSettings, Settings
 from clienthealth.step import (
-    also_seen,
     departures,
-    ended,
     groups,
     intake,
     judgement,
+    limits,
     minutes,
     ownership,
     process_log,
@@ -32,6 +31,7 @@ from clienthealth.step import (
 from clienthealth.step.bucket import Bucket, client_of
 from clienthealth.step.judgement import Record
 from clienthealth.step.minutes import Row
+from clienthealth.step.ownership import ProcessKey
 from clienthealth.step.state import BucketState
 from clienthealth.windows.packed import Chunk, Who
 
@@ -91,24 +91,44 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     published.records += departures.reminders(state, before_ms, settings)
     minutes.remember(state, published.changes)
     published.minutes = minutes.finished(bucket, gone, now_ms)
-    minutes.forget(state)
     of_groups, rows = groups.take(state, chunks, settings)
     published.records += of_groups
     published.minutes += rows
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
-    process_log.evict(state, settings.monitor, longest)
-    also_seen.evict(state)
+    living = process_log.evict(state, settings.monitor, longest)
     readings.evict(state, settings.monitor, grid)
     ownership.remember(state, gone.tolist())
     for number in gone.tolist():
-        ended.remember(state, state.whos[number].identity, int(state.clients.last[number]))
-    ended.evict(state, settings.monitor)
+        state.end(state.whos[number].identity, int(state.clients.last[number]))
     readings.forget(state, gone.tolist())
+    if too_many := forget(state, settings.monitor, living):
+        published.left_out["events"] += too_many
     published.skewed = int((skew.seconds(state, now_ms) != 0).sum())
-    state.former = [who for who in state.former if state.incidents.of_client(client_of(who).key)]
     readings.compact(state)
     published.clients = len(state.whos) + len(state.groups)
     return published
+
+
+def forget(state: BucketState, settings: MonitorSettings, living: Set[ProcessKey]) -> int:
+    """Forget what is too old or too much to remember: THE list of how long and how much of it a bucket remembers.
+
+    `living`: processes that report or log. Returns of how many clients the lines about their beginning and end were
+    too many.
+    """
+    now_ms, clients = state.time_ms, limits.share(settings.max_clients, settings)
+    state.told.evict(now_ms, 0, living=living)
+    # Lines that speak of a client's beginning and end, as long as its process is heard of, and 15 minutes longer.
+    too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
+    # Client ids can be made up for each thread.
+    state.also_seen.evict(now_ms, 3_600_000, each=200)
+    # What was closed is in the minutes by then, of which a batch may bring hours.
+    state.over.evict(now_ms, 900_000)
+    state.gone.evict(now_ms, 900_000)
+    state.ended.evict(now_ms, limit=clients)
+    for key, who in [*state.former.items()]:
+        if not state.incidents.of_client(client_of(who).key):
+            state.former.forget(key)
+    return len(too_many)
 
 
 def _name(state: BucketState, published: Published) -> None:
@@ -119,7 +139,9 @@ def _name(state: BucketState, published: Published) -> None:
     """
     names = {(who.process, who.client_id, who.kind) for who in state.whos} if state.former else set()
     spoken_of: dict[tuple[str, str | None], Who] = {
-        (client_of(who).key, who.kind): who for who in state.former if (who.process, who.client_id, who.kind) in names
+        (client_of(who).key, who.kind): who
+        for _, who in state.former.items()
+        if (who.process, who.client_id, who.kind) in names
     }
     nameless = [incident for incident in state.incidents.all if not incident.client.client_id]
     by_log = [

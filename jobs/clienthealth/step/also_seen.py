@@ -6,6 +6,7 @@ client has of trouble, whatever its log says else, and is forgotten an hour afte
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -16,11 +17,6 @@ from clienthealth.modes import catalogue
 from clienthealth.step.process_log import kind_named
 from clienthealth.step.state import BucketState, Run
 from clienthealth.windows.packed import LogEntry, Who
-
-#: For so long after its last line trouble is told.
-TOLD_MS = 3_600_000
-#: Of one process so many runs are kept, the newest: client ids can be made up for each thread.
-MOST_RUNS = 200
 
 
 @cache
@@ -36,20 +32,15 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         event = entry.event
         assert event is not None
         trouble = troubles[event.signature]
-        runs = state.also_seen.setdefault(entry.process, [])
-        whose = entry.instance or "", event.client_id or "", trouble.kind or kind_named(event) or ""
-        run = next((r for r in runs if (r.instance, r.client_id, r.kind) == whose and r.what == trouble.id), None)
-        if run is not None and not is_told(run) and event.ts_ms - run.last_ms > 1000 * trouble.apart_seconds:
-            runs.remove(run)
-            run = None
-        if run is None:
-            run = Run(*whose, trouble.id, 0, event.ts_ms, event.ts_ms, event.text, event.source, 0)
-            runs.append(run)
-            if len(runs) > MOST_RUNS:
-                runs.remove(min(runs, key=lambda run: run.last_ms))
+        named = entry.instance or "", event.client_id or "", trouble.kind or kind_named(event) or "", trouble.id
+        key = (*entry.process, *named)
+        run = state.also_seen.get(key)
+        if run is None or (not is_told(run) and event.ts_ms - run.last_ms > 1000 * trouble.apart_seconds):
+            run = Run(*named, 0, event.ts_ms, event.ts_ms, event.text, event.source, 0)
         run.lines += entry.repeats
         run.unwritten += entry.repeats
         run.last_ms = max(run.last_ms, event.ts_ms)
+        state.also_seen.remember(key, run, run.last_ms)
 
 
 def is_told(run: Run) -> bool:
@@ -58,22 +49,23 @@ def is_told(run: Run) -> bool:
     return trouble is not None and run.lines >= trouble.least
 
 
-def evict(state: BucketState) -> None:
-    """Forget what is not told any more."""
-    for process, runs in list(state.also_seen.items()):
-        state.also_seen[process] = kept = [run for run in runs if state.time_ms - run.last_ms <= TOLD_MS]
-        if not kept:
-            del state.also_seen[process]
+def by_process(state: BucketState) -> Mapping[tuple[str, str], Sequence[Run]]:
+    """The runs of each process that are told."""
+    runs: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    for key, run in state.also_seen.items():
+        if is_told(run):
+            runs[key[:2]].append(run)
+    return runs
 
 
-def seen(state: BucketState, who: Who, kinds: Mapping[str, int]) -> list[Seen]:
-    """The trouble of a client. `kinds`: how many clients of each kind its process has.
+def seen(state: BucketState, runs: Sequence[Run], who: Who, kinds: Mapping[str, int]) -> list[Seen]:
+    """The trouble of a client. `runs`: of its process; `kinds`: how many clients of each kind that has.
 
     Lines that name no client are of the only one that they can be of; of several, each is told of them.
     """
     by_what: dict[tuple[str, bool], Seen] = {}
-    for run in state.also_seen.get(who.process, ()):
-        if is_told(run) and _concerns(state, run, who):
+    for run in runs:
+        if _concerns(state, run, who):
             one = _seen(run, kinds)
             other = by_what.get((one.what, one.of_process))
             by_what[one.what, one.of_process] = one if other is None else _together(one, other)
@@ -83,9 +75,9 @@ def seen(state: BucketState, who: Who, kinds: Mapping[str, int]) -> list[Seen]:
 def of_nobody(state: BucketState, clients: Sequence[Who]) -> list[tuple[Who, Seen]]:
     """The trouble that is of none of these clients, or of several, with the client or process that the lines name."""
     left = []
-    for process, runs in state.also_seen.items():
+    for process, runs in by_process(state).items():
         beside = [who for who in clients if who.process == process]
-        for run in filter(is_told, runs):
+        for run in runs:
             concerned = [who for who in beside if _concerns(state, run, who)]
             if not concerned or (len(concerned) > 1 and not run.client_id):
                 named = Who(*process, run.instance or process[1], run.client_id, run.kind)
@@ -93,11 +85,14 @@ def of_nobody(state: BucketState, clients: Sequence[Who]) -> list[tuple[Who, See
     return left
 
 
-def unwritten(state: BucketState, process: tuple[str, str], client_id: str, kind: str) -> list[dict[str, object]]:
-    """What was counted of a client, or of nobody by name, since it was written to the history last."""
+def unwritten(runs: Sequence[Run], client_id: str, kind: str) -> list[dict[str, object]]:
+    """What was counted of a client, or of nobody by name, since it was written to the history last.
+
+    `runs`: of its process.
+    """
     counts: dict[str, int] = {}
-    for run in state.also_seen.get(process, ()):
-        if run.unwritten and is_told(run) and run.client_id in ("", client_id) and run.kind in ("", kind):
+    for run in runs:
+        if run.unwritten and run.client_id in ("", client_id) and run.kind in ("", kind):
             counts[run.what] = counts.get(run.what, 0) + run.unwritten
             run.unwritten = 0
     return [{"what": what, "lines": lines} for what, lines in sorted(counts.items())]

@@ -15,11 +15,11 @@ from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Reading, ThreadDump, TopicReading
 from clienthealth.model.verdicts import Seen
 from clienthealth.settings import Settings
-from clienthealth.step.also_seen import seen
-from clienthealth.step.ownership import Life, ProcessKey, Start, lives, starts
+from clienthealth.step import also_seen
+from clienthealth.step.ownership import ProcessKey, Start, lives, starts
 from clienthealth.step.process_log import logged_options
 from clienthealth.step.readings import SHIFT, Grid, intervals, keys, totals_added_up
-from clienthealth.step.state import BucketState
+from clienthealth.step.state import BucketState, Life, Run
 from clienthealth.windows.client_window import LEAD_MS, ClientWindow
 from clienthealth.windows.columns import Floats, Ints
 from clienthealth.windows.packed import LogEntry, Readings, Who
@@ -157,15 +157,20 @@ class Bucket:
         """When clients of each process were started."""
         return starts(self.state)
 
+    @cached_property
+    def runs(self) -> Mapping[ProcessKey, Sequence[Run]]:
+        """The trouble of each process that no failure mode is about."""
+        return also_seen.by_process(self.state)
+
     def also_seen(self, who: Who, kinds: Mapping[str, int] | None = None) -> list[Seen]:
         """The trouble of a client that no failure mode is about.
 
         `kinds`: how many clients of each kind its process has, where not only those that report count.
         """
-        if who.process not in self.state.also_seen:
+        if who.process not in self.runs:
             return []
         reporting = Counter(self.state.whos[number].kind for number in self.numbers.get(who.process, ()))
-        return seen(self.state, who, reporting if kinds is None else kinds)
+        return also_seen.seen(self.state, self.runs[who.process], who, reporting if kinds is None else kinds)
 
     def alone(self, who: Who) -> bool:
         """Does no other client of the same kind of its process report?"""

@@ -104,7 +104,7 @@ def forgive(state: BucketState, before_ms: int) -> None:
     jump = state.time_ms - before_ms
     if not before_ms or jump <= SHARED_MS:
         return
-    state.shared.append((before_ms, state.time_ms))
+    state.shared.remember((before_ms, state.time_ms), None, state.time_ms)
     state.incidents.forgive(jump)
 
 
@@ -116,7 +116,7 @@ def departed(bucket: Bucket) -> Ints:
     last_heard = state.clients.heard
     silent = state.time_ms - last_heard
     usual = ownership.OVERDUE * state.clients.every
-    state.shared = [(begin, end) for begin, end in state.shared if end > last_heard.min()]
+    state.shared.evict(int(last_heard.min()), 0)
     for begin, end in state.shared:
         silent -= np.where(end - begin > usual, np.maximum(0, end - np.maximum(begin, last_heard)), 0)
     return np.flatnonzero(silent >= bucket.gaps + 1000 * bucket.settings.absence.watermark_seconds)
@@ -181,9 +181,9 @@ def _left_open(
         state.incidents.departed(key, mode, gone, lost)
         if over:
             changes += state.incidents.ended(key, mode, departed_ms)
-    state.former = [other for other in state.former if other.identity != who.identity]
+    state.former.forget(who.key)
     if left and not over:
-        state.former.append(who)
+        state.former.remember(who.key, who, state.time_ms)
     return changes
 
 
@@ -304,7 +304,7 @@ def _beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[S
         return ()
     until_ms = last + ownership.OVERDUE * int(clients.every[number])
     others = [at for at in bucket.numbers[who.process] if at != number]
-    gone = any(gone.who.process == who.process and gone.until_ms > last for gone in state.gone)
+    gone = any(key[:2] == who.process and life.until_ms > last for key, life in state.gone.items())
     if (
         gone
         or not others
@@ -326,9 +326,10 @@ def keep(bucket: Bucket) -> Set[str]:
     Returns the keys of those that have ended; of more than there may be clients, those that are silent for longest too.
     """
     state = bucket.state
-    too_many = max(0, len(state.former) - limits.share(bucket.settings.monitor.max_clients, bucket.settings.monitor))
-    ended = {client_of(who).key for who in state.former[:too_many]}
-    for who in state.former:
+    monitor, former = bucket.settings.monitor, dict(state.former.items())
+    too_many = state.former.evict(state.time_ms, limit=limits.share(monitor.max_clients, monitor))
+    ended = {client_of(former[key]).key for key in too_many}
+    for _, who in state.former.items():
         key = client_of(who).key
         departed = next((one for one in state.incidents.of_client(key).values() if one.departed_ms), None)
         if departed is not None and has_ended(bucket, who, departed.departed_ms, departed.alone):

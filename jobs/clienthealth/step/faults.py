@@ -112,13 +112,9 @@ def _part(
     readings.forget(state, [number for number, who in enumerate(state.whos) if who.home not in homes])
     state.log_entries = [entry for entry in state.log_entries if entry.process in homes]
     state.waiting = [entry for entry in state.waiting if entry.process in homes]
-    state.lifecycle = {key: lines for key, lines in state.lifecycle.items() if key[:2] in homes}
-    state.also_seen = {process: runs for process, runs in state.also_seen.items() if process in homes}
-    state.gone = [gone for gone in state.gone if gone.who.home in homes]
-    state.told &= homes
-    state.former = [who for who in state.former if who.home in homes]
+    for memory in state.by_process:
+        memory.only(homes)
     state.groups = [group for group in state.groups if group.who.home in homes]
-    state.over = [change for change in state.over if _home(change.client) in homes]
     state.incidents = Incidents(i for i in state.incidents.all if _home(i.client) in homes | incidents)
     chunks = [only(chunk, lambda who: who.home in homes) for chunk in chunks]
     for chunk in chunks:
@@ -128,17 +124,14 @@ def _part(
 
 def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
     """Yield the processes of which anything is known."""
-    for whos in (state.whos, state.former, *(chunk.whos for chunk in chunks)):
+    for whos in (state.whos, *(chunk.whos for chunk in chunks)):
         yield from (who.home for who in whos)
     yield from (group.who.home for group in state.groups)
     yield from (group.who.home for chunk in chunks for group in chunk.groups)
     for entries in (state.log_entries, state.waiting, *(chunk.log_entries for chunk in chunks)):
         yield from (entry.process for entry in entries)
-    yield from (key[:2] for key in state.lifecycle)
-    yield from state.also_seen
-    yield from (gone.who.home for gone in state.gone)
+    yield from (key[:2] for memory in state.by_process for key in memory)
     yield from (_home(incident.client) for incident in state.incidents.all)
-    yield from (_home(change.client) for change in state.over)
 
 
 def _home(client: Client) -> Home:

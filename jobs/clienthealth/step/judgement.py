@@ -357,8 +357,8 @@ class _Judgement:
             offset = max(0, self.state.time_ms - last)
             visible = self._entered(newest.client, judged, last, offset, of_client.__getitem__)
             self.incidents.heard(newest.client.key, last, offset)
-            if who.client_id and who not in self.state.former and self.incidents.of_client(newest.client.key):
-                self.state.former.append(who)
+            if who.client_id and who.key not in self.state.former and self.incidents.of_client(newest.client.key):
+                self.state.former.remember(who.key, who, self.state.time_ms)
             (indicators,) = client_indicators(newest.table, self.settings.lag)
             also = self.bucket.also_seen(who, {kind: len(names) for kind, names in log.named.items()})
             card = client_card(who)

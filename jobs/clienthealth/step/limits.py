@@ -10,7 +10,6 @@ report again, which those of a flood do not.
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TypeVar
@@ -19,7 +18,7 @@ import numpy as np
 
 from clienthealth.settings import MonitorSettings
 from clienthealth.step.readings import EVER_MS, NEVER_MS, SHIFT, keep_readings, kept
-from clienthealth.step.state import BucketState
+from clienthealth.step.state import BucketState, Memory, mark
 from clienthealth.windows.packed import Chunk, LogEntry, Who
 
 T = TypeVar("T")
@@ -71,22 +70,17 @@ def clients(
             continue
         refused.add(identity)
     # Where there was room for all that reported once, nobody has to be known for it.
-    reported = np.concatenate([state.reported_once, np.fromiter(map(mark, once), np.uint32)]) if once else _NOBODY
-    state.reported_once = reported[-share(REPORTED_ONCE, settings) :]
+    if not once:
+        state.reported_once = Memory()
+    for identity in once:
+        state.reported_once.remember(mark(identity), None, state.time_ms)
+    state.reported_once.evict(state.time_ms, limit=share(REPORTED_ONCE, settings))
     return frozenset(refused)
-
-
-_NOBODY = np.empty(0, np.uint32)
-
-
-def mark(names: Iterable[str]) -> int:
-    """By what a client or a process is known of which nothing else is kept; one in 40,000 bears another's."""
-    return zlib.crc32("\0".join(names).encode("utf-8", "surrogatepass"))
 
 
 def _again(state: BucketState, chunks: Iterable[Chunk], new: Iterable[Identity]) -> Set[Identity]:
     """Those of the new clients that reported before, or at two moments of this batch."""
-    reported = set(state.reported_once.tolist())
+    reported = state.reported_once
     first: dict[Identity, int] = {}
     last: dict[Identity, int] = {}
     for identity, begin_ms, end_ms in heard(chunks):
@@ -164,10 +158,6 @@ def events(state: BucketState, settings: MonitorSettings, left_out: Counter[str]
         dropped, kept = dropped + len(kept) - len(fewer), fewer
     if dropped:
         state.log_entries = sorted(kept, key=lambda entry: entry.ts_ms)
-    most_of_ends = share(settings.max_clients, settings)
-    while len(state.lifecycle) > most_of_ends:
-        del state.lifecycle[next(iter(state.lifecycle))]
-        left_out["events"] += 1
 
 
 def _sort(entry: LogEntry) -> str:

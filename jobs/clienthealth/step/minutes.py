@@ -25,8 +25,6 @@ from clienthealth.step.state import BucketState
 from clienthealth.windows.columns import Floats, Ints
 
 MINUTE_MS = 60_000
-#: A closed incident is remembered so long for the minutes in which it lasted.
-REMEMBERED_MS = 900_000
 
 Row = dict[str, Any]
 
@@ -42,7 +40,8 @@ def finished(bucket: Bucket, gone: Ints, now_ms: int) -> list[Row]:
     over[gone] = ends[gone]
     rows = _rows(bucket, over, skew.seconds(state, now_ms))
     for row in rows if state.also_seen else ():
-        if also := also_seen.unwritten(state, (row["service"], row["host"]), row["client_id"], row["kind"]):
+        runs = bucket.runs.get((row["service"], row["host"]), ())
+        if also := also_seen.unwritten(runs, row["client_id"], row["kind"]):
             row["also_seen"] = also
     state.clients.minute = np.maximum(state.clients.minute, over)
     return rows
@@ -59,7 +58,7 @@ def _rows(bucket: Bucket, over: Ints, off: Floats) -> list[Row]:
     kinds = np.array([who.kind for who in state.whos])[client]
     minute_rows: list[Row] = []
     closed: dict[str, list[Transition]] = defaultdict(list)
-    for change in state.over:
+    for _, change in state.over.items():
         closed[change.client.key].append(change)
     for kind in np.unique(kinds).tolist():
         chosen = kinds == kind
@@ -136,9 +135,8 @@ def lasting(
 
 def remember(state: BucketState, changes: list[Transition]) -> None:
     """Keep what was closed until the minutes in which it lasted are written."""
-    state.over += [change for change in changes if change.change in ("closed", "withdrawn")]
-
-
-def forget(state: BucketState) -> None:
-    """Drop what was closed long ago, after the minutes of a batch are written: one may reach over hours."""
-    state.over = [change for change in state.over if state.time_ms - change.ts_ms < REMEMBERED_MS]
+    for change in changes:
+        if change.change in ("closed", "withdrawn"):
+            client, mode = change.client, change.verdict.mode
+            key = client.service, client.host or client.instance, client.key, mode, change.ts_ms
+            state.over.remember(key, change, change.ts_ms)

@@ -15,7 +15,7 @@ from clienthealth.logs.self_descriptions import CONFIG_LOGGED
 from clienthealth.logs.wordings import Life as LifeTold
 from clienthealth.model.readings import LogEvent
 from clienthealth.modes import catalogue
-from clienthealth.step.state import BucketState, Gone
+from clienthealth.step.state import BucketState, Life
 from clienthealth.windows.packed import LogEntry, Who
 
 #: Service and host: what tells processes apart whose clients need not name an instance.
@@ -25,17 +25,7 @@ Owner = Literal["mine", "another's", "anybody's"]
 OVERDUE = 1.5
 #: The lines that a client logs at its start come within this time.
 START_MS = 5_000
-#: Of clients that have gone it is known for so long when they were there.
-REMEMBERED_MS = 900_000
 EVER = float("inf")
-
-
-class Life(NamedTuple):
-    """When a client was there, by its own clock (epoch ms): from its first reading until the next was overdue."""
-
-    who: Who
-    first_ms: float
-    until_ms: float
 
 
 class Start(NamedTuple):
@@ -69,7 +59,7 @@ def lives(state: BucketState, processes: Iterable[ProcessKey] | None = None) -> 
         return by_process
     first = state.clients.first.tolist()
     of_all = [Life(who, first[number], EVER) for number, who in enumerate(state.whos)]
-    of_all += [Life(gone.who, gone.first_ms, gone.until_ms) for gone in state.gone]
+    of_all += [life for _, life in state.gone.items()]
     for life in of_all:
         if wanted is None or life.who.process in wanted:
             by_process[life.who.process].append(life)
@@ -102,15 +92,12 @@ def remember(state: BucketState, numbers: Iterable[int]) -> None:
     """Clients that are about to be forgotten are known by their times for a while, where their process goes on."""
     numbers, clients = [*numbers], state.clients
     for number in numbers:
-        until_ms = float(clients.last[number] + OVERDUE * clients.every[number])
-        state.gone.append(Gone(state.whos[number], float(clients.first[number]), until_ms, state.time_ms))
+        who, until_ms = state.whos[number], float(clients.last[number] + OVERDUE * clients.every[number])
+        state.gone.remember((*who.key, until_ms), Life(who, float(clients.first[number]), until_ms), state.time_ms)
     if state.gone:
         leaving = set(numbers)
         speak = {entry.process for entry in state.log_entries} | {key[:2] for key in state.lifecycle}
-        speak |= {who.process for number, who in enumerate(state.whos) if number not in leaving}
-        state.gone = [
-            gone for gone in state.gone if gone.who.process in speak and state.time_ms - gone.gone_ms <= REMEMBERED_MS
-        ]
+        state.gone.only(speak | {who.process for number, who in enumerate(state.whos) if number not in leaving})
 
 
 def owner(instance: str | None, ts_ms: int, who: Who, lives: Sequence[Life], name: str | None) -> Owner:

@@ -19,10 +19,9 @@ from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.modes import catalogue
 from clienthealth.modes._polls import reports_in_poll
 from clienthealth.settings import MonitorSettings
-from clienthealth.step import ended, ownership
-from clienthealth.step.limits import mark
+from clienthealth.step import ownership
 from clienthealth.step.ownership import ProcessKey
-from clienthealth.step.state import BucketState
+from clienthealth.step.state import BucketState, Life, mark
 from clienthealth.windows.client_window import LEAD_MS
 from clienthealth.windows.packed import LogEntry, Who
 
@@ -75,7 +74,7 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
         silenced = {who.process for who in state.whos if reports_in_poll(who.library)}
         _keep_pollers(state.log_entries, {id(entry) for entry in new}, silenced)
     for entry in new:
-        state.told.add(entry.process)
+        state.told.remember(entry.process, None, entry.ts_ms)
         _remember(state, entry)
     return new, late
 
@@ -114,11 +113,13 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
     if event is None or event.signature not in _lifecycle_lines():
         return
     client_id = event.client_id or event.captures.get("client", "")
-    kept = state.lifecycle.setdefault((*entry.process, client_id), [])
+    key = (*entry.process, client_id)
+    kept = state.lifecycle.get(key) or []
     same = [position for position, (_, other) in enumerate(kept) if other.signature == event.signature]
     if len(same) > LAST_KEPT:
         del kept[same[1]]
     kept.append((entry.instance or "", event))
+    state.lifecycle.remember(key, kept, event.ts_ms)
 
 
 def horizons(
@@ -132,14 +133,17 @@ def horizons(
     def closed(process: ProcessKey) -> float:
         if newest := last.get(process):
             return min(newest, state.time_ms or newest) - 1000.0 * settings.watermark_seconds
-        ended_ms = state.ended.get(mark(process)) if state.ended else None
+        ended_ms = state.ended.get(mark(process))
         return float("-inf") if ended_ms is None else ended_ms + 1000.0 * settings.window_seconds
 
     return {process: closed(process) for process in processes}
 
 
-def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> None:
-    """Drop what no window needs any more. `length_ms`: of the longest window."""
+def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> Set[ProcessKey]:
+    """Drop what no window needs any more, and return the processes that report or log.
+
+    `length_ms`: of the longest window.
+    """
     by_process: dict[ProcessKey, list[LogEntry]] = defaultdict(list)
     for entry in state.log_entries:
         by_process[entry.process].append(entry)
@@ -152,15 +156,12 @@ def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> None
         if needed:
             living.add(process)
         else:
-            ended.remember(state, process, entries[-1].ts_ms)
+            state.end(process, entries[-1].ts_ms)
         if process in living or state.time_ms - entries[-1].ts_ms <= LIFECYCLE_MS:
             passed = [entry for entry in entries if entry.ts_ms + length_ms <= closed]
             kept += [entry for entry in _with_whole_dumps(passed) if entry.dump is not None][-EARLIER_DUMPS:]
     state.log_entries = sorted(kept, key=lambda entry: entry.ts_ms)
-    state.told &= living
-    for key, lines in list(state.lifecycle.items()):
-        if key[:2] not in living and state.time_ms - lines[-1][1].ts_ms > LIFECYCLE_MS:
-            del state.lifecycle[key]
+    return living
 
 
 def lifecycle_lines(state: BucketState, who: Who, alone: bool) -> list[tuple[str, LogEvent]]:
@@ -169,9 +170,8 @@ def lifecycle_lines(state: BucketState, who: Who, alone: bool) -> list[tuple[str
     What names no client is of the only one of its kind in the process (`alone`), or of all where it speaks of the
     process.
     """
-    lines = state.lifecycle.get((*who.process, who.client_id), []) if who.client_id else []
-    nameless = state.lifecycle.get((*who.process, ""), [])
-    if nameless:
+    lines = (state.lifecycle.get((*who.process, who.client_id)) if who.client_id else None) or []
+    if nameless := state.lifecycle.get((*who.process, "")):
         lines = [*lines, *(s for s in nameless if (alone and _is_of(s[1], who)) or s[1].signature in _of_processes())]
     return sorted(lines, key=lambda said: said[1].ts_ms)
 
@@ -217,7 +217,7 @@ class ProcessLog:
     entries: Sequence[LogEntry]
     reporting: Sequence[Who]
     former: Sequence[Who] = ()
-    lives: Sequence[ownership.Life] = ()
+    lives: Sequence[Life] = ()
     named: Mapping[str, Set[str]] = field(default_factory=dict)
     topics: Mapping[str, Set[str]] = field(default_factory=dict)
     earlier: Sequence[LogEntry] = ()
@@ -378,7 +378,7 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
         remembered[service, host] += [(client_id, event) for _, event in lines]
     lives = ownership.lives(state, entries)
     former: dict[ProcessKey, list[Who]] = defaultdict(list)
-    for who in state.former:
+    for _, who in state.former.items():
         former[who.process].append(who)
     logs = {}
     for process, whole in entries.items():

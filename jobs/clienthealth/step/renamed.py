@@ -13,7 +13,7 @@ import numpy as np
 
 from clienthealth.incidents import Transition
 from clienthealth.model.metrics import CLIENT_METRICS
-from clienthealth.step import ended, readings
+from clienthealth.step import readings
 from clienthealth.step.bucket import INTERVALS, client_of
 from clienthealth.step.ownership import OVERDUE, START_MS, is_start
 from clienthealth.step.state import BucketState
@@ -38,7 +38,7 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
         for incident in [*state.incidents.of_client(before.key).values()]:
             changes += state.incidents.moved(incident, now)
         keys.append(before.key)
-        ended.remember(state, state.whos[old].identity, int(state.clients.last[old]))
+        state.end(state.whos[old].identity, int(state.clients.last[old]))
         state.readings.who[state.readings.who == old] = new
         clients = state.clients
         clients.first[new], clients.minute[new] = clients.first[old], clients.minute[old]
@@ -79,7 +79,7 @@ def _goes_on(state: BucketState, old: int, new: int) -> bool:
         return False
     if any(
         is_start(event) and last < event.ts_ms < first + START_MS
-        for _, event in state.lifecycle.get((*who.process, who.client_id), ())
+        for _, event in state.lifecycle.get((*who.process, who.client_id)) or ()
     ):
         return False
     before, after = _totals(state, old), _totals(state, new)

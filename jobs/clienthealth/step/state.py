@@ -6,13 +6,15 @@ gone only open incidents stay.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+import math
+import zlib
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from clienthealth.errors import StateError
 from clienthealth.incidents import Incidents, OpenIncident, Transition
@@ -23,8 +25,14 @@ from clienthealth.windows.columns import Floats, Ints, Table
 from clienthealth.windows.packed import METRICS_MAX, Chunk, LogEntry, Parts, Readings, Who
 
 T = TypeVar("T", bound=Table)
+K = TypeVar("K", bound=tuple[Any, ...])
+V = TypeVar("V")
+Process = tuple[str, str]
+#: Of a client: service, host, instance, client id, kind (`Who.key`); of lines of a trouble also what it is.
+ClientKey = tuple[str, str, str, str, str]
+RunKey = tuple[str, str, str, str, str, str]
 
-VERSION = 1
+VERSION = 2
 _MAGIC = b"KCH"
 
 #: What tells how much a producer still had to deliver: its newest known values outlive the readings.
@@ -36,6 +44,11 @@ UNDELIVERED = (
     "record-ack-total",
     "record-error-total",
 )
+
+
+def mark(names: Iterable[str]) -> tuple[int]:
+    """By what a client or a process is known of which nothing else is kept; one in 40,000 bears another's."""
+    return (zlib.crc32("\0".join(names).encode("utf-8", "surrogatepass")),)
 
 
 @dataclass
@@ -80,17 +93,12 @@ class GroupState(msgspec.Struct):
     unwritten_ms: int = 0
 
 
-class Gone(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A client that has gone, while its process goes on or is still spoken of.
-
-    first_ms, until_ms  when it was there, by its own clock: from its first reading until the next one was overdue
-    gone_ms             when that was found, by the clock of all
-    """
+class Life(NamedTuple):
+    """When a client was there, by its own clock (epoch ms): from its first reading until the next was overdue."""
 
     who: Who
     first_ms: float
     until_ms: float
-    gone_ms: int
 
 
 class Run(msgspec.Struct, array_like=True):
@@ -112,53 +120,136 @@ class Run(msgspec.Struct, array_like=True):
     unwritten: int
 
 
-@dataclass
-class BucketState:
-    """The state of a bucket in memory.
+class Memory(msgspec.Struct, Generic[K, V], array_like=True):
+    """What a bucket remembers by key, each with a time (epoch ms); a key begins with service and host, or is a mark.
+
+    THE way to remember what windows do not hold: how long and how much of it is in `forget` (`step/__init__.py`).
+    """
+
+    kept: dict[K, tuple[int, V]] = {}
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.kept
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.kept)
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """Yield keys and values, in the order in which the keys were first remembered."""
+        return ((key, value) for key, (_, value) in self.kept.items())
+
+    def get(self, key: K) -> V | None:
+        """Return what is remembered by this key, or None."""
+        return self.kept[key][1] if key in self.kept else None
+
+    def remember(self, key: K, value: V, at_ms: int) -> None:
+        """Remember a value in place of the one before; its time counts from `at_ms`."""
+        self.kept[key] = (at_ms, value)
+
+    def forget(self, key: K) -> None:
+        """Forget what is remembered by this key, if anything."""
+        self.kept.pop(key, None)
+
+    def only(self, homes: Container[object]) -> None:
+        """Keep only what is of these processes."""
+        self.kept = {key: one for key, one in self.kept.items() if key[:2] in homes}
+
+    def evict(
+        self,
+        now_ms: int,
+        ttl_ms: float = math.inf,
+        limit: float = math.inf,
+        living: Container[object] = (),
+        each: float = math.inf,
+    ) -> list[K]:
+        """Forget what is older than `ttl_ms`, unless it is of a living process, and the oldest beyond the limits.
+
+        `each`: the limit for one process. Returns the keys that were beyond the limits.
+        """
+        old = [key for key, (at, _) in self.kept.items() if now_ms - at > ttl_ms and key[:2] not in living]
+        for key in old:
+            del self.kept[key]
+        beyond: list[K] = []
+        if len(self.kept) > min(limit, each):
+            of_process = Counter[object]()
+            for rank, key in enumerate(sorted(self.kept, key=lambda key: self.kept[key][0], reverse=True), 1):
+                of_process[key[:2]] += 1
+                if rank > limit or of_process[key[:2]] > each:
+                    beyond.append(key)
+                    del self.kept[key]
+        return beyond
+
+
+class Kept(msgspec.Struct, kw_only=True):
+    """What a state has in memory as it has it on disk.
 
     time_ms   the clock of all, by which silence is measured
     idle_ms   for how long nothing at all has arrived, by steps of this monitor; `stepped_ms`: when the last one was
-    shared    silences of all (from, to), that count against nobody (`step/departures.py`)
-    whos      the clients that report; `clients`: what is known of each
-    readings  theirs, by client (its position in `whos`) and time; `parts`: what they say of topics
-    configs, names  texts that these point to
-    log_entries  log events and thread dumps of processes, in order of time
+    whos      the clients that report
+    groups    the consumer groups
     waiting   log entries that are not judged until metrics have got so far; `waited_ms`: for how long any wait, by
               steps of this monitor
+
+    And what is remembered (`Memory`), by process, `Who.key` or `mark`:
+
+    told      processes of which a log line or a thread dump was read
     lifecycle lines about the beginning and the end of a client, by process and client id, each with the instance
               that it names ("": none)
-    also_seen trouble that no failure mode is about, by process
+    also_seen trouble that no failure mode is about, by process, instance, client id, kind and what it is
     gone      clients that have gone lately, so that what their processes logged is not taken for their successors'
-    told      processes of which a log line or a thread dump was read
     former    clients that report no more but have an open incident: their processes still log
-    ended     the newest time that is known of clients and of processes' logs that have ended (`step/ended.py`)
-    reported_once  marks of clients that found no room yet, in the order in which they reported (`step/limits.py`)
-    incidents the open ones; `over`: those that were closed lately, for the minutes that are not written yet
+    over      incidents that were closed lately, for the minutes that are not written yet
+    shared    silences of all (from, to), that count against nobody (`step/departures.py`)
+    ended     the newest time that is known of clients and of processes' logs that have ended
+    reported_once  clients that found no room yet (`step/limits.py`)
     """
 
     time_ms: int = 0
     idle_ms: int = 0
     stepped_ms: int = 0
-    shared: list[tuple[int, int]] = field(default_factory=list)
-    whos: list[Who] = field(default_factory=list)
-    clients: Clients = field(default_factory=lambda: Clients.none(len(UNDELIVERED)))
-    readings: Readings = field(default_factory=lambda: Readings.none(METRICS_MAX))
-    parts: Parts = field(default_factory=lambda: Parts.none(len(TOPIC_METRICS)))
-    configs: list[dict[str, str]] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    log_entries: list[LogEntry] = field(default_factory=list)
-    waiting: list[LogEntry] = field(default_factory=list)
     waited_ms: int = 0
-    lifecycle: dict[tuple[str, str, str], list[tuple[str, LogEvent]]] = field(default_factory=dict)
-    also_seen: dict[tuple[str, str], list[Run]] = field(default_factory=dict)
-    gone: list[Gone] = field(default_factory=list)
-    told: set[tuple[str, str]] = field(default_factory=set)
-    incidents: Incidents = field(default_factory=Incidents)
-    over: list[Transition] = field(default_factory=list)
-    former: list[Who] = field(default_factory=list)
-    groups: list[GroupState] = field(default_factory=list)
-    ended: dict[int, int] = field(default_factory=dict)
-    reported_once: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
+    whos: list[Who] = []
+    groups: list[GroupState] = []
+    waiting: list[LogEntry] = []
+    told: Memory[Process, None] = msgspec.field(default_factory=Memory)
+    lifecycle: Memory[tuple[str, str, str], list[tuple[str, LogEvent]]] = msgspec.field(default_factory=Memory)
+    also_seen: Memory[RunKey, Run] = msgspec.field(default_factory=Memory)
+    gone: Memory[tuple[str, str, str, str, str, float], Life] = msgspec.field(default_factory=Memory)
+    former: Memory[ClientKey, Who] = msgspec.field(default_factory=Memory)
+    over: Memory[tuple[str, str, str, str, int], Transition] = msgspec.field(default_factory=Memory)
+    shared: Memory[tuple[int, int], None] = msgspec.field(default_factory=Memory)
+    ended: Memory[tuple[int], int] = msgspec.field(default_factory=Memory)
+    reported_once: Memory[tuple[int], None] = msgspec.field(default_factory=Memory)
+
+
+class BucketState(Kept, kw_only=True):
+    """The state of a bucket in memory.
+
+    clients   what is known of each of `whos`; `incidents`: their open ones
+    readings  theirs, by client (its position in `whos`) and time; `parts`: what they say of topics
+    configs, names  texts that these point to
+    log_entries  log events and thread dumps of processes, in order of time
+    """
+
+    clients: Clients = msgspec.field(default_factory=lambda: Clients.none(len(UNDELIVERED)))
+    readings: Readings = msgspec.field(default_factory=lambda: Readings.none(METRICS_MAX))
+    parts: Parts = msgspec.field(default_factory=lambda: Parts.none(len(TOPIC_METRICS)))
+    configs: list[dict[str, str]] = []
+    names: list[str] = []
+    log_entries: list[LogEntry] = []
+    incidents: Incidents = msgspec.field(default_factory=Incidents)
+
+    @property
+    def by_process(self) -> tuple[Memory[Any, Any], ...]:
+        """What is remembered by process."""
+        return self.told, self.lifecycle, self.also_seen, self.gone, self.former, self.over
+
+    def end(self, names: Iterable[str], newest_ms: int) -> None:
+        """Remember that a client or a process has ended, and the newest time (its own clock) that is known of it."""
+        self.ended.remember(mark(names), max(newest_ms, self.ended.get(mark(names)) or 0), self.time_ms)
 
     def source(self, row: int) -> Source:
         """The input record of a reading."""
@@ -171,7 +262,7 @@ class BucketState:
         return self.source(end - 1) if end and self.readings.who[end - 1] == number else None
 
 
-class _Saved(msgspec.Struct):
+class _Saved(Kept, kw_only=True):
     """The form on disk. Names of metrics are kept with the tables, so that a later vocabulary can read them."""
 
     buckets: int
@@ -179,27 +270,13 @@ class _Saved(msgspec.Struct):
     topic_metrics: tuple[str, ...]
     undelivered: tuple[str, ...]
     heads: tuple[int, int, int]
-    time_ms: int
-    whos: list[Who]
     clients: bytes
     readings: Chunk
-    lifecycle: list[tuple[str, str, str, list[LogEvent]]] = msgspec.field(name="farewells")
     incidents: list[OpenIncident]
-    over: list[Transition]
-    groups: list[GroupState]
-    former: list[Who] = []
-    shared: list[tuple[int, int]] = []
-    #: The instances that the lines of `lifecycle` name; the first two releases kept none.
-    instances: list[list[str]] = []
-    gone: list[Gone] = []
-    idle_ms: int = 0
-    stepped_ms: int = 0
-    told: list[tuple[str, str]] = []
-    waiting: list[LogEntry] = []
-    waited_ms: int = 0
-    also_seen: list[tuple[str, str, list[Run]]] = []
-    reported_once: bytes = b""
-    ended: dict[int, int] = {}
+
+
+def _kept(state: Kept) -> dict[str, Any]:
+    return {name: getattr(state, name) for name in Kept.__struct_fields__}
 
 
 _VOCABULARY = {kind: tuple(names) for kind, names in CLIENT_METRICS.items()}
@@ -210,13 +287,12 @@ _decoder = msgspec.msgpack.Decoder(_Saved)
 def save(state: BucketState, buckets: int) -> bytearray:
     """The state as bytes. `buckets`: over how many buckets processes are spread."""
     saved = _Saved(
+        **_kept(state),
         buckets=buckets,
         vocabulary=_VOCABULARY,
         topic_metrics=tuple(TOPIC_METRICS),
         undelivered=UNDELIVERED,
         heads=(Readings.head(), Parts.head(), Clients.head()),
-        time_ms=state.time_ms,
-        whos=state.whos,
         clients=_bytes(state.clients),
         readings=Chunk(
             configs=state.configs,
@@ -225,22 +301,7 @@ def save(state: BucketState, buckets: int) -> bytearray:
             parts=_bytes(state.parts),
             log_entries=state.log_entries,
         ),
-        lifecycle=[(*key, [event for _, event in lines]) for key, lines in state.lifecycle.items()],
-        instances=[[instance for instance, _ in lines] for lines in state.lifecycle.values()],
         incidents=list(state.incidents.all),
-        over=state.over,
-        groups=state.groups,
-        former=state.former,
-        shared=state.shared,
-        gone=state.gone,
-        idle_ms=state.idle_ms,
-        stepped_ms=state.stepped_ms,
-        told=sorted(state.told),
-        waiting=state.waiting,
-        waited_ms=state.waited_ms,
-        also_seen=[(*process, runs) for process, runs in state.also_seen.items()],
-        reported_once=state.reported_once.tobytes(),
-        ended=state.ended,
     )
     data = bytearray((*_MAGIC, VERSION))
     _encoder.encode_into(saved, data, len(data))
@@ -256,50 +317,44 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
     """The inverse of `save`, for states that any released version wrote. Raises StateError."""
     if data[:3] != _MAGIC:
         raise StateError("the checkpoint holds no state of this monitor; name another folder in [monitor] checkpoint")
-    if data[3] != VERSION:
+    if data[3] not in (1, VERSION):
         raise StateError(
             f"the checkpoint was written in form {data[3]} of the state, this program reads form {VERSION}; "
             "run the release that wrote it, or begin anew with another folder in [monitor] checkpoint"
         )
-    saved = _decoder.decode(memoryview(data)[4:])
+    body: Any = memoryview(data)[4:]
+    saved = _decoder.decode(body if data[3] == VERSION else _encoder.encode(_of_form_1(msgspec.msgpack.decode(body))))
     if saved.buckets != buckets:
         raise StateError(
             f"the checkpoint was written with {saved.buckets} buckets, [monitor] buckets says {buckets}; "
             "set it back, or begin anew with another folder in [monitor] checkpoint"
         )
     return BucketState(
-        time_ms=saved.time_ms,
-        whos=saved.whos,
+        **_kept(saved),
         clients=_clients(saved),
         readings=_readings(saved),
         parts=_parts(saved),
         configs=saved.readings.configs,
         names=saved.readings.names,
         log_entries=saved.readings.log_entries,
-        lifecycle=_lifecycle(saved),
         incidents=Incidents(saved.incidents),
-        over=saved.over,
-        groups=saved.groups,
-        former=saved.former,
-        shared=saved.shared,
-        gone=saved.gone,
-        idle_ms=saved.idle_ms,
-        stepped_ms=saved.stepped_ms,
-        told={*saved.told, *((service, host) for service, host, *_ in saved.lifecycle)},
-        waiting=saved.waiting,
-        waited_ms=saved.waited_ms,
-        also_seen={(service, host): runs for service, host, runs in saved.also_seen},
-        reported_once=np.frombuffer(saved.reported_once, np.uint32),
-        ended=saved.ended,
     )
 
 
-def _lifecycle(saved: _Saved) -> dict[tuple[str, str, str], list[tuple[str, LogEvent]]]:
-    instances = saved.instances or [[""] * len(events) for *_, events in saved.lifecycle]
-    return {
-        (service, host, client): list(zip(named, events, strict=True))
-        for (service, host, client, events), named in zip(saved.lifecycle, instances, strict=True)
+def _of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
+    """A state of form 1, where each memory had a form of its own; what is remembered for minutes alone begins anew."""
+    now_ms = saved["time_ms"]
+    lines = zip(saved["farewells"], saved["instances"], strict=True)
+    memories: dict[str, dict[tuple[Any, ...], tuple[int, Any]]] = {
+        "told": {tuple(process): (now_ms, None) for process in saved["told"]},
+        "lifecycle": {tuple(key): (now_ms, [*zip(names, events, strict=True)]) for (*key, events), names in lines},
+        "also_seen": {(*process, *run[:4]): (run[6], run) for *process, runs in saved["also_seen"] for run in runs},
+        "gone": {(*who[:5], last): (at, (who, first, last)) for who, first, last, at in saved["gone"]},
+        "former": {tuple(who[:5]): (now_ms, who) for who in saved["former"]},
+        "ended": {(mark,): (now_ms, newest) for mark, newest in saved["ended"].items()},
     }
+    memories |= {"over": {}, "shared": {}, "reported_once": {}}
+    return saved | {name: [kept] for name, kept in memories.items()}
 
 
 def _table(kind: type[T], data: bytes, head: int, width: int) -> T:

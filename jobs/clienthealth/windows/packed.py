@@ -76,6 +76,11 @@ class Who(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return self.service, self.instance, self.client_id, self.kind
 
     @property
+    def key(self) -> tuple[str, str, str, str, str]:
+        """Its process and what tells it from others of that process."""
+        return self.service, self.host, self.instance, self.client_id, self.kind
+
+    @property
     def process(self) -> tuple[str, str]:
         """Service and host of its process."""
         return self.service, self.host
