@@ -135,7 +135,12 @@ def test_another_form_is_refused_in_one_sentence() -> None:
 
 def test_a_state_of_form_1_is_read() -> None:
     data = save(BucketState(time_ms=START), 1)
-    line = {"ts_ms": START - 5, "signature": "producer-close-begins", "text": "closing", "client_id": "p"}
+    line: dict[str, Any] = {
+        "ts_ms": START - 5,
+        "signature": "producer-close-begins",
+        "text": "closing",
+        "client_id": "p",
+    }
     who = ["shop", "web-1", "h:1", "p", "producer", "java", "3.9.1", None]
     forms = {
         "told": [["shop", "web-1"]],
