@@ -26,6 +26,14 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1180, "light"), (1180, "dark"), (390, "light"), (390, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (390, "dark"),
+        pytest.param(1180, "light", marks=pytest.mark.long),
+        pytest.param(1180, "dark", marks=pytest.mark.long),
+        pytest.param(390, "light", marks=pytest.mark.long),
+    ],
+)
 def test_page(page: Path, width: int, scheme: str) -> None:
     check(node_modules(), page, width, scheme)

@@ -28,6 +28,8 @@ from deploy.demo.topics import create_topics
 from tests.support.health_records import healthy, key
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 CLIENTS = 20
 GROUP = "shop"
 KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))

@@ -17,6 +17,7 @@ from clienthealth.configuration import load, placed
 from clienthealth.settings import Settings
 from clienthealth_exporters.alerts import build
 from deploy.supply import helm
+from tests.support.rows import long_after
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy/helm/kafka-client-health"
@@ -163,7 +164,7 @@ def test_lint_finds_nothing(values: Mapping[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("version", [pytest.param("1.29", marks=pytest.mark.long), "1.37"])
-@pytest.mark.parametrize("values", INSTALLATIONS.values(), ids=INSTALLATIONS)
+@pytest.mark.parametrize("values", long_after(1, INSTALLATIONS.values()), ids=INSTALLATIONS)
 def test_resources_fit_the_schemas_of_kubernetes(values: Mapping[str, Any], version: str) -> None:
     # Its import builds a grammar, for two seconds: only who runs this pays them.
     import kubernetes_validate

@@ -10,6 +10,7 @@ from clienthealth.incidents import Transition
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.windows.packed import LogEntry
 from tests.support.chronic import FAILURES, NOT_CLOSED, Failure
+from tests.support.rows import long_after
 from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot
 
 BEGIN = 60
@@ -56,7 +57,7 @@ def ids(failure: Failure) -> str:
     return failure.mode
 
 
-@pytest.mark.parametrize("failure", FAILURES, ids=ids)
+@pytest.mark.parametrize("failure", long_after(2, FAILURES), ids=ids)
 def test_two_hours_of_a_failure_are_one_incident(failure: Failure) -> None:
     """Readings a minute, dumps at first, logs thinned at their source and lost after forty minutes; ten minutes in
     which nothing arrives from anybody."""
@@ -96,7 +97,7 @@ def test_metrics_alone_keep_an_incident_open(failure: Failure) -> None:
 
 
 @pytest.mark.parametrize("lines_a_second", [20, pytest.param(None, marks=pytest.mark.long)], ids=["thinned", "all"])
-@pytest.mark.parametrize("failure", [f for f in FAILURES if f.mode in BY_LOG], ids=ids)
+@pytest.mark.parametrize("failure", long_after(1, [f for f in FAILURES if f.mode in BY_LOG]), ids=ids)
 def test_logs_alone_keep_an_incident_open_and_it_is_their_clients(failure: Failure, lines_a_second: int | None) -> None:
     seconds = 300 if lines_a_second else 150
     monitor, end = Stepped(), BEGIN + seconds

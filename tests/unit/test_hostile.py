@@ -21,6 +21,7 @@ from clienthealth.modes._evidence import Fact, conclude
 from clienthealth.streaming.stepping import HEALTH, REJECT
 from tests.support.hostile import BEGIN, lived, repeated
 from tests.support.raw_records import Raw
+from tests.support.rows import long_after
 from tests.support.streamed import Streamed
 from tests.unit.test_pushed import push
 
@@ -32,7 +33,7 @@ def undisturbed() -> list[list[bytes]]:
     return lived(None).published("good")
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 12))])
+@pytest.mark.parametrize("seed", long_after(3, range(12)))
 def test_nothing_that_a_client_reports_stops_or_moves_the_others(seed: int) -> None:
     monitor = lived(seed, LINES, push(principal="User:evil"))
     assert monitor.published("good") == undisturbed()

@@ -7,6 +7,8 @@ import json
 import resource
 from collections.abc import Iterator
 
+import pytest
+
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.settings import MonitorSettings, Settings
 from clienthealth.windows.packed import LogEntry, Who
@@ -178,6 +180,7 @@ def of_host(entry: LogEntry, host: str) -> LogEntry:
     return LogEntry(entry.service, host, entry.instance, entry.event)
 
 
+@pytest.mark.long
 def test_memory_is_bounded_under_a_flood_of_ids() -> None:
     monitor = Stepped(limited(max_clients=2_000))
     flood = 20_000

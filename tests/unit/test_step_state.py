@@ -18,6 +18,7 @@ from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.step.state import UNDELIVERED, BucketState, Memory, load, save
 from clienthealth.windows.columns import Table
 from clienthealth.windows.packed import METRICS_MAX, LogEntry, Who
+from tests.support.rows import long_after
 from tests.support.stepped import START, Stepped, logged, snapshot
 
 #: How many columns are before the values in the rows of readings, of what these say of topics, and of clients.
@@ -71,7 +72,7 @@ def test_what_is_loaded_is_what_was_saved() -> None:
     assert contents(load(save(state, 32), 32)) == contents(state)
 
 
-@pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seed", long_after(1, range(3)))
 def test_what_the_stream_keeps_is_all_that_the_next_step_needs(seed: int) -> None:
     """Half an hour by chance: batches of any length, clients that come and go, lines, and times without any of it.
 

@@ -1,0 +1,16 @@
+"""Rows of a parametrized test of which `make test` runs the first ones, and `make test-all` all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def long_after(short: int, rows: Iterable[Any]) -> list[Any]:
+    """Return the rows, those after the first `short` marked `long`; a row is one value, or a tuple of values."""
+    return [
+        row if number < short else pytest.param(*(row if isinstance(row, tuple) else (row,)), marks=pytest.mark.long)
+        for number, row in enumerate(rows)
+    ]
