@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -216,3 +218,12 @@ def test_modes_import_without_spark() -> None:
     code = "import sys; sys.modules['pyspark'] = None; from clienthealth.modes import modes; print(*modes())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [mode.id for mode in ALL]
+
+
+def test_modes_and_log_lines_are_read_from_an_archive(tmp_path: Path) -> None:
+    """`spark-submit --py-files` gives executors the program as an archive."""
+    archive = shutil.make_archive(str(tmp_path / "program"), "zip", checkout.root() / "jobs", "clienthealth")
+    code = "from clienthealth import modes; modes.catalogue(); print(modes.__file__, *modes.modes())"
+    environment = {**os.environ, "PYTHONPATH": archive}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.stdout.split() == [f"{archive}/clienthealth/modes/__init__.py", *(mode.id for mode in ALL)], done.stderr

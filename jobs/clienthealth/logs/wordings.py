@@ -14,7 +14,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
+from importlib.resources.abc import Traversable
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -95,12 +95,12 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 M = TypeVar("M", bound=Meaning)
 
 
-def table(path: Path) -> dict[str, Any]:
-    """A TOML file of the package. Raises CatalogueError."""
+def table(file: Traversable) -> dict[str, Any]:
+    """Read a TOML file of the package, which may lie in an archive. Raises CatalogueError."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise CatalogueError(f"{path}: {error}") from None
+        raise CatalogueError(f"{file}: {error}") from None
 
 
 def converted(value: Any, kind: type[T], where: str) -> T:

@@ -14,7 +14,7 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -204,8 +204,8 @@ def first_reason(size: int, *cases: tuple[str, Bools]) -> Texts:
 @cache
 def modes() -> Mapping[str, Mode]:
     """All failure modes by id, in alphabetical order."""
-    files = sorted(Path(__file__).parent.glob("*/mode.toml"))
-    rules = (importlib.import_module(f"{__name__}.{file.parent.name}.rules") for file in files)
+    folders = sorted(folder.name for folder in files(__name__).iterdir() if (folder / "mode.toml").is_file())
+    rules = (importlib.import_module(f"{__name__}.{folder}.rules") for folder in folders)
     by_id: dict[str, Mode] = {module.MODE.id: module.MODE for module in rules}
     for mode in by_id.values():
         if unknown := mode.explains - by_id.keys():
