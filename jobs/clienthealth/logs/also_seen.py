@@ -6,7 +6,7 @@ authentication and TLS, are also why modes happen: those modes read the same lin
 
 from __future__ import annotations
 
-from importlib.resources import files
+from pathlib import Path
 
 from clienthealth.logs.wordings import Meaning, meanings, table
 
@@ -28,7 +28,7 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
     apart_seconds: int = 3_600
 
 
-_TABLES = table(files(__package__ or "") / "also_seen.toml")
+_TABLES = table(Path(__file__).with_suffix(".toml"))
 #: All of them by id, the gravest first.
 BY_ID = meanings({name: {**entry, "id": name} for name, entry in _TABLES.items()}, Trouble, "logs/also_seen.toml: ")
 TROUBLES = tuple(BY_ID.values())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.resources import files
+from pathlib import Path
 
 from clienthealth.logs.wordings import Meaning, meanings, table
 
 #: By their names in `self_descriptions.toml`.
-BY_NAME = meanings(table(files(__package__ or "") / "self_descriptions.toml"), Meaning, "logs/self_descriptions.toml: ")
+BY_NAME = meanings(table(Path(__file__).with_suffix(".toml")), Meaning, "logs/self_descriptions.toml: ")
 SELF_DESCRIPTIONS = tuple(BY_NAME.values())
 #: The lines in which a client says how it is configured.
 CONFIG_LOGGED = frozenset().union(*(line.ids for name, line in BY_NAME.items() if name.endswith("-config")))

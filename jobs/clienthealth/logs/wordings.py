@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 import tomllib
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -95,12 +96,14 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 M = TypeVar("M", bound=Meaning)
 
 
-def table(file: Traversable) -> dict[str, Any]:
-    """Read a TOML file of the package, which may lie in an archive. Raises CatalogueError."""
+def table(path: Path) -> dict[str, Any]:
+    """Read a TOML file of the package; executors of Spark may have that as an archive. Raises CatalogueError."""
+    archive = next((parent for parent in path.parents if parent.is_file()), None)
+    file = zipfile.Path(archive, path.relative_to(archive).as_posix()) if archive else path
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise CatalogueError(f"{file}: {error}") from None
+        raise CatalogueError(f"{path}: {error}") from None
 
 
 def converted(value: Any, kind: type[T], where: str) -> T:

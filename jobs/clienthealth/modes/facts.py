@@ -2,7 +2,7 @@
 
 Each mode is a folder with this file and `rules.py`, which makes its thresholds and its `MODE` of it:
 
-    FILE = mode_file(__name__)
+    FILE = mode_file(__file__)
     class Thresholds(Limits, of=FILE): ...
     MODE = LiveMode(**FILE.facts(), thresholds=Thresholds(), judge=judge, gate=GATE)
 """
@@ -13,8 +13,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -159,7 +158,7 @@ class ModeFile:
     lines       its log lines by name, in the order of the file
     """
 
-    def __init__(self, folder: Traversable) -> None:
+    def __init__(self, folder: Path) -> None:
         self.id = folder.name.replace("_", "-")
         self.where = f"modes/{folder.name}/mode.toml"
         keys = table(folder / "mode.toml")
@@ -198,19 +197,19 @@ class ModeFile:
 
 
 @cache
-def _read(package: str) -> ModeFile:
-    return ModeFile(files(package))
+def _read(folder: Path) -> ModeFile:
+    return ModeFile(folder)
 
 
-def mode_file(module: str) -> ModeFile:
-    """The file beside a module, read once. `module`: its full name."""
-    return _read(module.rpartition(".")[0])
+def mode_file(rules: str) -> ModeFile:
+    """The file beside a module, read once."""
+    return _read(Path(rules).parent)
 
 
 def _lines(of: str) -> Mapping[str, Meaning]:
     """The lines of another mode by name, those that no mode is about, those in which a client describes itself."""
     others: Mapping[str, Mapping[str, Meaning]] = {"also-seen": BY_ID, "self-descriptions": BY_NAME}
-    return others[of] if of in others else _read(f"{__package__}.{of.replace('-', '_')}").lines
+    return others[of] if of in others else _read(Path(__file__).parent / of.replace("-", "_")).lines
 
 
 class Limits(Checked):

@@ -25,7 +25,7 @@ from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Floats
 from clienthealth.windows.view import Windows
 
-FILE = mode_file(__name__)
+FILE = mode_file(__file__)
 ID = FILE.id
 LOOKUPS = FILE.reads("lookups")
 OUTAGE = FILE.reads("outage")

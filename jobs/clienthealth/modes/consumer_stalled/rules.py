@@ -45,7 +45,7 @@ from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
 
-FILE = mode_file(__name__)
+FILE = mode_file(__file__)
 ID = FILE.id
 POLL_EXPIRED = FILE.reads("poll-expired")
 COMMIT_REFUSED = FILE.reads("commit-refused")

@@ -26,7 +26,7 @@ from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools
 from clienthealth.windows.view import Runs, Windows
 
-FILE = mode_file(__name__)
+FILE = mode_file(__file__)
 ID = FILE.id
 POLL_EXPIRED = FILE.reads("consumer-stalled.poll-expired")
 

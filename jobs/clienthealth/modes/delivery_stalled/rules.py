@@ -26,7 +26,7 @@ from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Windows
 
-FILE = mode_file(__name__)
+FILE = mode_file(__file__)
 ID = FILE.id
 EXPIRED = FILE.reads("expired")
 REFUSED = FILE.reads("refused")

@@ -25,7 +25,7 @@ from clienthealth.windows.client_window import ClientWindow
 if TYPE_CHECKING:
     from clienthealth.modes.producer_callback_deadlock.rules import Thresholds
 
-THREAD_DIED = mode_file(__name__).reads("thread-died")
+THREAD_DIED = mode_file(__file__).reads("thread-died")
 SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
 #: Dumps nearer to each other are one look: of a hand that was quick, or of two exporters while one takes over.

@@ -36,7 +36,7 @@ from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Column, Floats, Ints
 from clienthealth.windows.view import Runs, Windows
 
-FILE = mode_file(__name__)
+FILE = mode_file(__file__)
 ID = FILE.id
 EXHAUSTED = FILE.reads("exhausted")
 FLUSH_REFUSED = FILE.reads("flush-refused")

@@ -18,7 +18,7 @@ from clienthealth.modes._looks import Look
 from clienthealth.modes._polls import CLOSES, pushes, pushes_on, told_in_poll
 from clienthealth.windows.client_window import ClientWindow
 
-FILE = mode_file(__name__)
+FILE = mode_file(__file__)
 ID = FILE.id
 STARTED = FILE.reads("started")
 PRODUCER_CONFIG = FILE.reads("self-descriptions.producer-config")

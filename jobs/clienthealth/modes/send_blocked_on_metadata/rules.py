@@ -36,7 +36,7 @@ from clienthealth.windows.client_window import ClientWindow
 from clienthealth.windows.columns import Bools, Column, Floats
 from clienthealth.windows.view import Windows
 
-FILE = mode_file(__name__)
+FILE = mode_file(__file__)
 ID = FILE.id
 METADATA_WAITED = FILE.reads("metadata-waited")
 TOPIC_ERRORS = FILE.reads("topic-errors")
