@@ -150,7 +150,7 @@ def _settled(count: Count) -> Count:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """What was counted of an incident until `seen_ms`, also where only its sums are known (up to 0.2)."""
+    """What was counted of an incident until `seen_ms`, also where only its sums are known (from the history)."""
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)
     sums = (mode.sums if mode else frozenset()) & verdict.detail.keys() - counted

@@ -1,4 +1,4 @@
-"""The checkpoint of a query as files: read, mended, and taken over from the release before."""
+"""The checkpoint of a query as files: read, and mended."""
 
 from __future__ import annotations
 
@@ -82,46 +82,27 @@ def test_the_first_batch_begins_where_the_sources_began(spark: SparkSession, tmp
     assert initial(spark, tmp_path / "sources/0") == {"metrics": {"0": 11, "1": 20}}
 
 
-def test_a_checkpoint_with_one_source_becomes_one_with_two(spark: SparkSession, tmp_path: Path) -> None:
-    planned(tmp_path, ({**M, **L},), ({**M_NOW, **L_NOW},), committed=0)
-    (tmp_path / "sources/0").mkdir(parents=True)
-    (tmp_path / "sources/0/0").write_text(f"\0v1\n{json.dumps({**M, **L})}")
-    checkpoint = Checkpoint(spark, str(tmp_path))
-    for _ in range(2):
-        checkpoint.split(("metrics",))
-        assert [sources(tmp_path, batch) for batch in (0, 1)] == [[M, L], [M_NOW, L_NOW]]
-        assert [initial(spark, tmp_path / f"sources/{at}") for at in (0, 1)] == [M, L]
-    pending = checkpoint.pending()
-    assert pending is not None
-    assert pending.sizes == {(0, "metrics", 0): 5, (1, "logs", 0): 4}
-
-
-def test_a_checkpoint_without_ticks_gets_them_and_they_stay(spark: SparkSession, tmp_path: Path) -> None:
-    planned(tmp_path, (M, L), (M_NOW, L_NOW), committed=0)
-    checkpoint = Checkpoint(spark, str(tmp_path))
-    for _ in range(2):
-        checkpoint.with_ticks(NOW_MS)
-        assert [sources(tmp_path, batch) for batch in (0, 1)] == [[M, L, 0], [M_NOW, L_NOW, 0]]
+def test_a_batch_that_is_made_smaller_keeps_its_ticks(spark: SparkSession, tmp_path: Path) -> None:
+    planned(tmp_path, (M, L, 7), (M_NOW, L_NOW, 8), committed=0)
     (tmp_path / "sources/2").mkdir(parents=True)
     (tmp_path / "sources/2/0").write_text("v1\n1795208640123")
+    checkpoint = Checkpoint(spark, str(tmp_path))
     pending = checkpoint.pending()
     assert pending is not None
     checkpoint.end_at(pending, {(1, "logs", 0): 6})
-    assert sources(tmp_path, 1) == [M, {"logs": {"0": 6}}, 0]
+    assert sources(tmp_path, 1) == [M, {"logs": {"0": 6}}, 8]
     assert checkpoint.positions() == {("metrics", 0): 10, ("metrics", 1): 20, ("logs", 0): 5}
 
 
 def test_ticks_go_on_where_the_clock_was_set_back(spark: SparkSession, tmp_path: Path) -> None:
-    planned(tmp_path, (M, L), (M_NOW, L_NOW), committed=0)
+    planned(tmp_path, (M, L, 0), (M_NOW, L_NOW, 3600), committed=0)
     checkpoint = Checkpoint(spark, str(tmp_path))
-    checkpoint.with_ticks(NOW_MS)
-    checkpoint.write("offsets/1", (tmp_path / "offsets/1").read_text()[:-1] + "3600")
     begun = tmp_path / "sources/2/0"
     begun.parent.mkdir(parents=True)
     begun.write_text(f"v1\n{NOW_MS - 3_600_000}")
-    checkpoint.with_ticks(NOW_MS + 5)
+    checkpoint.begin_ticks(NOW_MS + 5)
     assert begun.read_text() == f"v1\n{NOW_MS - 3_600_000}"
-    checkpoint.with_ticks(NOW_MS - 1000)
+    checkpoint.begin_ticks(NOW_MS - 1000)
     assert begun.read_text() == f"v1\n{NOW_MS - 3_601_000}"
 
 
@@ -129,7 +110,7 @@ def test_a_file_that_is_cut_off_is_told_in_a_sentence(spark: SparkSession, tmp_p
     planned(tmp_path, (M, L), committed=0)
     (tmp_path / "offsets/0").write_text("")
     with pytest.raises(StateError, match=r"^offsets/0 in the checkpoint is damaged; begin anew"):
-        Checkpoint(spark, str(tmp_path)).split(("metrics",))
+        Checkpoint(spark, str(tmp_path)).claim(1)
 
 
 def test_notes_are_written_whole_and_read_again(spark: SparkSession, tmp_path: Path) -> None:
@@ -140,21 +121,26 @@ def test_notes_are_written_whole_and_read_again(spark: SparkSession, tmp_path: P
         assert checkpoint.read("run.json") == text
 
 
-def test_a_checkpoint_with_more_sources_than_are_known_is_of_a_later_release(
-    spark: SparkSession, tmp_path: Path
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ((7, {"more": {"0": 1}}), r"a later release \(it has 4 sources, this program knows 3\)"),
+        ((), r"an earlier release \(it has 2 sources, this program knows 3\)"),
+    ],
+    ids=["later", "earlier"],
+)
+def test_a_checkpoint_with_another_number_of_sources_is_of_another_release(
+    spark: SparkSession, tmp_path: Path, more: Sequence[Any], says: str
 ) -> None:
-    planned(tmp_path, (M, L, 7), (M, L, 8, {"more": {"0": 1}}), committed=1)
+    planned(tmp_path, (M, L, *more), committed=0)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    says = (
-        r"^the checkpoint was written by a later release \(it has 4 sources, this program knows 3\); run that release"
-    )
-    with pytest.raises(StateError, match=says):
+    with pytest.raises(StateError, match=f"^the checkpoint was written by {says}; run that release"):
         Checkpoint(spark, str(tmp_path)).claim(1)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_a_checkpoint_of_a_release_that_left_no_note_gets_one(spark: SparkSession, tmp_path: Path) -> None:
-    planned(tmp_path, (M, L), committed=0)
+    planned(tmp_path, (M, L, 7), committed=0)
     checkpoint = Checkpoint(spark, str(tmp_path))
     checkpoint.claim(1)
     checkpoint.claim(2)

@@ -27,6 +27,3 @@ def test_the_numbers_are_those_that_a_checkpoint_began_with(spark: SparkSession,
     checkpoint = Checkpoint(spark, str(tmp_path / "new"))
     begun = numbers_of(checkpoint, MonitorSettings(shuffle_partitions=4))
     assert begun == numbers(32, 4) == numbers_of(checkpoint, MonitorSettings(shuffle_partitions=8))
-    (tmp_path / "old" / "offsets").mkdir(parents=True)
-    (tmp_path / "old" / "offsets" / "0").write_text("v1\n{}\n{}")
-    assert list(numbers_of(Checkpoint(spark, str(tmp_path / "old")), MonitorSettings())) == list(range(32))

@@ -2,7 +2,7 @@
 
     python -m tests.support.left_by_release COMMIT VERSION     runs the release of that commit, and keeps what it leaves
 
-(0.2.0 is commit 648ee2e.)
+(0.3.0 is commit e08cfe5, until it is released.)
 
 Two producers, one of which hangs in a callback from the second minute on. One state partition, two buckets.
 """

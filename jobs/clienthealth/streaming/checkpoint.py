@@ -8,7 +8,7 @@ a source: (position of the source, topic, partition).
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clienthealth.errors import StateError
@@ -19,9 +19,8 @@ Offsets = Sequence[Mapping[str, Mapping[str, int]]]
 Part = tuple[int, str, int]
 #: What Spark keeps of its options with each batch, and holds against those that a new start is given.
 PARTITIONS = "spark.sql.shuffle.partitions"
-#: The note of the form in which the state is written, and how many sources a query of this release has: `split`,
-#: `with_ticks`. Earlier ones left no note, and have fewer.
-FORM, SOURCES = "form", 3
+#: The note of the form in which the state is written, how many sources a query has, and which of them is the ticks.
+FORM, SOURCES, TICKS = "form", 3, 2
 
 
 @dataclass(frozen=True)
@@ -46,53 +45,34 @@ class Checkpoint(Files):
     def claim(self, form: int) -> None:
         """Note in which form the state is written from now on.
 
-        Raises StateError, before anything is changed, where a later release wrote it.
+        Raises StateError, before anything is changed, where a later release wrote it, or one that had fewer sources.
         """
         noted, newest = self.read(FORM), self.newest
-        sources = 0 if newest is None else len(self._offsets(newest)[1])
-        for written, known, what in ((int(noted or 1), form, "form {} of the state"), (sources, SOURCES, "{} sources")):
-            if written > known:
-                raise StateError(
-                    f"the checkpoint was written by a later release (it has {what.format(written)}, this program knows "
-                    f"{known}); run that release, or begin anew with another folder in [monitor] checkpoint: open "
-                    "incidents are taken over from the history"
-                )
+        sources = SOURCES if newest is None else len(self._offsets(newest)[1])
+        is_later = int(noted or 1) > form or sources > SOURCES
+        if is_later or sources < SOURCES:
+            has = f"form {noted} of the state" if sources == SOURCES else f"{sources} sources"
+            raise StateError(
+                f"the checkpoint was written by {'a later' if is_later else 'an earlier'} release (it has {has}, this "
+                f"program knows {form if sources == SOURCES else SOURCES}); run that release, or begin anew with "
+                "another folder in [monitor] checkpoint: open incidents are taken over from the history"
+            )
         if noted != str(form):
             self.write(FORM, str(form))
 
-    def split(self, first: Collection[str]) -> None:
-        """Make two sources of the one that a checkpoint of 0.2 has: these topics, and all others."""
-        newest = self._newest("offsets")
-        if newest is None or len(self._offsets(newest)[1]) != 1:
-            return
-
-        def parts(offsets: Mapping[str, Mapping[str, int]]) -> list[dict[str, Mapping[str, int]]]:
-            return [
-                {topic: offsets[topic] for topic in offsets if (topic in first) == is_first}
-                for is_first in (True, False)
-            ]
-
-        for at, initial in enumerate(parts(self._initial(0))):
-            self._write_initial(at, initial)
-        for batch in range(max(0, newest - 1), newest + 1):
-            head, (ends,) = self._offsets(batch)
-            self._write_offsets(batch, head, parts(ends))
-
-    def with_ticks(self, now_ms: int) -> None:
-        """Add the source of ticks to the two that a checkpoint has which was begun without.
+    def begin_ticks(self, now_ms: int) -> None:
+        """Let the ticks have begun earlier where they would be in the future.
 
         Spark counts their seconds from when the source was begun, and fails where it has counted further than
-        `now_ms`, as after a clock was set back or on another machine: then they were begun earlier.
+        `now_ms`, as after a clock was set back or on another machine.
         """
         newest = self._newest("offsets")
-        if newest is None:
+        begun = self.read(f"sources/{TICKS}/0")
+        if newest is None or begun is None:
             return
-        begun, at = self.read("sources/2/0"), (self.read(f"offsets/{newest}") or "").splitlines()[4:]
-        if begun and at and int(begun.split()[1]) + 1000 * int(at[0]) > now_ms:
-            self.write("sources/2/0", f"v1\n{now_ms - 1000 * int(at[0])}")
-        for batch in range(max(0, newest - 1), newest + 1):
-            if len(self._offsets(batch)[1]) == 2:
-                self.write(f"offsets/{batch}", f"{(self.read(f'offsets/{batch}') or '').rstrip()}\n0")
+        counted_ms = 1000 * int((self.read(f"offsets/{newest}") or "").splitlines()[2 + TICKS])
+        if int(begun.split()[1]) + counted_ms > now_ms:
+            self.write(f"sources/{TICKS}/0", f"v1\n{now_ms - counted_ms}")
 
     def pending(self) -> Pending | None:
         """The batch that will be repeated, None where the newest was committed."""

@@ -291,7 +291,7 @@ def _outermost(spark: SparkSession, root: str, table: str, which: Callable[[Colu
 
 
 def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origin]]:
-    """The newest commits of batches, the newest first, with their time (epoch ms). Releases up to 0.2 named none."""
+    """The newest commits of batches, the newest first, with their time (epoch ms)."""
     if _as_made(spark, root, table):
         return []
     rows = DeltaTable.forPath(spark, path(root, table)).history(COMMITS).filter(r"userMetadata rlike '^\\S+ \\d+$'")
@@ -310,9 +310,6 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Again 
         after_ms = max(origin.planned_ms - CLOCKS_MS, again.written_ms + 1 if again else 0)
         if _taken_in(rows.sparkSession, where, origin, after_ms):
             return
-        if again is None:
-            # Releases up to 0.2 said so to Delta alone.
-            once |= {"txnAppId": origin.query_id, "txnVersion": str(origin.batch_id)}
     if again is not None and table in _SAME:
         rows = _without_those_there(rows, root, table, again.until_ms)
     columns = (F.col(f"`{field.name}`").cast(field.dataType) for field in TABLES[table])

@@ -77,8 +77,7 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
 
             look(0)
             history.create(spark, settings.monitor.history)
-            checkpoint.split(settings.topics.metrics)
-            checkpoint.with_ticks(int(time.time() * 1000))
+            checkpoint.begin_ticks(int(time.time() * 1000))
             spread, wanted = checkpoint.partitions(), settings.monitor.shuffle_partitions
             if spread not in (None, wanted):
                 log.warning(FIXED, spread, wanted)

@@ -2,7 +2,7 @@
 
 Spark puts a group on a partition by a hash of its number. Numbered 0, 1, 2, … 32 buckets fall on two partitions as 12
 and 20, on eight as 1 to 6 each, and most cores wait for one. Numbers are fixed with the checkpoint: state is kept by
-them. A checkpoint of 0.2 goes on with 0, 1, 2, ….
+them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[in
     """The number of each bucket. Notes for a new checkpoint how they were chosen."""
     noted = checkpoint.read(NOTE)
     if noted is None:
-        if checkpoint.begun:
-            return range(settings.buckets)
         noted = str(settings.shuffle_partitions)
         checkpoint.write(NOTE, noted)
     return numbers(settings.buckets, int(noted))
