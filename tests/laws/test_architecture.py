@@ -44,7 +44,6 @@ EXCUSED = {
     "clienthealth.streaming.files": "reads and writes beside the checkpoint, and reports on object stores",
     "clienthealth.streaming.query": "starts the query, which is what makes a stream run",
     "clienthealth.review.actions": "reads actions.toml, which people keep beside the reports",
-    "clienthealth.review.crosscheck": "asks Prometheus what it knows of the alerts",
     "clienthealth.review.mail": "sends the report",
     "clienthealth.watch.recorder": "writes what was read, where it is asked for",
     "clienthealth.watch.attach": "brings an agent into a process of this machine, and takes it out again",

@@ -166,8 +166,7 @@ def test_pages(week: Review) -> None:
     assert [p.night for p in week.pages] == [None] * 5 + [date(2026, 11, 16)]
 
 
-def test_near_misses(week: Review) -> None:
-    assert week.near == [ClientRow("billing", "web-2:200", "invoice-producer", "buffer", 0.85, minutes=60)]
+def test_suspicions_that_cleared(week: Review) -> None:
     assert [(i.client_id, i.mode, i.seconds) for i in week.cleared] == [("invoice-producer", METADATA, 1800)]
     assert week.cleared_count == 1
 
@@ -240,8 +239,6 @@ def test_a_gap_of_the_monitor_is_told_and_counts_neither_way(week: Review) -> No
     )
     assert dict(week.not_computed) == {
         "Late records": "the monitor did not count them for every input topic",
-        "Cross-check of the alerts, alerts on measurements, silences": "no Prometheus address was given "
-        "([review] prometheus_url or --prometheus)",
         "Time until lag outlives retention": "the history does not hold the retention of topics",
         "Changed thresholds": "the history does not hold the settings of the monitor",
     }

@@ -22,7 +22,6 @@ from clienthealth.review.model import (
     Incident,
     InputQuality,
     LagTrend,
-    MeasurementAlert,
     ModeChange,
     Page,
     Quality,
@@ -56,8 +55,6 @@ def review(**changes: Any) -> Review:
         "withdrawn": 0,
         "alerts": [],
         "never_fired": [],
-        "measurement_alerts": [],
-        "near": [],
         "cleared": [],
         "cleared_count": 0,
         "top_clients": {name: [] for name in ("unhealthy", "buffer", "queue", "lag")},
@@ -140,7 +137,7 @@ def everything(name: str, ours: str = "ours") -> Review:
     """A week in which each section shows all it can. `name`: of whatever others name; `ours`: of causes and actions."""
     ill = dataclasses.replace(service(name, ILL, ILL), owner=Owner(name), target=0.99, lost=Loss((0, 3), "not known"))
     services = [ill, *(service(f"{name} {n}", FINE) for n in range(12))]
-    row = ClientRow(name, name, name, "queue", 0.9, topic=name, minutes=3, seconds=30)
+    row = ClientRow(name, name, name, "queue", 0.9, topic=name, seconds=30)
     lists = {what: [dataclasses.replace(row, what=what)] for what in ("unhealthy", "buffer", "queue", "lag")}
     came = FleetRow(name, name, "producer", 1)
     failed = theme(name, name, cause=ours, topic=name, services=(name, name), open=1, incidents=3, lost_records=(1, 2))
@@ -156,10 +153,8 @@ def everything(name: str, ours: str = "ours") -> Review:
         ],
         themes=[dataclasses.replace(failed, listed=(*failed.listed, unsure), action="Restart it.")],
         withdrawn=2,
-        alerts=[Alert("a-mode", "critical", 2, 1, 1, 600, 60.0, 590)],
+        alerts=[Alert("a-mode", "critical", 2, 1, 1, 600, 60.0)],
         never_fired=[("another-mode", "critical")],
-        measurement_alerts=[MeasurementAlert("KafkaProducerBufferFull", "warning", 2, 90)],
-        near=[row],
         cleared=[unsure],
         cleared_count=2,
         top_clients=lists,

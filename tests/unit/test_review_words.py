@@ -241,7 +241,7 @@ def paged(service: str, day: int, hour: int, night: date | None, minutes: int = 
 
 def alerts_of(**changes: object) -> str:
     text = markdown(review(**changes)).replace(NB, " ")
-    return text.partition("## Alerts")[2].partition("## Near misses")[0]
+    return text.partition("## Alerts")[2].partition("## Suspicions that cleared")[0]
 
 
 def test_pages_are_told_by_service_and_by_night_without_zeros() -> None:

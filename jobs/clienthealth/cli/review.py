@@ -44,7 +44,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--actions", metavar="FILE", help="actions carried over (default: actions.toml in DIR or the folder above it)"
     )
-    parser.add_argument("--prometheus", metavar="URL", help="compare the alerts with this Prometheus")
     parser.add_argument("--mail", action="store_true", help="send the review to [review] mail_to as well")
 
 
@@ -83,7 +82,6 @@ def run(args: argparse.Namespace) -> int:
                     reviewed,
                     Path(args.actions) if args.actions else actions_beside(folder),
                     of_cluster.monitor.history,
-                    settings.review.prometheus_url if args.prometheus is None else args.prometheus,
                 )
                 for of_cluster in clusters(settings)
             ]

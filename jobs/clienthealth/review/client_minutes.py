@@ -20,8 +20,6 @@ from clienthealth.model.verdicts import UNHEALTHY
 from clienthealth.review.period import Period
 from clienthealth.streaming.history import CLIENT_KEY
 
-#: A buffer or queue this full comes near its limit: within 20 % of it.
-NEAR = 0.8
 #: Lag is shown in classes of powers of ten, because it spans from none to millions.
 LAG_CLASSES = 8
 
@@ -95,27 +93,18 @@ def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     """What each client did in each period, one row per client, period and fullest queue's topic. Meant to be cached.
 
     Columns: the client's key, `kind`, `host`, `library`, `version`, `period`, `queue_topic`; minutes
-    `suspected` and `confirmed`; `buffer`, `queue` (highest), `near_buffer`, `near_queue` (minutes near the
-    limit in which nothing was found wrong).
+    `suspected` and `confirmed`; `buffer`, `queue` (highest).
     """
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end))
-    fine = ~F.col("status").isin(*UNHEALTHY)
-
-    def counted(condition: Column) -> Column:
-        return F.count_if(F.coalesce(condition, F.lit(False)))
-
     key, named = (*CLIENT_KEY, "period", "queue_topic"), ("kind", "host", "library", "version")
-    counts, highest = ("suspected", "confirmed", "near_buffer", "near_queue"), ("buffer", "queue")
+    counts, highest = ("suspected", "confirmed"), ("buffer", "queue")
     return (
         rows.withColumn("period", _index(periods))
         .groupBy(*key, *named)
         .agg(
-            counted(F.col("status") == "suspected").alias("suspected"),
-            counted(F.col("status") == "confirmed").alias("confirmed"),
+            *(F.count_if(F.col("status").eqNullSafe(status)).alias(status) for status in counts),
             F.max("buffer_used_ratio_max").alias("buffer"),
             F.max("queue_used_ratio_max").alias("queue"),
-            counted(fine & (F.col("buffer_used_ratio_max") >= NEAR)).alias("near_buffer"),
-            counted(fine & (F.col("queue_used_ratio_max") >= NEAR)).alias("near_queue"),
         )
         .groupBy(*key)
         .agg(

@@ -106,7 +106,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Alert:
-    """An alert over the period. `clear`: median seconds; `prometheus_seconds`: what ALERTS says, where asked."""
+    """An alert over the period. `clear`: median seconds."""
 
     mode: str
     severity: str
@@ -115,22 +115,11 @@ class Alert:
     flaps: int
     seconds: int
     clear: float | None
-    prometheus_seconds: int | None = None
 
     @property
     def repeats(self) -> int:
         """Episodes beyond the first of each client."""
         return self.count - self.clients
-
-
-@dataclass(frozen=True)
-class MeasurementAlert:
-    """An alert that only Prometheus knows: it is not about a failure mode."""
-
-    name: str
-    severity: str
-    episodes: int
-    seconds: int
 
 
 @dataclass(frozen=True)
@@ -143,7 +132,6 @@ class ClientRow:
     what: str
     value: float
     topic: str = ""
-    minutes: int = 0
     seconds: float | None = None
 
 
@@ -333,8 +321,6 @@ class Review:
     withdrawn: int
     alerts: Sequence[Alert]
     never_fired: Sequence[tuple[str, str]]
-    measurement_alerts: Sequence[MeasurementAlert]
-    near: Sequence[ClientRow]
     cleared: Sequence[Incident]
     cleared_count: int
     top_clients: Mapping[str, Sequence[ClientRow]]

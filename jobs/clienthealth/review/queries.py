@@ -14,7 +14,6 @@ from clienthealth.configuration.installation import fixed_labels
 from clienthealth.configuration.owners import read_owners
 from clienthealth.modes import modes
 from clienthealth.review import (
-    alerts,
     capacity,
     client_minutes,
     coverage,
@@ -27,7 +26,7 @@ from clienthealth.review import (
 from clienthealth.review.actions import carried_over
 from clienthealth.review.headline import headline
 from clienthealth.review.links import Links
-from clienthealth.review.model import AlsoSeen, Fleet, ModeChange, Quality, Review
+from clienthealth.review.model import Alert, AlsoSeen, Fleet, ModeChange, Quality, Review
 from clienthealth.review.period import Period, history_of
 from clienthealth.settings import Settings
 from clienthealth.streaming import history
@@ -36,9 +35,7 @@ from clienthealth.streaming import history
 SLOTS = 168
 
 
-def build(
-    spark: SparkSession, settings: Settings, period: Period, actions_file: Path, root: str, prometheus: str = ""
-) -> Review:
+def build(spark: SparkSession, settings: Settings, period: Period, actions_file: Path, root: str) -> Review:
     """Review `period` from the history at `root`. Raises InputError for a history that cannot be read, and
     SettingsError for owners that cannot.
     """
@@ -65,7 +62,10 @@ def build(
             owners,
         )
         peaks = client_minutes.buffers(minutes, periods).collect()
-        fired, others, unchecked = alerts.fired(touching, period, prometheus, fixed_labels(settings))
+        alerts = [
+            Alert(**row.asDict())
+            for row in incident_rows.alerts(touching, period).orderBy("mode", "severity").collect()
+        ]
         ranked = ranking.listed_clients(per_client, lag, reviewed)
         counts = incidents.counts(touching)
         review = Review(
@@ -79,13 +79,11 @@ def build(
             actions_file=actions_file.name if actions_file.is_file() else "",
             themes=incidents.themes(touching, links),
             withdrawn=counts["withdrawn"],
-            alerts=fired,
-            never_fired=alerts.never(fired),
-            measurement_alerts=others,
-            near=[row for kind in ranking.NEAR for row in ranked[kind]],
+            alerts=alerts,
+            never_fired=never_fired(alerts),
             cleared=incidents.cleared(touching, links),
             cleared_count=counts["cleared"],
-            top_clients={what: ranked[what] for what in ranking.RANKINGS},
+            top_clients=ranked,
             top_topics=ranking.top_topics(per_client, lag, incident_rows.real(touching), reviewed),
             fleet=ranking.fleet(per_client, reviewed) if _reported(overall, -2) else Fleet(),
             capacity=capacity.buffers((row.asDict() for row in peaks), slo.PERIODS),
@@ -102,8 +100,15 @@ def build(
             also_seen=also_seen(minutes, last_two),
             night_hours=(settings.review.night_from_hour, settings.review.night_to_hour),
         )
-    review = dataclasses.replace(review, not_computed=_not_computed(review, unchecked))
+    review = dataclasses.replace(review, not_computed=_not_computed(review))
     return dataclasses.replace(review, headline=headline(review))
+
+
+def never_fired(alerts: Sequence[Alert]) -> list[tuple[str, str]]:
+    """Mode and severity of the alerts that did not fire."""
+    fired = {(alert.mode, alert.severity) for alert in alerts}
+    declared = [(mode.id, its.severity) for mode in modes().values() for its in (mode.confirmed, mode.suspected)]
+    return [alert for alert in dict.fromkeys(declared) if alert not in fired]
 
 
 @contextmanager
@@ -174,7 +179,7 @@ def _reported(overall: slo.ServiceSlo, index: int) -> bool:
     return bool(minutes.observed or minutes.unknown)
 
 
-def _not_computed(review: Review, unchecked: str) -> list[tuple[str, str]]:
+def _not_computed(review: Review) -> list[tuple[str, str]]:
     unit = review.period.unit
     first = not any(_reported(review.overall, n) for n in (-2, -3, -4))
     reasons: Mapping[str, str] = {
@@ -189,7 +194,6 @@ def _not_computed(review: Review, unchecked: str) -> list[tuple[str, str]]:
         "Late records": ""
         if all(i.late is not None for i in review.quality.inputs)
         else "the monitor did not count them for every input topic",
-        "Cross-check of the alerts, alerts on measurements, silences": unchecked,
         "Time until lag outlives retention": "the history does not hold the retention of topics",
         "Changed thresholds": "the history does not hold the settings of the monitor",
     }

@@ -1,4 +1,4 @@
-"""Who is listed: the worst clients and topics, near misses, who came and went. From the cached rows per client.
+"""Who is listed: the worst clients and topics, who came and went. From the cached rows per client.
 
 Each function is one query, however many lists it fills: on a small fleet most of the time of a review goes into
 planning and compiling queries.
@@ -18,9 +18,8 @@ from clienthealth.streaming.history import CLIENT_KEY
 TOP = 5
 LISTED = 20
 
-#: What clients are listed for: of the four rankings, and of the near misses.
+#: What clients are listed for.
 RANKINGS = ("unhealthy", "buffer", "queue", "lag")
-NEAR = {"near_buffer": "buffer", "near_queue": "queue"}
 
 
 def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
@@ -35,18 +34,12 @@ def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
 
 
 def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapping[str, Sequence[ClientRow]]:
-    """The first clients of each ranking and of each kind of near miss (`near_*`, by minutes near the limit).
-
-    Rankings are by unhealthy minutes, buffer and queue peaks (ratios) and lag (records).
-    """
-    nothing = F.lit(None)
+    """The first clients of each ranking: by unhealthy minutes, buffer and queue peaks (ratios) and lag (records)."""
     entries = F.explode(
         F.array(
             _entry("unhealthy", F.col("unhealthy")),
             _entry("buffer", F.col("buffer")),
             _entry("queue", F.col("queue"), F.col("queue_topic")),
-            _entry("near_buffer", F.col("near_buffer"), nothing, F.col("buffer")),
-            _entry("near_queue", F.col("near_queue"), F.col("queue_topic"), F.col("queue")),
         )
     ).alias("entry")
     behind = (
@@ -62,7 +55,7 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
     rows = (
         _rolled_up(per_client, reviewed).select(*CLIENT_KEY, entries).unionByName(behind.select(*CLIENT_KEY, lags))
     ).select(*CLIENT_KEY, "entry.*")
-    ranked: dict[str, list[ClientRow]] = {what: [] for what in (*RANKINGS, *NEAR)}
+    ranked: dict[str, list[ClientRow]] = {what: [] for what in RANKINGS}
     for row in _first(rows.filter("value > 0"), "what", "value", TOP, *CLIENT_KEY):
         ranked[row["what"]].append(_client(row))
     return ranked
@@ -87,8 +80,6 @@ def _rolled_up(per_client: DataFrame, reviewed: int) -> DataFrame:
             F.max("buffer").alias("buffer"),
             F.max("queue").alias("queue"),
             F.max_by("queue_topic", F.struct("queue", "queue_topic")).alias("queue_topic"),
-            F.sum("near_buffer").alias("near_buffer"),
-            F.sum("near_queue").alias("near_queue"),
         )
     )
 
@@ -96,8 +87,6 @@ def _rolled_up(per_client: DataFrame, reviewed: int) -> DataFrame:
 def _client(row: Row) -> ClientRow:
     who = (row["service"] or "", row["instance"] or "", row["client_id"] or "")
     what, topic = row["what"], row["topic"] or ""
-    if what in NEAR:
-        return ClientRow(*who, NEAR[what], row["more"], topic, minutes=int(row["value"]))
     if what in ("buffer", "queue"):
         return ClientRow(*who, what, row["value"], topic)
     return ClientRow(*who, what, int(row["value"]), topic, seconds=row["more"])

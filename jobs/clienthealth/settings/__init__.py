@@ -350,7 +350,7 @@ class ReviewSettings(Checked):
     night_from_hour: int = setting(22, "hour (UTC) at which a night begins, for pages at night", at_least=0, at_most=23)
     night_to_hour: int = setting(7, "hour (UTC) at which it ends", at_least=0, at_most=23)
     retention_days: int = setting(400, "history older than this is deleted by maintenance", at_least=1, at_most=36_500)
-    prometheus_url: str = setting("", "Prometheus to cross-check the alerts with; empty: no cross-check", form=URL)
+    prometheus_url: str = setting("", "Prometheus that 'doctor' checks; empty: it checks none", form=URL)
     smtp_host: str = setting("", "mail server; empty: no mail", form=HOST)
     smtp_port: int = setting(587, "port of the mail server", at_least=1, at_most=65_535)
     smtp_user: str = setting("", "user on the mail server", needs="smtp_password_file")
