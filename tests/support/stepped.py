@@ -143,7 +143,7 @@ class Stepped:
         packer = Packer(1)
         for item in inputs:
             if isinstance(item, LogEntry):
-                packer.log_entry(item.service, item.host, item.instance, item.event, item.dump)
+                packer.log_entry((item.service, item.host, item.instance), item.event, item.dump)
             else:
                 packer.snapshot(item, who_of(item.client), Source("client-metrics", 0, self._offset))
                 self._offset += 1

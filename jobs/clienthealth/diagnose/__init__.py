@@ -179,9 +179,9 @@ def _pack(decoded: Decoded, source: Source, packer: Packer, repeats: int, before
         for event in events:
             if event.client_id is None and line.stack and _is_of(event, before):
                 event = dataclasses.replace(event, client_id=before.client_id)
-            packer.log_entry(*process, event=dataclasses.replace(event, repeats=repeats) if repeats > 1 else event)
+            packer.log_entry(process, event=dataclasses.replace(event, repeats=repeats) if repeats > 1 else event)
         for dump in dumps:
-            packer.log_entry(*process, dump=dump)
+            packer.log_entry(process, dump=dump)
         before = _Before(line.client.client_id or "", process_log.kind_of(line.message, line.thread), line.ts_ms or 0)
     return before
 

@@ -113,7 +113,7 @@ class _Task:
         self.metrics = frozenset(settings.topics.metrics)
         self.packer = Packer(settings.monitor.buckets, settings.monitor.max_events_per_process)
         self.rejects: list[Reject] = []
-        self.counts: dict[tuple[int, str, str | None], list[int]] = {}
+        self.counts: dict[tuple[int, str, str | None], Count] = {}
         self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
         self.who_of = who_of
         #: By topic.
@@ -144,8 +144,7 @@ class _Task:
             rows.append((REJECTS - self.partition, msgspec.msgpack.encode(self.rejects)))
             self.rejects = []
         if last and self.counts:
-            counts = [Count(*key, *values) for key, values in self.counts.items()]
-            rows.append((COUNTS, msgspec.msgpack.encode(counts)))
+            rows.append((COUNTS, msgspec.msgpack.encode([*self.counts.values()])))
         buckets, data = zip(*rows, strict=True) if rows else ((), ())
         return pa.RecordBatch.from_arrays(
             [pa.array(buckets, pa.int32()), pa.array(data, pa.binary())], schema=self.schema
@@ -221,12 +220,12 @@ class _Task:
                 todo += [(one, alike[:1]) for one in alike.tolist() if one != at]
                 alike = alike[:1]
             for line in decoded.lines:
-                service, host, instance = process_of(line.client)
+                process = process_of(line.client)
                 events, dumps = events_and_dumps(line, record.source, catalogue())
                 for event in events:
-                    self.packer.log_entry(service, host, instance, event=event, repeats=len(alike))
+                    self.packer.log_entry(process, event=event, repeats=len(alike))
                 for dump in dumps:
-                    self.packer.log_entry(service, host, instance, dump=dump)
+                    self.packer.log_entry(process, dump=dump)
             self._take(decoded, records, at, times, reasons)
             if len(alike) > 1:
                 times[alike] = times[at]
@@ -262,37 +261,24 @@ class _Task:
             newest = _newest(times[[at]])
             of_group = bool(records.of_groups[at])
             minute = int(arrived[at]) // MINUTE_MS * MINUTE_MS
-            self._add(minute, topic, reason, 1, 0, newest * (not of_group), newest * of_group)
+            self._add(Count(minute, topic, reason, 1, 0, newest * (not of_group), newest * of_group))
         of_groups = records.of_groups[good]
         minutes = arrived[good] // MINUTE_MS * MINUTE_MS
         late = arrived[good] - times[good] > 1000 * self.settings.monitor.watermark_seconds
         for minute in np.unique(minutes).tolist():
             in_minute = minutes == minute
-            self._add(
-                int(minute),
-                topic,
-                None,
-                int(in_minute.sum()),
-                int(late[in_minute].sum()),
-                _newest(times[good][in_minute & ~of_groups]),
-                _newest(times[good][in_minute & of_groups]),
-            )
+            newest = _newest(times[good][in_minute & ~of_groups])
+            of_groups_newest = _newest(times[good][in_minute & of_groups])
+            number, number_late = int(in_minute.sum()), int(late[in_minute].sum())
+            self._add(Count(int(minute), topic, None, number, number_late, newest, of_groups_newest))
 
-    def _add(
-        self,
-        minute: int,
-        topic: str,
-        reason: str | None,
-        records: int,
-        late: int,
-        newest_ms: int,
-        groups_newest_ms: int,
-    ) -> None:
-        count = self.counts.setdefault((minute, topic, reason), [0, 0, 0, 0])
-        count[0] += records
-        count[1] += late
-        count[2] = max(count[2], newest_ms)
-        count[3] = max(count[3], groups_newest_ms)
+    def _add(self, more: Count) -> None:
+        count = self.counts.setdefault((more.minute_ms, more.topic, more.reason), more)
+        if count is not more:
+            count.records += more.records
+            count.late += more.late
+            count.newest_ms = max(count.newest_ms, more.newest_ms)
+            count.groups_newest_ms = max(count.groups_newest_ms, more.groups_newest_ms)
 
 
 def _newest(times: np.ndarray) -> int:

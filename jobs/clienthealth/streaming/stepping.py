@@ -179,11 +179,9 @@ def advance(
     else:
         return None, []
     result, faults = isolated(before, packed, buckets, run)
-    if result is None:
-        return None, faults
-    advanced, saved = result
-    kept.update((saved,))
-    return advanced, faults
+    if result is not None:
+        kept.update((result[1],))
+    return (None if result is None else result[0]), faults
 
 
 def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> OpenIncident:

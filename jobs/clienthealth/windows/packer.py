@@ -155,21 +155,19 @@ class Packer:
 
     def log_entry(
         self,
-        service: str,
-        host: str,
-        instance: str | None,
+        process: tuple[str, str, str | None],
         event: LogEvent | None = None,
         dump: ThreadDump | None = None,
         repeats: int = 1,
     ) -> None:
         """Add a log event or a dump of a process. Of a log storm only one entry per `sample_key` is kept.
 
-        `repeats`: how many such records it stands for.
+        `process`: its service, host and instance, see `LogEntry`. `repeats`: how many such records it stands for.
         """
         repeats *= event.repeats if event is not None else 1
-        entry = LogEntry(service, host, instance, event, dump, repeats)
-        process = entry.process
-        self.log_times[process] = max(entry.ts_ms, self.log_times.get(process, 0))
+        entry = LogEntry(*process, event, dump, repeats)
+        service, host = entry.process
+        self.log_times[service, host] = max(entry.ts_ms, self.log_times.get((service, host), 0))
         if event is not None:
             key = (service, host, *sample_key(event))
             first = self._samples.setdefault(key, entry)

@@ -104,46 +104,42 @@ class _Scan:
 
     def _line(self, number: int, line: str) -> None:
         for shape in self.shapes:
-            match = shape.header.match(line)
-            if match:
+            if match := shape.header.match(line):
                 self._thread(number, shape, match.groupdict())
                 return
         if line.startswith(_REPORT_FIRST):
             self._close()
         dump, block = self.dump, self.block
-        if dump is not None and dump.shape is HOTSPOT and _SUMMARY.match(line):
-            dump.ended = dump.summed_up = True
+        hotspot = dump if dump is not None and dump.shape is HOTSPOT else None
+        if hotspot is not None and _SUMMARY.match(line):
+            hotspot.ended = hotspot.summed_up = True
             self.block = None
         if deadlocked := _DEADLOCKED.match(line):
-            of_dump = dump is not None and dump.shape is HOTSPOT
-            (dump.deadlocked if dump is not None and of_dump else self.announced).append(deadlocked["name"])
+            (hotspot.deadlocked if hotspot is not None else self.announced).append(deadlocked["name"])
         if dump is not None and dump.summed_up and _IN_SUMMARY.match(line):
             dump.taken.add(number)
             return
-        if self._nameless(number, line):
+        if self._nameless(number, line) or dump is None:
             return
-        if dump is None:
-            return
-        shape = dump.shape
         if block is not None:
-            for pattern, add in shape.frames:
+            for pattern, add in dump.shape.frames:
                 if match := pattern.match(line):
                     add(block, match)
                     dump.taken.add(number)
                     return
-            if match := shape.state.match(line):
+            if match := dump.shape.state.match(line):
                 self._set_state(block, match.groupdict())
                 dump.taken.add(number)
                 return
-        if shape.end and shape.end in line:
+        if dump.shape.end and dump.shape.end in line:
             dump.ended, self.block = True, None
             dump.taken.add(number)
-        elif shape.other.match(line) and not dump.ended:
+        elif dump.shape.other.match(line) and not dump.ended:
             dump.taken.add(number)
         elif _ENTRY.match(line):
             self.block = None
         elif line.lstrip().startswith((NETWORK_THREAD, FETCHER_THREAD)):
-            self._thread(number, shape, {"name": line.strip()})
+            self._thread(number, dump.shape, {"name": line.strip()})
         else:
             self.foreign = True
 
