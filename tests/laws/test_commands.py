@@ -147,3 +147,21 @@ def test_commands_without_spark_need_none(command: str, tmp_path: Path) -> None:
     program = [sys.executable, "-m", "clienthealth.cli", *command.split()]
     done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_help_names_what_users_need(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    named = set(re.findall(r"^    ([a-z-]+)", capsys.readouterr().out, re.MULTILINE))
+    assert names().keys() - named == {"generate", "replay"}
+
+
+@pytest.mark.parametrize("command", ["generate", "replay"])
+def test_commands_for_the_project_work_though_the_help_leaves_them_out(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert f"usage: kafka-health {command} " in capsys.readouterr().out

@@ -23,6 +23,8 @@ from clienthealth.errors import DependencyError, HealthError
 from clienthealth.platform.secrecy import redacted
 
 CONFIG = "settings in TOML (default: $KAFKA_HEALTH_CONFIG, else built-in)"
+#: Commands for work on this project, named in CONTRIBUTING; the help for users leaves them out.
+OF_THE_PROJECT = frozenset({"generate", "replay"})
 #: Which extra provides a module that a command may fail to import.
 EXTRAS = {
     "pyspark": "spark",
@@ -60,8 +62,11 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"kafka-health {version('kafka-client-health')}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_OfCommand)
     for command, text in commands().items():
-        sub = subparsers.add_parser(command, help=text, description=text)
-        if command == name:
+        if command != name:
+            if command not in OF_THE_PROJECT:
+                subparsers.add_parser(command, help=text)
+        else:
+            sub = subparsers.add_parser(command, help=text, description=text)
             module = importlib.import_module(f"{__name__}.{command.replace('-', '_')}")
             sub.add_argument("--config", metavar="FILE", help=CONFIG)
             module.configure(sub)
