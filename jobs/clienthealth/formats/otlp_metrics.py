@@ -105,20 +105,25 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
     own: dict[str, dict[str, float]] = {}
     pushed = deltas = False
     # Most points of a record share their times.
-    last_end = last_begin = None
+    last_end: Any = None
+    last_begin: Any = None
     for metrics in scopes:
         for one in metrics:
             name = one.get("name") if one is not None else None
             described = metric(name) if type(name) is str else None
             if described is None:
                 continue
-            data = one.get("sum")
-            if type(data) is not dict or type(data.get("dataPoints")) is not list:
-                data = one.get("gauge")
-            points = data.get("dataPoints") if type(data) is dict else None
-            if type(points) is not list or not points:
+            total = one.get("sum")
+            points, delta = None, False
+            if type(total) is dict:
+                points, delta = total.get("dataPoints"), total.get("aggregationTemporality") in DELTA
+            if type(points) is not list:
+                gauge = one.get("gauge")
+                points = gauge.get("dataPoints") if type(gauge) is dict else None
+                if type(points) is not list:
+                    continue
+            if not points:
                 continue
-            delta = data.get("aggregationTemporality") in DELTA
             kind, ours, _, kip714, bare = described
             pushed, deltas = pushed or kip714, deltas or delta
             for point in points:
@@ -135,7 +140,8 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
                 if listed := point.get("attributes"):
                     into.add(_sample(described, tuple(_attributes(listed).items()), ids), value)
                     continue
-                if (of_client := own.get(kind)) is None:
+                of_client = own.get(kind)
+                if of_client is None:
                     of_client = own[kind] = into.metrics(bare)
                 if ours is not None and value is not None and value >= of_client.get(ours, -1.0):
                     of_client[ours] = value
