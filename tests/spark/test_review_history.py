@@ -102,16 +102,6 @@ def test_a_batch_is_not_looked_for_before_it_was_planned(
     assert count(spark, root, "verdicts") == 3
 
 
-def test_a_batch_that_the_release_before_wrote_is_not_written_again(spark: SparkSession, root: str) -> None:
-    """It left the transactions of Delta, and no name in the commit."""
-    append(spark, root, OPENED, "query-a", 7, 61_000)
-    rows = history.read(spark, root, "verdicts")
-    once = {"txnAppId": "query-a", "txnVersion": "8"}
-    rows.write.format("delta").mode("append").options(**once).save(history.path(root, "verdicts"))
-    append(spark, root, OPENED, "query-a", 8, 61_000, int(time.time() * 1000))
-    assert count(spark, root, "verdicts") == 2
-
-
 def test_a_change_is_kept_with_its_day_times_and_evidence(spark: SparkSession, root: str) -> None:
     append(spark, root, OPENED, "q", 0, 61_500)
     row = (

@@ -239,6 +239,9 @@ def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
         if not isinstance(indicators, dict) or amount(window_end) is None:
             raise TypeError("indicators or window_end")
         worst = row.get("worst")
+        if worst == "ok" and any(verdict.status == "unknown" for verdict in verdicts):
+            # Up to 0.2 a mode that was not judged did not count.
+            worst = "unknown"
         at_latest = min(int(window_end), written_ms) if written_ms > 0 else int(window_end)
         return HealthRecord(
             client=client,
