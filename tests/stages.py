@@ -300,7 +300,9 @@ def table() -> str:
     lines += ["", "Marked `long`, wholly or in part, and so run by `make test-all` alone:", ""]
     for name in STAGES:
         files = sorted((ROOT / "tests" / name).glob("test_*.py"))
-        if long := [path.stem for path in files if "mark.long" in path.read_text(encoding="utf-8")]:
+        if long := [
+            path.stem for path in files if re.search(r"mark\.long|long_after\(", path.read_text(encoding="utf-8"))
+        ]:
             lines.append(f"- {name}: {', '.join(f'`{stem}`' for stem in long)}")
     return "\n".join(lines) + "\n"
 

@@ -11,6 +11,7 @@ from clienthealth.diagnose.html_report import html_report
 from clienthealth.settings import Settings
 from tests.support.browser import check, node_modules
 from tests.support.recorded import RECORDINGS
+from tests.support.rows import long_after
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +29,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("width", "scheme"),
-    [
-        (390, "dark"),
-        pytest.param(1180, "light", marks=pytest.mark.long),
-        pytest.param(1180, "dark", marks=pytest.mark.long),
-        pytest.param(390, "light", marks=pytest.mark.long),
-    ],
+    long_after(1, [(390, "dark"), (1180, "light"), (1180, "dark"), (390, "light")]),
 )
 def test_page(page: Path, width: int, scheme: str) -> None:
     check(node_modules(), page, width, scheme)

@@ -163,7 +163,7 @@ def test_lint_finds_nothing(values: Mapping[str, Any]) -> None:
     assert "1 chart(s) linted, 0 chart(s) failed" in done.stdout
 
 
-@pytest.mark.parametrize("version", [pytest.param("1.29", marks=pytest.mark.long), "1.37"])
+@pytest.mark.parametrize("version", long_after(1, ["1.37", "1.29"]))
 @pytest.mark.parametrize("values", long_after(1, INSTALLATIONS.values()), ids=INSTALLATIONS)
 def test_resources_fit_the_schemas_of_kubernetes(values: Mapping[str, Any], version: str) -> None:
     # Its import builds a grammar, for two seconds: only who runs this pays them.

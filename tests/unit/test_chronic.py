@@ -96,7 +96,7 @@ def test_metrics_alone_keep_an_incident_open(failure: Failure) -> None:
     check(monitor, failure, end, sure=failure.mode != "send-blocked-on-metadata")
 
 
-@pytest.mark.parametrize("lines_a_second", [20, pytest.param(None, marks=pytest.mark.long)], ids=["thinned", "all"])
+@pytest.mark.parametrize("lines_a_second", long_after(1, [20, None]), ids=["thinned", "all"])
 @pytest.mark.parametrize("failure", long_after(1, [f for f in FAILURES if f.mode in BY_LOG]), ids=ids)
 def test_logs_alone_keep_an_incident_open_and_it_is_their_clients(failure: Failure, lines_a_second: int | None) -> None:
     seconds = 300 if lines_a_second else 150

@@ -11,6 +11,7 @@ import pytest
 
 from clienthealth.reference.sources import ROOT
 from tests.support.grafana_code import schema
+from tests.support.rows import long_after
 
 Board = dict[str, Any]
 BOARDS: dict[str, Board] = {
@@ -44,7 +45,7 @@ def faults(version: str, board: Board) -> Iterator[str]:
         yield f"{'/'.join(map(str, error.absolute_path))}: {error.message[-200:]}"
 
 
-@pytest.mark.parametrize("version", [NEWEST, *(pytest.param(one, marks=pytest.mark.long) for one in OLDER)])
+@pytest.mark.parametrize("version", long_after(1, [NEWEST, *OLDER]))
 @pytest.mark.parametrize("name", BOARDS)
 def test_a_dashboard_is_one_by_grafanas_types(version: str, name: str) -> None:
     assert [*faults(version, BOARDS[name])] == []

@@ -20,6 +20,7 @@ from tests.support.metrics_cases import CASES, record
 from tests.support.mutations import damaged, mutated
 from tests.support.raw_records import ARRIVED_MS, Raw, sample
 from tests.support.raw_records import SAMPLES as SAMPLES_FOLDER
+from tests.support.rows import long_after
 
 CANONICAL: list[dict[str, Any]] = [
     {
@@ -82,7 +83,7 @@ HEADER: tuple[dict[str, str], ...] = (
 SETTINGS = Settings()
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seed", long_after(1, [1, 2]))
 def test_every_record_is_usable_or_rejected_with_its_reason(seed: int) -> None:
     dice = random.Random(seed)
     read: Counter[str | None] = Counter()

@@ -92,10 +92,7 @@ def sizes(monitor: Streamed) -> list[int]:
     ]
 
 
-NAMED_ALIKE = [pytest.param(name, marks=pytest.mark.long) for name in ("host", "client_id", "group")]
-
-
-@pytest.mark.parametrize("name", ["service", "instance", *NAMED_ALIKE])
+@pytest.mark.parametrize("name", long_after(2, ["service", "instance", "host", "client_id", "group"]))
 def test_a_name_as_long_as_a_record_is_none(name: str) -> None:
     """Named in the key and in the record, it made one that no topic takes, and that is sent again for ever."""
     monitor = repeated(snapshot(client=EVIL | {name: LETTERS[:900_000]}))
@@ -136,7 +133,7 @@ def test_a_group_that_no_topic_takes_is_told_and_stays_known() -> None:
     assert row[1] == b"evil|e:1|e"
 
 
-@pytest.mark.parametrize("size", [1_047_000, 1_048_500, pytest.param(3_000_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("size", long_after(2, [1_047_000, 1_048_500, 3_000_000]))
 def test_a_record_that_cannot_be_read_fits_among_the_rejects(size: int) -> None:
     """With the reason and its place it takes more than the topic that it came from."""
     monitor = repeated(b"\xff" + random.Random(2).randbytes(size))

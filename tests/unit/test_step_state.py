@@ -273,7 +273,7 @@ def equal(one: Table, other: Table) -> bool:
     return all(np.array_equal(mine, others, equal_nan=True) for mine, others in pairs)
 
 
-@pytest.mark.parametrize("threads", [1, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("threads", long_after(1, [1, 20]))
 def test_a_storm_of_100_000_lines_keeps_the_state_bounded(threads: int) -> None:
     bounded = Stepped()
     sizes = []

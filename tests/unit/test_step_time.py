@@ -10,6 +10,7 @@ import pytest
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.step import Published
 from clienthealth.step.readings import intervals
+from tests.support.rows import long_after
 from tests.support.stepped import START, Stepped, snapshot
 
 HONEST = [f"client-{n}" for n in range(20)]
@@ -68,7 +69,7 @@ def undisturbed() -> list[Published]:
     return stepped({n: in_order(of) for n, of in by_batch(honest(600)).items()}, range(60))[1]
 
 
-@pytest.mark.parametrize("ahead", [295, -7200, *(pytest.param(less, marks=pytest.mark.long) for less in (-31, 59))])
+@pytest.mark.parametrize("ahead", long_after(2, [295, -7200, -31, 59]))
 def test_one_wrong_clock_changes_nothing_for_twenty_honest_clients(ahead: int) -> None:
     usual, last = by_batch(honest(600)), range(60)
     wrong = by_batch(
