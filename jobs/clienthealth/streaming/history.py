@@ -305,7 +305,7 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Again 
 
     `again`: what the table holds of them already is left out.
     """
-    where, once = path(root, table), {"userMetadata": str(origin)}
+    where = path(root, table)
     if origin.planned_ms is not None:
         after_ms = max(origin.planned_ms - CLOCKS_MS, again.written_ms + 1 if again else 0)
         if _taken_in(rows.sparkSession, where, origin, after_ms):
@@ -313,7 +313,7 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Again 
     if again is not None and table in _SAME:
         rows = _without_those_there(rows, root, table, again.until_ms)
     columns = (F.col(f"`{field.name}`").cast(field.dataType) for field in TABLES[table])
-    rows.select(*columns).write.format("delta").mode("append").options(**once).save(where)
+    rows.select(*columns).write.format("delta").mode("append").option("userMetadata", str(origin)).save(where)
 
 
 #: What a row has in common with one that says the same, and by how much their event times may differ: when a change
