@@ -30,6 +30,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     made = Copy(tmp_path_factory.mktemp("copy"))
     made.with_tests()
     made.add(PAGE, f"{FOLDER}/mode.toml", f"{FOLDER}/rules.py", "tests/scenarios/rebalance_storm.py")
+    (made.folder / FOLDER / "__init__.py").touch()
     runbook = (ROOT / "alerts/runbooks/consumer-shutdown-loop.md").read_text("utf-8")
     runbook += "\n| `members-come-and-go` | a member leaves and joins again |\n"
     (made.folder / f"alerts/runbooks/{MODE}.md").write_text(runbook, "utf-8")
