@@ -2,9 +2,11 @@
 
     uv run --frozen --no-sync --with coverage python -m tests.support.mutants [--seed 44] [--count 60] [--whole]
 
-In a copy of the checkout laws and unit tests are run once, to know which test runs which line. Then each mutant is put
-into its place, and the tests that run that line are run until one fails. `--whole`: with what is marked long.
-Results are written to .cache/mutants/ as they come; a second run goes on where the first ended.
+In a copy of the checkout laws, unit tests and rules are run once, to know which test runs which line. Then each mutant
+is put into its place, and the tests that run that line are run until one fails, then those that run others of its file.
+`--whole`: with what is marked long. `--beside FOLDER`: of the statements that this other checkout has as well, so that
+the same mutants can be tried in both. Results are written to .cache/mutants/ as they come; a second run goes on where
+the first ended.
 """
 
 from __future__ import annotations
@@ -19,15 +21,18 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / ".cache" / "mutants"
-LAYERS = ("tests/laws", "tests/unit")
+LAYERS = ("tests/laws", "tests/unit", "tests/rules")
 LIMIT_SECONDS = 3600
+#: So many tests are tried before all others; most mutants do not survive them.
+FIRST = 80
 #: What an operator becomes.
 _SWAPS: Mapping[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
@@ -47,7 +52,9 @@ _SWAPS: Mapping[type[ast.AST], type[ast.AST]] = {
     ast.Or: ast.And,
 }
 _RUN = """
-import sys, coverage, pytest
+import json, sys, coverage, pytest
+from pathlib import Path
+seconds = {{}}
 cover = coverage.Coverage(data_file={data!r}, source={source!r}, messages=False)
 class Plugin:
     @pytest.hookimpl(tryfirst=True, wrapper=True)
@@ -57,16 +64,19 @@ class Plugin:
             return (yield)
         finally:
             cover.switch_context("")
+    def pytest_runtest_logreport(self, report):
+        seconds[report.nodeid] = seconds.get(report.nodeid, 0) + report.duration
 cover.start()
 code = pytest.main(sys.argv[1:], plugins=[Plugin()])
 cover.stop(); cover.save()
+Path({seconds!r}).write_text(json.dumps(seconds), encoding="utf-8")
 sys.exit(code)
 """
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A piece of one line of a file, and what stands there instead."""
+    """A piece of one line of a file, and what stands there instead. `place`: its function, statement and piece."""
 
     path: str
     line: int
@@ -74,6 +84,7 @@ class Mutant:
     end: int
     was: str
     now: str
+    place: str
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.was} → {self.now}"
@@ -85,13 +96,77 @@ def mutants(root: Path = ROOT) -> Iterator[Mutant]:
         for path in sorted((root / folder).rglob("*.py")):
             text = path.read_text(encoding="utf-8")
             lines = text.encode().split(b"\n")
-            for node in ast.walk(ast.parse(text)):
-                changed = _changed(node)
-                if changed is None or node.lineno != node.end_lineno:  # type: ignore[attr-defined]
-                    continue
-                line, begin, end = node.lineno, node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
-                was = lines[line - 1][begin:end].decode()
-                yield Mutant(str(path.relative_to(root)), line, begin, end, was, f"({ast.unparse(changed)})")
+            for function, statement in _statements(ast.parse(text), ""):
+                nodes = [*_own(statement)]
+                about = " ".join((function, type(statement).__name__, *map(ast.dump, _parts(statement))))
+                for number, node in enumerate(nodes):
+                    changed = _changed(node)
+                    if changed is None or node.lineno != node.end_lineno:  # type: ignore[attr-defined]
+                        continue
+                    line, begin, end = node.lineno, node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
+                    was = lines[line - 1][begin:end].decode(errors="replace")
+                    # Python 3.11 does not know where the parts of an f-string stand.
+                    if _is_written(was, node):
+                        now = f"({ast.unparse(changed)})"
+                        yield Mutant(str(path.relative_to(root)), line, begin, end, was, now, f"{about} {number}")
+
+
+def _statements(node: ast.AST, function: str) -> Iterator[tuple[str, ast.stmt]]:
+    """Every statement below a node, with the name of the function that it stands in."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield function, child
+        named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        yield from _statements(child, child.name if named else function)  # type: ignore[attr-defined]
+
+
+def _parts(statement: ast.stmt) -> Iterator[ast.AST]:
+    """What a statement consists of beside the statements in it."""
+    for child in ast.iter_child_nodes(statement):
+        if isinstance(child, ast.match_case):
+            yield from filter(None, (child.pattern, child.guard))
+        elif isinstance(child, ast.ExceptHandler):
+            yield from filter(None, (child.type,))
+        elif not isinstance(child, ast.stmt):
+            yield child
+
+
+def _own(statement: ast.stmt) -> Iterator[ast.AST]:
+    return (node for part in _parts(statement) for node in ast.walk(part))
+
+
+def _is_written(was: str, node: ast.AST) -> bool:
+    try:
+        return ast.dump(ast.parse(f"({was})", mode="eval").body) == ast.dump(node)
+    except SyntaxError:
+        return False
+
+
+def shared(here: Iterable[Mutant], there: Iterable[Mutant]) -> Mapping[str, Mutant]:
+    """The mutants of a checkout that another has as well, by a name that both give them."""
+    known, others = _by_place(here), _by_place(there)
+    paired, taken = {}, set[Mutant]()
+    for place in sorted(known.keys() & others.keys()):
+        if known[place] not in taken and others[place] not in taken:
+            paired[place] = known[place]
+            taken |= {known[place], others[place]}
+    return paired
+
+
+def _by_place(every: Iterable[Mutant]) -> Mapping[str, Mutant]:
+    """By their place, where it is the only one of its kind, and with their file and which of the file's they are."""
+    of_places: dict[str, list[Mutant]] = {}
+    for mutant in every:
+        of_places.setdefault(mutant.place, []).append(mutant)
+    named = {}
+    for place, of_place in of_places.items():
+        if len(of_place) == 1:
+            named[place] = of_place[0]
+        of_files = Counter[str]()
+        for mutant in of_place:
+            of_files[mutant.path] += 1
+            named[f"{place} {mutant.path} {of_files[mutant.path]}"] = mutant
+    return named
 
 
 def _changed(node: ast.AST) -> ast.AST | None:
@@ -127,19 +202,21 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def copied(folder: Path) -> Path:
-    """The checkout without what nobody tracks, and with its environment and jars."""
+    """The checkout without what is not tracked, and with its environment and jars; a repository, as tests read it."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
     for name in filter(None, files.decode().split("\0")):
-        if (ROOT / name).is_file():
+        if (ROOT / name).is_file() or (ROOT / name).is_symlink():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
     (folder / ".venv").symlink_to(ROOT / ".venv")
     (folder / ".cache").mkdir()
     for path in (ROOT / ".cache").iterdir():
         if path.name not in ("decoded", "mutants", "test"):
             (folder / ".cache" / path.name).symlink_to(path)
+    for command in (["init", "-q"], ["add", "-A"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
     return folder
 
 
@@ -150,52 +227,66 @@ class Tried:
         self.name = "short" if short else "whole"
         self.folder = copied(KEPT / f"checkout-{self.name}")
         self._chosen = ("-m", "not long") if short else ()
-        self._data, self._log = KEPT / f"coverage-{self.name}", KEPT / f"coverage-{self.name}.log"
+        self._data, self._log, self._timed = (KEPT / f"coverage-{self.name}{end}" for end in ("", ".log", ".json"))
         self._python = str(self.folder / ".venv" / "bin" / "python")
         coverage = str(Path(find_spec("coverage").origin or "").parents[1])  # type: ignore[union-attr]
-        self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join((*self._paths(), coverage))}
+        # A file that is changed twice in a second must not be read as it was compiled in between.
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join((*self._paths(), coverage)),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         self._environment.pop("VIRTUAL_ENV", None)
 
     def _paths(self) -> list[str]:
         return [str(self.folder / part) for part in ("jobs", "exporters", "")]
 
     def known(self) -> Mapping[str, Mapping[int, Sequence[str]]]:
-        """File → line → the tests that run it and pass, in order of their names."""
+        """File → line → the tests that run it and pass, in the order in which they are to be tried."""
         from coverage import CoverageData  # type: ignore[import-not-found]
 
         if not self._data.exists():
-            program = _RUN.format(data=str(self._data), source=self._paths()[:2])
+            program = _RUN.format(data=str(self._data), source=self._paths()[:2], seconds=str(self._timed))
             done = self._run([self._python, "-c", program, "-q", "-p", "no:cacheprovider", *self._chosen, *LAYERS])
             self._log.write_text(done.stdout + done.stderr, encoding="utf-8")
         failing = set(re.findall(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", self._log.read_text("utf-8"), re.MULTILINE))
+        seconds = json.loads(self._timed.read_text(encoding="utf-8"))
+        if not seconds:
+            raise SystemExit(
+                f"No test was run: {self._log} says why. Repair that, remove {self._data}, and begin again."
+            )
         data = CoverageData(str(self._data))
         data.read()
         of_files = {}
         for file in data.measured_files():
-            of_lines = {
-                line: sorted({*tests} - {""} - failing) for line, tests in data.contexts_by_lineno(file).items()
+            of_files[str(Path(file).relative_to(self.folder))] = {
+                line: sorted({*tests} - {""} - failing, key=lambda test: (seconds[test], test))
+                for line, tests in data.contexts_by_lineno(file).items()
             }
-            of_files[str(Path(file).relative_to(self.folder))] = of_lines
         return of_files
 
     def notices(self, mutant: Mutant, tests: Sequence[str]) -> str | None:
         """The test that fails, or why none could pass; None where all pass."""
         path = self.folder / mutant.path
-        text = path.read_bytes()
+        text, stat = path.read_bytes(), path.stat()
         lines = text.split(b"\n")
         line = lines[mutant.line - 1]
         lines[mutant.line - 1] = line[: mutant.begin] + mutant.now.encode() + line[mutant.end :]
         path.write_bytes(b"\n".join(lines))
+        first, rest = tests[:FIRST], tests[FIRST:]
         try:
-            names = KEPT / f"tests-{self.name}"
-            names.write_text("".join(f"{test}\n" for test in tests), encoding="utf-8")
-            command = [self._python, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"@{names}"]
-            done = self._run(command)
+            return self._failure(first) or (self._failure(rest) if rest else None)
         except subprocess.TimeoutExpired:
             return "it goes on for ever"
         finally:
             path.write_bytes(text)
-        failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+            os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+    def _failure(self, tests: Sequence[str]) -> str | None:
+        names = KEPT / f"tests-{self.name}"
+        names.write_text("".join(f"{test}\n" for test in tests), encoding="utf-8")
+        done = self._run([self._python, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"@{names}"])
+        failed = re.findall(r"^(?:FAILED|ERROR) tests/.*", done.stdout, re.MULTILINE)
         return None if done.returncode == 0 else (failed or ["no test could be collected"])[0][:200]
 
     def _run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -216,8 +307,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=44)
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--whole", action="store_true", help="with what is marked long")
+    parser.add_argument("--beside", type=Path, metavar="FOLDER", help="of what this other checkout has as well")
     options = parser.parse_args(arguments)
-    chosen = random.Random(options.seed).sample([*mutants()], options.count)
+    chosen = _chosen(options.seed, options.count, options.beside)
     tried = Tried(short=not options.whole)
     results = KEPT / f"{tried.name}-{options.seed}.jsonl"
     before = [json.loads(line) for line in results.open(encoding="utf-8")] if results.exists() else []
@@ -225,16 +317,25 @@ def main(arguments: Sequence[str]) -> int:
     for mutant in chosen:
         if str(mutant) not in by_name:
             of_file = known.get(mutant.path, {})
-            # What runs at the import alone is a matter of all that run anything of the file.
-            tests = of_file.get(mutant.line) or sorted({test for of_line in of_file.values() for test in of_line})
-            by_name[str(mutant)] = tried.notices(mutant, tests) if tests else None
+            # What runs at the import alone, or whose result is kept, is a matter of all that run anything of the file.
+            tests = {test: None for of_line in (of_file.get(mutant.line, ()), *of_file.values()) for test in of_line}
+            by_name[str(mutant)] = tried.notices(mutant, [*tests]) if tests else None
             with results.open("a", encoding="utf-8") as output:
                 output.write(json.dumps({"mutant": str(mutant), "noticed": by_name[str(mutant)]}) + "\n")
         sys.stdout.write(f"{mutant}\n    {by_name[str(mutant)] or 'NOT NOTICED'}\n")
         sys.stdout.flush()
     noticed = sum(by_name[str(mutant)] is not None for mutant in chosen)
-    sys.stdout.write(f"{noticed} of {len(chosen)} are noticed by {tried.name} laws and unit tests\n")
+    sys.stdout.write(f"{noticed} of {len(chosen)} are noticed by {tried.name} laws, unit tests and rules\n")
     return 0
+
+
+def _chosen(seed: int, count: int, beside: Path | None) -> Sequence[Mutant]:
+    every = [*mutants()]
+    if beside is not None:
+        of_both = shared(every, mutants(beside))
+        sys.stdout.write(f"{len(of_both)} of {len(every)} mutants are of both checkouts\n")
+        every = [*of_both.values()]
+    return random.Random(seed).sample(every, count)
 
 
 if __name__ == "__main__":
