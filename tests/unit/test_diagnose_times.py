@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from clienthealth.attachments.layouts import Times
 from clienthealth.diagnose import Diagnosis
 from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.story import stories
@@ -48,6 +49,34 @@ def test_a_time_stands_anywhere_before_the_clients_words(line: str, since: str, 
     (story,) = stories(diagnosis.clients, diagnosis.inputs, diagnosis.dumps)
     (finding,) = (one for one in story.findings if one.mode == STALLED)
     assert finding.since.removesuffix(" UTC") == since
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *(f"2026-11-20 21:09:00{zone}" for zone in ("", "Z", " UTC", " GMT", "+00:00", " +9900", " Nowhere/Nowhere")),
+        *(f"2026-11-20 23:09:00{zone}" for zone in ("+0200", " +02:00", " GMT+02:00", "+02", " CEST", " EET")),
+        *(f"2026-11-20 16:39:00{zone}" for zone in ("-0430", " -04:30", " UTC-04:30")),
+        "2026-11-20 22:09:00 CET",
+        "2026-11-20 22:09:00 Europe/Berlin",
+        "2026-11-21 00:09:00 EEST",
+        "2026-11-20 16:09:00 EST",
+        "2026-11-20 17:09:00 EDT",
+        "2026-11-20 15:09:00 CST",
+        "2026-11-20 16:09:00 CDT",
+        "2026-11-20 14:09:00 MST",
+        "2026-11-20 15:09:00 MDT",
+        "2026-11-20 13:09:00 PST",
+        "2026-11-20 14:09:00 PDT",
+        "Fri Nov 20 23:09:00 GMT+02:00 2026",
+        "Fri Nov 20 22:09:00 CET 2026",
+        "20261120-163900-0430",
+        "20261120T210900Z",
+    ],
+)
+def test_a_time_is_of_the_zone_that_it_names(written: str) -> None:
+    stamp = Times.all().stamp(f"{written} app started".encode())
+    assert stamp is not None and stamp.ts_ms == 1_795_208_940_000  # 21:09 in London
 
 
 def test_the_date_of_a_file_is_neither_an_onset_nor_a_distance(tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ _LEAD = (
 )
 _CLOCK = rb"(?P<h>\d{1,2}):(?P<mi>\d\d):(?P<s>\d\d)(?:[.,:](?P<f>\d{1,9}))?(?:[ ]?(?P<ap>[AaPp][Mm])\b)?"
 _ZONE = (
-    rb"(?:[ ]?(?P<z>Z|UTC|GMT|(?:GMT|UTC)?[+-]\d\d:?\d\d|[+-]\d\d\b|(?:C|E|P|M)[SDE]S?T\b|"
+    rb"(?:[ ]?(?P<z>(?:GMT|UTC)?[+-]\d\d:?\d\d|[+-]\d\d\b|Z|UTC|GMT|(?:C|E|P|M)[SDE]S?T\b|"
     rb"[A-Z][a-z]+/[A-Z][A-Za-z_]+))?"
 )
 _MON = rb"(?P<mon>[A-Z][a-z]{2})[a-z]{0,6}\.?"
@@ -242,7 +242,10 @@ _FORMS: tuple[tuple[str, bytes], ...] = (
     ),
     ("day month", _DAY + rb"(?P<d>\d{1,2})[ /-]" + _MON + rb"[ /-](?P<y>\d{4})[ :,T]{1,2}" + _CLOCK + _ZONE),
     ("month day", _DAY + _MON + rb" {1,2}(?P<d>\d{1,2}),? (?P<y>\d{4}),?(?: @)? " + _CLOCK + _ZONE),
-    ("date", _DAY + _MON + rb" {1,2}(?P<d>\d{1,2}) " + _CLOCK + rb"(?: (?P<z>[A-Z]{2,5}|[+-]\d{4}))? (?P<y>\d{4})\b"),
+    (
+        "date",
+        _DAY + _MON + rb" {1,2}(?P<d>\d{1,2}) " + _CLOCK + rb"(?: (?P<z>[A-Z]{2,5}[+:\d-]*|[+-]\d{4}))? (?P<y>\d{4})\b",
+    ),
     ("month day, no year", _MON + rb" {1,2}(?P<d>\d{1,2}) " + _CLOCK + _ZONE),
     ("parts", rb"(?P<a>\d{1,2})(?P<sep>[/.-])(?P<b>\d{1,2})(?P=sep)(?P<c>\d{4}|\d\d)[ T,-]{1,2}" + _CLOCK + _ZONE),
     ("glog", rb"(?P<m>\d\d)(?P<d>\d\d) " + _CLOCK),
