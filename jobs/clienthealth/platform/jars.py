@@ -1,4 +1,4 @@
-"""Java archives from Maven Central, fetched once: by the Ivy that PySpark ships, one that stands alone directly.
+"""Java archives from Maven Central, fetched once: by the Ivy that PySpark ships, those that stand alone directly.
 
 `classpath("spark")` gives the paths of a named set. The first call resolves the set and keeps the jars under `.cache/`
 of the checkout (or $KAFKA_HEALTH_CACHE). Ivy compares each with its SHA-1, and goes on where an earlier call was cut
@@ -160,8 +160,10 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _fetch(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[Path]:
     sys.stderr.write(f"fetching the jars of '{name}' from {repository()}\n")
-    alone = "*:*" in jar_set.without and len(jar_set.modules) == 1
-    jars = [_downloaded(jar_set.modules[0], folder)] if alone else _resolved(name, jar_set, folder, listing)
+    if "*:*" in jar_set.without:
+        jars = [_downloaded(module, folder) for module in jar_set.modules]
+    else:
+        jars = _resolved(name, jar_set, folder, listing)
     draft = listing.with_name(f"{listing.name}.draft")
     draft.write_text("".join(f"{jar.relative_to(folder)}\n" for jar in jars), encoding="utf-8")
     draft.replace(listing)
