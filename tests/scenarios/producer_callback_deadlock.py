@@ -163,7 +163,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         "the-same-on-jvm-8-while-the-selector-stands",
         window(
             readings=producer(still(500), still(0.0), step=5),
-            dumps=[dump(5, network(CALLBACK, "BLOCKED", None)), dump(50, network(CALLBACK, "BLOCKED", None))],
+            # One reading is later than the second dump.
+            dumps=[dump(5, network(CALLBACK, "BLOCKED", None)), dump(52, network(CALLBACK, "BLOCKED", None))],
         ),
     ),
     fires(

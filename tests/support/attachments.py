@@ -104,6 +104,19 @@ def _syslog(at: datetime) -> str:
     return f"{at:%b} {at.day:2} {at:%H:%M:%S}"
 
 
+def _journal(message: object, at: datetime) -> str:
+    """An entry as `journalctl -o json` has it: what is no UTF-8 as a list of bytes."""
+    return json.dumps(
+        {
+            "MESSAGE": message,
+            "__REALTIME_TIMESTAMP": str(int(at.timestamp() * 1e6)),
+            "_HOSTNAME": "web-7",
+            "SYSLOG_IDENTIFIER": "orders",
+            "_PID": "4711",
+        }
+    )
+
+
 #: Prefixes, colours and wrappings that leave each line what it is.
 AROUND_LINES: dict[str, Callable[[str], str]] = {
     "compose": each_line(lambda line, at: f"web-1      | {line}"),
@@ -116,17 +129,8 @@ AROUND_LINES: dict[str, Callable[[str], str]] = {
     "syslog RFC 5424": each_line(lambda line, at: f"<14>1 {_iso(at)} web-7 orders 4711 - - {line}"),
     "journald short": each_line(lambda line, at: f"{_syslog(at)} web-7 orders[4711]: {line}"),
     "journald short-iso": each_line(lambda line, at: f"{at:%Y-%m-%dT%H:%M:%S}+0000 web-7 orders[4711]: {line}"),
-    "journald JSON": each_line(
-        lambda line, at: json.dumps(
-            {
-                "MESSAGE": line,
-                "__REALTIME_TIMESTAMP": str(int(at.timestamp() * 1e6)),
-                "_HOSTNAME": "web-7",
-                "SYSLOG_IDENTIFIER": "orders",
-                "_PID": "4711",
-            }
-        )
-    ),
+    "journald JSON": each_line(lambda line, at: _journal(line, at)),
+    "journald JSON of bytes": each_line(lambda line, at: _journal([*line.encode(), 256, -1, None, "x"], at)),
     "journald export": each_line(
         lambda line, at: (
             f"__CURSOR=s=1\n__REALTIME_TIMESTAMP={int(at.timestamp() * 1e6)}\n_HOSTNAME=web-7\n"

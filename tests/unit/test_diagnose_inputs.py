@@ -8,6 +8,7 @@ import io
 import re
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,6 +91,26 @@ def test_archives(ending: str, attached: tuple[Path, dict[str, dict[str, str]]],
     skipped = {name.rpartition("/")[2]: given.what for name, given in inputs.items() if given.left_out}
     assert (skipped["architecture.pdf"], skipped["Main.class"]) == ("a PDF", "a Java class")
     assert ("screenshot.png" in skipped) is (ending == "nested.zip")
+
+
+def test_what_is_encrypted_in_an_archive_is_named_and_the_rest_is_read(
+    tmp_path: Path, of_log: dict[str, dict[str, str]]
+) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("secret.log", "x")
+        archive.writestr("app.log", LOG)
+    content = bytearray(packed.getvalue())
+    # The flag of an encrypted member, of the first: in its own header, and in the archive's directory.
+    content[content.index(b"PK\x03\x04") + 6] |= 1
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    (tmp_path / "support.zip").write_bytes(content)
+    by_mode, inputs = statuses(tmp_path / "support.zip")
+    assert by_mode == of_log
+    assert {name.rpartition("/")[2]: [*given.unread] for name, given in inputs.items()} == {
+        "app.log": [],
+        "secret.log": ["encrypted"],
+    }
 
 
 def test_folders_that_sort_files_are_of_one_process(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from clienthealth import cli
 from clienthealth.attachments.input import Input
+from clienthealth.cli import _reading_progress
 from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.html_report import html_report
 from clienthealth.diagnose.outcome import EXIT_CODES, exit_code, json_lines
@@ -288,6 +289,16 @@ def test_the_command_says_by_its_exit_code_what_came_out(tmp_path: Path, capsys:
     capsys.readouterr()
     assert code_of("--help") == 0
     assert EXIT_CODES in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(("stream", "shown"), [(Terminal(), True), (io.StringIO(), False)])
+def test_how_far_it_has_read_is_shown_on_a_terminal_alone(
+    stream: io.StringIO, shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_reading_progress, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(sys, "stderr", stream)
+    code_of(str(SHAPES / "jstack-25.txt"))
+    assert ("reading jstack-25.txt: 0 of 0 MB" in stream.getvalue()) is shown
 
 
 def unjudged(name: str) -> tuple[Client, list[Verdict]]:

@@ -1,4 +1,4 @@
-"""Input topics that are not there: told once, with what to do, and again when they are there."""
+"""Input that is not there: topics are told once, with what to do, and again when they are there; records counted."""
 
 from __future__ import annotations
 
@@ -49,3 +49,20 @@ def test_what_waits_is_told_from_the_start_until_spark_does(monkeypatch: pytest.
     ends["client-logs", 0] = 70
     losses.look({("client-logs", 0): 50})
     assert waits("client-logs") == 10, "Spark says it now, as it was when the batch was planned"
+
+
+def test_what_is_deleted_is_counted_once_and_nothing_where_all_was_read(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    metrics = SelfMetrics()
+    losses = Losses(MagicMock(), Settings(), metrics)
+    losses._admin.listTopics.return_value.names.return_value.get.return_value = {"client-metrics", "client-logs"}
+    # Kafka begins where the query is in one, and 25 records later in the other.
+    first = {("client-metrics", 0): 600, ("client-logs", 0): 75}
+    monkeypatch.setattr(losses, "_offsets", lambda positions, which: {where: first[where] for where in positions})
+    for _ in range(2):
+        losses.look({("client-metrics", 0): 600, ("client-logs", 0): 50})
+    assert [r.message for r in caplog.records] == ["25 records of client-logs/0 were deleted before they were read"]
+    for topic, lost in (("client-logs", 25), ("client-metrics", 0)):
+        labels = {"source_topic": topic}
+        assert metrics.registry.get_sample_value("kafka_client_health_lost_records_total", labels) == lost

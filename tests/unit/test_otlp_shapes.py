@@ -138,6 +138,12 @@ def test_numbers_of_the_same_size_are_told_apart_by_how_they_are_written() -> No
     assert says(one({"as_double": 9.0})) == says(one({"as_int": 9})) == {"select-total": 9.0}
 
 
+def test_what_differs_in_numbers_alone_is_not_taken_apart_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert says(one({"as_double": 7.0})) == {"select-total": 7.0}
+    monkeypatch.setattr(_otlp_shapes, "_metric", lambda *_: pytest.fail("its shape is known"))
+    assert says(one({"as_double": 9.0})) == {"select-total": 9.0}
+
+
 def test_fields_in_another_order_are_read() -> None:
     usual = one({"as_double": 7.0})
     assert says(usual) == {"select-total": 7.0}
